@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from helpers.models import make_model
 from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
+from safetensors.numpy import load_file, save_file
 
 import xlnet
 from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
@@ -164,6 +165,30 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
         pickled.convert(tmp_path / "out")
 
 
+def test_integers_are_no_weights(folder, tmp_path):
+    """A buffer of positions, as some libraries save it, is left out."""
+    model = folder()
+    path = model.path / "model.safetensors"
+    tensors = load_file(path)
+    expected = model.convert(tmp_path / "before")
+    save_file(dict(tensors, **{"transformer.position_ids": np.arange(4)}), path)
+    same(model.convert(tmp_path / "after"), expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_are_refused(folder, tmp_path, value):
+    """The server reported ready, and answered 500 to everything."""
+    model = folder()
+    path = model.path / "model.safetensors"
+    tensors = load_file(path)
+    name = "transformer.layer.1.ff.layer_1.weight"
+    tensors[name][2, 3] = value
+    save_file(tensors, path)
+    with pytest.raises(UserError, match=rf"tensor {name} is {value} at \[2, 3\]"):
+        model.convert(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     "header, data, length",
     (
@@ -204,6 +229,8 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
         (dict(problem_type="regression"), "there are 4 outputs"),
         (dict(id2label={"0": "a", "1": "b"}), "id2label has 2 labels, but there are 4 outputs"),
         (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
+        (dict(id2label={"0": "a\tb", "1": "c", "2": "d", "3": "e"}), r"id2label has 'a\\tb'"),
+        (dict(id2label={"0": "a", "1": "c\u2028", "2": "d", "3": "e"}), "without tabs and line"),
         (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
         (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
         (dict(n_layer="2"), "n_layer is '2'"),

@@ -103,7 +103,8 @@ def test_the_best_checkpoint_is_complete(place, selected):
         json.loads(line)["text"]
         for line in (place.directory / "all.jsonl").read_text().splitlines()
     ]
-    assert 1 <= len(tried) <= 3 and all(row["text_a"] in rows for row in tried)
+    assert 1 <= len(tried) <= 8 and all(row["text_a"] in rows for row in tried)
+    assert {row["gold"] for row in tried} == {"animal", "plant", "stone"}
     whole = weights(place.path("model", f"model.ckpt-{best}"))
     exported = weights(place.path("model", "best"))
     assert set(exported) == {name for name in whole if "Adam" not in name} < set(whole)

@@ -12,6 +12,7 @@ for package in ("uvicorn", "prometheus_client"):
     pytest.importorskip(package, reason="the server needs pip install '.[serve]'")
 
 from xlnet.errors import UserError  # noqa: E402
+from xlnet.serving.batched_calls import Computed  # noqa: E402
 from xlnet.serving.server import http_server  # noqa: E402
 from xlnet.serving.server.model_directory import Call  # noqa: E402
 
@@ -33,6 +34,10 @@ class Echo:
             signature, {"text_a": None}
         )
 
+    def signature(self, name):
+        self.inputs(name)
+        return name
+
     def call(self, signature, parameters):
         self.inputs(signature)
         return Call(signature, json.dumps(parameters))
@@ -48,7 +53,10 @@ class Echo:
 
     def run(self, call, rows):
         self.asked.append((call.signature, len(rows)))
-        return [{"text": row["text_a"], "size": len(row["text_a"])} for row in rows]
+        return [
+            Computed({"text": row["text_a"], "size": len(row["text_a"])}, len(row["text_a"]), 9)
+            for row in rows
+        ]
 
     def stream(self, call, row):
         for number in range(row["parts"]):

@@ -97,8 +97,9 @@ def test_integrated_gradients_of_a_linear_output_are_its_terms(loaded):
     """The gradient by a token's scale is that by its embedding times the embedding: by finite
     differences."""
     model = loaded("regression")
-    tuned = model._loaded.tuned
-    part = model._open().part("explanation", lambda: explanation.build(model._loaded, tuned))
+    tuned = model.inference.loaded.tuned
+    inference = model.inference
+    part = inference.open().part("explanation", lambda: explanation.build(inference.loaded, tuned))
     record = {
         "input_ids": np.array([[9, 12, 20, model.tokenizer.sep_id, model.tokenizer.cls_id]]),
         "input_mask": np.zeros((1, 5)),
@@ -180,7 +181,7 @@ def test_a_pretrained_model_and_one_with_memory(loaded, permuted, tmp_path):
 
 
 def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
-    path = loaded("classification")._loaded.prefix.rpartition("/")[0]
+    path = loaded("classification").inference.loaded.prefix.rpartition("/")[0]
     png, page = tmp_path / "a.png", tmp_path / "a.html"
     done = command.succeed(
         "xlnet explain",
@@ -219,7 +220,7 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
     assert shown.shape == (1, 2, len(ids), len(ids))
     np.testing.assert_allclose(shown.sum(axis=-1), 1, atol=1e-5)
     np.testing.assert_allclose(shown[0], by_formula(model, ids, len(TEXTS[0].split())), atol=1e-5)
-    path = model._loaded.prefix.rpartition("/")[0]
+    path = model.inference.loaded.prefix.rpartition("/")[0]
     page = tmp_path / "a.html"
     command.succeed(
         "xlnet plot attention",
@@ -237,7 +238,7 @@ def by_formula(model, ids, first_words):
     """The probabilities [N,T,T] of the first layer, in NumPy."""
     from xlnet.engine import checkpoint
 
-    weights = checkpoint.read_weights(model._loaded.prefix)
+    weights = checkpoint.read_weights(model.inference.loaded.prefix)
     of = lambda name: np.asarray(weights["model/transformer/" + name], np.float64)
     layer = "layer_0/rel_attn/%s/kernel"
     x = of("word_embedding/lookup_table")[ids]

@@ -180,6 +180,20 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 
 
 @has_text
+@pytest.mark.parametrize("text", ["", " \t\u3000"])
+def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, text):
+    """The export gave it a label with 0.96."""
+    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["text"])
+    with pytest.raises(Exception, match="'text_a' is empty, expected a text"):
+        ask(saved, ("text", dict(text_a=in_bytes(["kamat", text]))))
+    with (
+        xlnet.load(models("multi_label"), device="cpu") as model,
+        pytest.raises(UserError, match="text 1: the text is empty"),
+    ):
+        model.classify(["kamat", text])
+
+
+@has_text
 def test_vectors(quick_start, models, tmp_path):
     saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
     (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))

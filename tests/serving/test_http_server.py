@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import gzip
 import http.client
 import importlib
 import json
@@ -16,6 +17,7 @@ import threading
 import time
 import types
 import urllib.parse
+import zlib
 
 import pytest
 from helpers.paths import ROOT
@@ -47,9 +49,12 @@ def slow():
         def _work(self):
             self.begun += 1
             while not self.go.wait(0.01):
-                if session.IS_LEFT.get()():
+                try:
+                    with session.caller().turn(0):
+                        pass
+                except UserError:
                     self.left += 1
-                    raise UserError("dropped")
+                    raise
 
         def run(self, call, rows):
             if rows[0].get("text_a") != "quick":
@@ -85,7 +90,12 @@ def everything(connection):
 def test_answers_are_rows(server):
     assert ask(server, body={"instances": [{"text_a": "één"}, {"text_a": ""}]}) == (
         200,
-        {"predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}]},
+        {
+            "predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}],
+            "tokens_read": [3, 0],
+            "tokens": [9, 9],
+            "characters_read": [None, None],
+        },
     )
     assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
 
@@ -165,7 +175,7 @@ def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
     [
         ("{", 400, "not JSON: Expecting property name"),
         ("[" * 4000, 400, "not JSON"),
-        ("[1]", 400, "expected a JSON object, found list"),
+        ("[1]", 400, "expected a JSON object, found an array"),
         ({"instances": []}, 400, "one example or more"),
         ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
         ({"instances": ["a"], "parameter": {}}, 400, "no 'parameter' in a request"),
@@ -241,16 +251,180 @@ def test_metrics_count(server):
     def rise(name):
         return float(after[name]) - float(before.get(name, 0))
 
-    assert rise("xlnet_rows_total") == 3 and rise("xlnet_batches_total") == 1
+    text = '{signature="text"}'
+    assert rise("xlnet_rows_total" + text) == 3 and rise("xlnet_batches_total" + text) == 1
+    assert rise("xlnet_tokens_read_total" + text) == 3
+    assert rise("xlnet_cut_texts_total" + text) == 3  # the echo says that there are 9 in each
+    assert rise('xlnet_batch_size_bucket{le="2.0",signature="text"}') == 0
+    assert rise('xlnet_batch_size_bucket{le="4.0",signature="text"}') == 1
     assert rise('xlnet_requests_total{status="200"}') == 2  # this one and /metrics
     assert rise('xlnet_requests_total{status="400"}') == 1
-    assert rise("xlnet_answer_seconds_count") == 1 == rise('xlnet_answer_seconds_bucket{le="+Inf"}')
+    assert rise("xlnet_answer_seconds_count" + text) == 1
+    # The longest request that may be has a bucket.
+    assert rise('xlnet_answer_seconds_bucket{le="300.0",signature="text"}') == 1
+    assert float(after["process_resident_memory_bytes"]) > 1e6
+    same = ask(server, "GET", "/monitoring/prometheus/metrics")
+    assert same[0] == 200 and "xlnet_rows_waiting" in same[1]
 
 
 def test_many_at_once_get_their_own_answers(server):
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         found = list(pool.map(lambda i: ask(server, body={"instances": [str(i)]}), range(160)))
     assert [answer["predictions"][0]["text"] for _, answer in found] == list(map(str, range(160)))
+
+
+def headers_of(server, method, path="/v1/models/m:predict", body=None, headers=None):
+    """(status, headers in small letters, body)."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request(method, path, body, headers or {})
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    return response.status, {name.lower(): value for name, value in response.getheaders()}, content
+
+
+def test_the_page_of_a_listed_host_may_ask_and_read():
+    """The advice to list it did not work: no header allowed it, and OPTIONS was refused."""
+    with running(Echo(), "m", hosts=("app.example",)) as server:
+        for origin in ("https://app.example", "http://app.example:3000"):
+            preflight = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+            status, found, content = headers_of(server, "OPTIONS", headers=preflight)
+            assert (status, content) == (204, b"")
+            assert found["access-control-allow-origin"] == origin
+            assert "POST" in found["access-control-allow-methods"]
+            assert "content-type" in found["access-control-allow-headers"]
+            for body in ('{"instances": ["a"]}', "{"):  # its page reads errors, too
+                _, found, _ = headers_of(server, "POST", body=body, headers={"Origin": origin})
+                assert found["access-control-allow-origin"] == origin and found["vary"] == "origin"
+        for origin in ("null", "https://other.example", "app.example"):
+            preflight = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+            for method in ("OPTIONS", "GET"):
+                path = "/v1/models/m"
+                status, found, _ = headers_of(server, method, path, headers=preflight)
+                assert status == (403 if method == "OPTIONS" else 200)
+                assert "access-control-allow-origin" not in found
+
+
+def test_no_frame_of_any_site_is_listed():
+    with pytest.raises(UserError, match="allowed_hosts names null"):
+        http_server.Server(Echo(), "m", http_server.bind("127.0.0.1", 0), hosts=["null"])
+
+
+def test_a_server_of_many_silent_connections_is_alive():
+    """A liveness probe got 503 in plain text, and killed a healthy server."""
+    with running(Echo(), "m", LimitSettings(max_connections=3)) as server:
+        silent = [connect(server) for _ in range(6)]
+        wait_until(lambda: len(server._uvicorn.server_state.connections) >= 6)
+        assert ask(server, "GET", "/health") == (200, "ok\n")
+        status, found, content = headers_of(server, "POST", body='{"instances": ["a"]}')
+        assert status == 503 and "max_connections" in json.loads(content)["error"]
+        assert found["connection"] == "close" and int(found["retry-after"]) > 0
+        assert 'xlnet_requests_total{status="503"} 1.0' in ask(server, "GET", "/metrics")[1]
+        for each in silent:
+            each.close()
+        wait_until(lambda: len(server._uvicorn.server_state.connections) < 3)
+        assert ask(server, body={"instances": ["a"]})[0] == 200
+
+
+def test_what_is_not_http_is_refused_in_json_and_counted(server):
+    with connect(server) as connection:
+        connection.sendall(b"hello\r\n\r\n")
+        head, _, content = everything(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400") and b"application/json" in head
+    assert "not HTTP/1.1" in json.loads(content)["error"]
+
+
+def test_each_request_has_an_id_and_a_line(server, caplog):
+    with caplog.at_level(logging.INFO, http_server.__name__ + ".access"):
+        _, found, _ = headers_of(server, "GET", "/health")
+        _, given, _ = headers_of(server, "GET", "/health", headers={"X-Request-Id": "my-id-7"})
+        _, bad, _ = headers_of(server, "GET", "/nowhere", headers={"X-Request-Id": "a b\tc"})
+        wait_until(lambda: len(caplog.messages) == 3)
+    assert len(found["x-request-id"]) == 16 and given["x-request-id"] == "my-id-7"
+    assert len(bad["x-request-id"]) == 16
+    assert caplog.messages[1].startswith("my-id-7 GET /health 200 3 bytes ")
+    assert " GET /nowhere 404 " in caplog.messages[2]
+
+
+@pytest.mark.parametrize("encoding, pack", [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_packed_bodies(server, encoding, pack):
+    body = b'{"instances": ["a"]}'
+    send = {"Content-Encoding": encoding}
+    assert headers_of(server, "POST", body=pack(body), headers=send)[0] == 200
+    for damaged in (b"no", pack(body)[:-9]):
+        status, _, content = headers_of(server, "POST", body=damaged, headers=send)
+        assert status == 400 and f"the body is not {encoding}" in json.loads(content)["error"]
+    bomb = pack(b" " * 10_000_000)
+    assert headers_of(server, "POST", body=bomb[:5000], headers=send)[0] == 413
+    assert headers_of(server, "POST", body=body, headers={"Content-Encoding": "br"})[0] == 415
+
+
+def test_packed_answers(server):
+    take = {"Accept-Encoding": "gzip"}
+    _, found, content = headers_of(server, "GET", "/page.js", headers=take)
+    assert found["content-encoding"] == "gzip"
+    plain = headers_of(server, "GET", "/page.js")[2]
+    assert gzip.decompress(content) == plain and len(content) < len(plain) / 2
+    refuses = {"Accept-Encoding": "gzip;q=0"}
+    assert "content-encoding" not in headers_of(server, "GET", "/page.js", headers=refuses)[1]
+
+
+def test_other_forms_of_tensorflow_serving(server):
+    """https://www.tensorflow.org/tfx/serving/api_rest: columns, versions, metadata."""
+    columns = {"inputs": {"text_a": ["a", "bc"]}}
+    for path in ("/v1/models/m:predict", "/v1/models/m/versions/1:predict"):
+        status, content = ask(server, path=path, body=columns)
+        assert (status, content["outputs"]) == (200, {"text": ["a", "bc"], "size": [1, 2]})
+    assert ask(server, body={"inputs": ["a"]})[1]["outputs"]["size"] == [1]
+    choices = {"choices": [["x", "y"], ["z", "w"]], "text_a": ["a", "b"]}
+    body = {"signature_name": "choices", "inputs": choices}
+    assert ask(server, body=body)[1]["outputs"]["text"] == ["a", "b"]
+    for bad in ({"text_a": []}, {"text_a": ["a"], "other": ["a", "b"]}, {}):
+        assert ask(server, body={"inputs": bad})[0] == 400
+    assert ask(server, body={"inputs": ["a"], "instances": ["a"]})[0] == 400
+    for path in ("/v1/models/m/metadata", "/v1/models/m/versions/1/metadata"):
+        _, content = ask(server, "GET", path)
+        signatures = content["metadata"]["signature_def"]["signature_def"]
+        assert signatures["choices"]["inputs"]["choices"]["tensor_shape"]["dim"][1]["size"] == "2"
+    assert ask(server, "GET", "/v1/models/m/versions/1")[1]["model_version_status"]
+
+
+def test_the_open_inference_protocol(server):
+    """https://github.com/kserve/open-inference-protocol"""
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2", "/v2/models/m/ready"):
+        assert ask(server, "GET", path)[0] == 200
+    _, about = ask(server, "GET", "/v2/models/m")
+    assert about["inputs"] == [{"name": "text_a", "datatype": "BYTES", "shape": [-1]}]
+    texts = {"name": "text_a", "shape": [2], "datatype": "BYTES", "data": ["a", "bc"]}
+    path = "/v2/models/m/infer"
+    status, content = ask(server, path=path, body={"id": "7", "inputs": [texts]})
+    outputs = {each["name"]: each for each in content["outputs"]}
+    assert (status, content["id"], content["model_name"]) == (200, "7", "m")
+    assert outputs["text"]["data"] == ["a", "bc"] and outputs["text"]["datatype"] == "BYTES"
+    assert (outputs["size"]["datatype"], outputs["size"]["shape"]) == ("INT64", [2])
+    choices = {"name": "choices", "shape": [2, 2], "datatype": "BYTES", "data": list("wxyz")}
+    body = {"inputs": [choices, texts], "parameters": {"signature_name": "choices"}}
+    assert ask(server, path=path, body=body)[0] == 200
+    for bad in (
+        {"inputs": []},
+        {"inputs": [dict(texts, shape=[3])]},
+        {"inputs": [dict(texts, datatype="FP32")]},
+    ):
+        status, content = ask(server, path=path, body=bad)
+        assert status == 400 and content["error"]
+
+
+def test_the_api_describes_itself(server):
+    """By the declarations that check requests."""
+    status, found = ask(server, "GET", "/openapi.json")
+    assert (status, found["openapi"], found["info"]["title"]) == (200, "3.1.0", "m")
+    schema = found["paths"]["/v1/models/m:predict"]["post"]["requestBody"]["content"]
+    requests = {each["title"]: each for each in schema["application/json"]["schema"]["oneOf"]}
+    assert sorted(requests) == sorted(Echo.names)
+    temperature = requests["generate"]["properties"]["parameters"]["properties"]["temperature"]
+    assert (temperature["type"], temperature["exclusiveMinimum"]) == ("number", 0)
+    most = requests["generate"]["properties"]["parameters"]["properties"]["max_tokens"]
+    assert most["maximum"] == 2048
 
 
 def test_a_model_that_fails_and_the_next_request(server):
@@ -284,7 +458,8 @@ def test_it_is_alive_while_it_computes_and_not_while_a_computation_hangs(slow, m
         status, answer = ask(server, "GET", "/ready")
         assert (
             status == 503
-            and answer["error"] == "1 examples wait already, at most 1 may (--max_waiting)"
+            and "1 examples wait already, and of 1 more at most 0 may (--max_waiting=1)"
+            in answer["error"]
         )
         assert time.monotonic() - began < 5
         monkeypatch.setattr(http_server, "_STUCK", -1000)
@@ -585,9 +760,36 @@ def ended(model, go_after, limits=None):
 
 def test_what_is_being_answered_is_answered_before_the_end(slow, caplog):
     with caplog.at_level(logging.WARNING):
-        answer, is_idle, _ = ended(slow, 0.5)
+        answer, is_idle, _ = ended(slow, 1.5)  # after its port closed
     assert answer == 200 and is_idle
     assert "ending: 1 requests are still answered, for at most 8 s (--grace)" in caplog.text
+
+
+def test_it_is_not_ready_before_its_port_closes():
+    """Who balances the load must notice before connections are refused."""
+    server = http_server.Server(
+        Echo(), "m", http_server.bind("127.0.0.1", 0), LimitSettings(drain=1.5)
+    )
+    found = []
+
+    def client():
+        wait_until(lambda: server._uvicorn.started)
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: server._is_ending)
+        for path in ("/ready", "/health", "/v1/models/m"):
+            found.append(ask(server, "GET", path)[0])
+        found.append(ask(server, body={"instances": ["a"]})[0])
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    thread = threading.Thread(target=client)
+    thread.start()
+    began = time.monotonic()
+    assert server.run() and time.monotonic() - began < 6
+    signal.signal(signal.SIGTERM, before)
+    thread.join()
+    assert found == [503, 200, 200, 200]
+    with pytest.raises(OSError):
+        connect(server)
 
 
 def test_the_end_waits_no_longer_than_its_grace(slow):
@@ -641,7 +843,8 @@ commands.main()
 
 @pytest.mark.parametrize("package", ["uvicorn", "prometheus_client"])
 def test_a_package_that_is_missing_is_named(monkeypatch, package):
-    monkeypatch.delitem(sys.modules, "xlnet.serving.server.http_server")
+    for name in ("http_server", "metrics"):
+        monkeypatch.delitem(sys.modules, "xlnet.serving.server." + name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"package {package}: pip install 'xlnet\[serve\]'"):
         importlib.import_module("xlnet.serving.server.http_server")

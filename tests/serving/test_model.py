@@ -12,7 +12,7 @@ import pytest
 from helpers import command
 
 import xlnet
-from xlnet.serving import model as model_module
+from xlnet.serving import batched_calls
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -260,13 +260,13 @@ def sequences_of_the_network(model, texts):
     """What the documented API computes of each text alone: arrays [k,T,D], the embeddings first."""
     import tensorflow.compat.v1 as tf
 
-    config = model._loaded.config
+    config = model.inference.loaded.config
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=99)
     with tf.Graph().as_default(), tf.Session() as session:
         ids = tf.placeholder(tf.int32, [None, 1])
         segments = tf.placeholder(tf.int32, [None, 1])
         network = xlnet.XLNetModel(config, run, ids, segments, None)
-        tf.train.Saver().restore(session, model._loaded.prefix)
+        tf.train.Saver().restore(session, model.inference.loaded.prefix)
         layers = [*network.get_new_memory(), network.get_sequence_output()]
         found = []
         for text in texts:
@@ -427,7 +427,7 @@ class Terminal(io.StringIO):
     [(Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)],
 )
 def test_a_progress_bar_on_a_terminal(kept, monkeypatch, stream, progress, is_shown):
-    monkeypatch.setattr(model_module, "_SECONDS_WITHOUT_BAR", 0)
+    monkeypatch.setattr(batched_calls, "_SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys, "stderr", stream())
     texts = ["kamat", 3, "telok sol", "mitel"]
     with xlnet.load(

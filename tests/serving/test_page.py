@@ -1,17 +1,23 @@
 """The page in a browser, wide and narrow: what people see of each kind of prediction."""
 
-import contextlib
 import json
+import math
 import os
 import pathlib
 import shutil
 import time
 import urllib.parse
 
+import numpy as np
 import pytest
 from helpers.serving import Call, Echo, running
 
 from xlnet.errors import UserError
+from xlnet.serving import factorization
+from xlnet.serving.batched_calls import Computed
+from xlnet.serving.server.model_directory import Example, ServedModel
+from xlnet.serving.settings import FactorizationSettings
+from xlnet.settings.devices import DeviceSettings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
 CHROMIUM = next(
@@ -32,11 +38,20 @@ pytestmark = [
 EVIL = "<img src=x onerror=alert(1)>"
 ANNA = "\U0001f469 Anna <b>met</b> Bo."
 MET = ANNA.index("Bo")  # in characters, of which a browser counts the first one twice
+LONG = "a  <b> \U0001f469 a a"
+EXAMPLES = {
+    "text": [
+        Example({"text_a": "first <b>example</b>"}, EVIL, True),
+        Example({"text_a": "second"}, "no", False),
+    ],
+    "vectors": [Example({"text_a": text}, None, None) for text in ("east", "north", "west")],
+    "fill": [],
+}
 SEES = {"content": [[True, False], [True, True]], "query": [[False, False], [True, False]]}
 
 # Of a signature: its inputs by name, a list with its length, and what is answered.
 SIGNATURES = {
-    "text": ({"text_a": None}, {"label": EVIL, "probabilities": [0.25, 0.75]}),
+    "text": ({"text_a": None}, {"label": EVIL, "probabilities": [0.2496, 0.75, 0.0004]}),
     "explain": (
         {"text_a": None},
         {
@@ -82,13 +97,30 @@ SIGNATURES = {
             "probabilities": [0.6, 0.4],
         },
     ),
-    "choose": ({"text_a": None, "choices": 2}, {"label": "no", "probabilities": [0.6, 0.4]}),
+    "choose": ({"text_a": None, "choices": 3}, {"label": "b", "probabilities": [0.3, 0.7, 0.0]}),
     "fill": (
         {"text": None},
         {
             "texts": ["long " * 20 + "<u> b", "x"],
             "words": [["<u>"], ["x"]],
-            "probabilities": [0.5, 0.1],
+            "probabilities": [0.5, 0.0004],
+        },
+    ),
+    "factorize": (
+        {"text": None},
+        {
+            "pieces": ["\u2581a", EVIL, "b"],
+            "order": [2, 0, 1],
+            "known": 0,
+            "candidates": [["\u2581x", "y"], ["\u2581x", "y"], ["b", "y"]],
+            "probabilities": [[0.6, 0.3], [0.5, 0.25], [0.125, 0.0625]],
+            "log_probabilities": [math.log(0.05), math.log(0.0002), math.log(0.125)],
+            "likelier": [2, 40, 0],
+            "sees": {
+                "content": [[True, False, True], [True, True, True], [False, False, True]],
+                "query": [[False, False, True], [True, False, True], [False, False, False]],
+            },
+            "query_attention": [[0, 0, 1], [0.25, 0, 0.75], [0, 0, 0]],
         },
     ),
     "generate": ({"prompt": None}, {}),
@@ -101,7 +133,7 @@ SIGNATURES = {
             "places": [2, 1],
             "sees": SEES,
             "streams": {
-                name: [[[[0.25 * one for one in row] for row in rows]] * 2]
+                name: [[[[share * one for one in row] for row in rows] for share in (0.25, 0.75)]]
                 for name, rows in SEES.items()
             },
         },
@@ -112,9 +144,9 @@ SIGNATURES = {
 class Model(Echo):
     """Answers at once; notes what was asked. No model: the subject is the page."""
 
-    about, labels, verb = "Assigns labels to a text: no, " + EVIL, ["no", EVIL], "classify"
+    about, labels, verb = "Assigns labels to a text: no, " + EVIL, ["no", EVIL, "b"], "classify"
     names, n_layer, n_head = list(SIGNATURES), 3, 2
-    examples = {"text": [{"text_a": "first <b>example</b>"}, {"text_a": "second"}], "fill": []}
+    examples = EXAMPLES
 
     def inputs(self, signature):
         return SIGNATURES[signature][0]
@@ -134,8 +166,12 @@ class Model(Echo):
         if rows[0].get("text_a") == "bad":
             return [UserError("no answer to " + EVIL)]
         if call.signature == "vectors":
-            return [[3.0, 4.0], [4.0, 3.0]][: len(rows)]
-        return [SIGNATURES[call.signature][1]]
+            vectors = [[3.0, 4.0], [4.0, 3.0], [5.0, 0.0], [0.0, 5.0], [-5.0, 0.0]]
+            return [Computed(vector, 1, 1) for vector in vectors[: len(rows)]]
+        answer = SIGNATURES[call.signature][1]
+        if rows[0].get("text_a") == LONG:  # of which 5 characters in front and the last are read
+            return [Computed(answer, 2, 1234, {"text_a": [(0, 5), (len(LONG) - 1, len(LONG))]})]
+        return [Computed(answer, 3, 3)]
 
     def stream(self, call, row):
         self.asked.append((call.signature, dict(call.settings), [row]))
@@ -163,7 +199,9 @@ def page(request, browser):
             lambda message: said.append(message.text) if message.type == "error" else None,
         )
         opened.on("pageerror", lambda error: said.append(str(error)))
+        opened.set_default_timeout(10_000)  # [ms]
         opened.model = model
+        opened.said = said
         opened.goto(f"http://127.0.0.1:{server.port}/")
         opened.wait_for_selector("#fields textarea")
         yield opened
@@ -183,15 +221,16 @@ def predict(page, signature, **texts):
         page.fill("#in-" + name, text)
     page.click("#ask")
     done(page)
-    with contextlib.suppress(KeyError):  # a folder that pictures are wanted in
-        page.screenshot(
-            path=os.path.join(
-                os.environ["XLNET_SCREENSHOTS"],
-                "{}-{}.png".format(signature, page.viewport_size["width"]),
-            ),
-            full_page=True,
-        )
+    picture(page, signature)
     return page.inner_text("#answer")
+
+
+def picture(page, name):
+    """A screenshot, if there is a folder that pictures are wanted in."""
+    folder = os.environ.get("XLNET_SCREENSHOTS")
+    if folder:
+        width = page.viewport_size["width"]
+        page.screenshot(path=os.path.join(folder, f"{name}-{width}.png"), full_page=True)
 
 
 def done(page):
@@ -202,9 +241,10 @@ def test_predictions_as_people_want_them(page):
     assert page.inner_text("h1") == "it's my model" and EVIL in page.inner_text("#about")
     shown = predict(page, "text", text_a="a 'quoted' text")
     assert shown.split("\n")[0] == EVIL + " 75\u00a0%" and "25\u00a0%" in shown
+    assert shown.count("<\u00a00.1\u00a0%") == 1 and "0.0\u00a0%" not in shown
     assert page.locator(".bar div").first.evaluate("e => e.style.width") == "75%"
     assert page.locator("img").count() == 0  # texts are set as text
-    assert predict(page, "score", text_a="a", text_b="b") == "2.346"
+    assert predict(page, "score", text_a="a", text_b="b").split("\n")[0] == "2.346"
     assert predict(page, "tag", text_a=ANNA).startswith("3 entities")
     assert page.locator(".text mark").all_inner_texts() == ["AnnaPER", "<PER", "BoLOC"]
     assert page.locator(".legend mark").all_inner_texts() == ["LOC", "PER"]
@@ -219,13 +259,33 @@ def test_predictions_as_people_want_them(page):
     )
     assert page.locator(".text mark").count() == 0 and page.locator(".chosen").count() == 0
     assert "Rejected spans" in page.inner_text("#answer")
-    predict(page, "choose", text_a="a", choices="\n two")
-    assert page.model.asked[-1][2][0]["choices"] == [" two", ""]
+
+
+def test_the_answers_that_were_typed_are_what_is_chosen_from(page):
+    """Not the labels of training; and no more than were typed."""
+    page.model.verb = "choose"
+    page.reload()
+    page.wait_for_selector("#fields textarea")
+    shown = predict(page, "choose", text_a="a", choices="\n yes\n no")
+    assert page.model.asked[-1][2][0]["choices"] == [" yes", " no", ""]
+    assert shown.split("\n")[:6] == ["no 70\u00a0%", "", "no", "70\u00a0%", "yes", "30\u00a0%"]
+    assert page.locator(".bar").count() == 2
+
+
+def test_the_first_example_is_answered_at_once_with_its_label(page):
+    page.wait_for_selector(".headline")
+    assert page.model.asked == [("text", {}, [{"text_a": "first <b>example</b>"}])]
+    assert page.inner_text(".gold") == f"Label in the data: {EVIL} \u2713 The model is right."
+    page.click("#examples button:text-is('second')")
+    page.wait_for_selector(".gold:has-text('wrong')")
+    assert page.model.asked[-1][2] == [{"text_a": "second"}]
+    predict(page, "text", text_a="second, but changed")
+    assert page.locator(".gold").count() == 0
 
 
 def test_why(page):
     """Words are shaded where they are in the text; the numbers are there for those who do not see
-    colours."""
+    colours, by pointing, by tapping and by the keyboard."""
     predict(page, "text", text_a="a  <b> a")
     assert page.locator("nav button[data-signature='explain']").count() == 0
     page.click("#why")
@@ -234,12 +294,16 @@ def test_why(page):
     assert page.inner_text("#answer h2") == f"Words that count for {EVIL}, 75\u00a0%"
     assert page.inner_text("#answer .text") == "a  <b> a"
     found = page.evaluate("""[...document.querySelectorAll("#answer .text mark")].map(
-        e => [e.textContent, e.title, e.className, e.style.getPropertyValue("--part")])""")
-    assert found == [
-        ["a", "+0.1000", "raises", "50%"],
-        ["<b>", "\u22120.2000", "lowers", "100%"],
-        ["a", "+0.0500", "raises", "25%"],
-    ]
+        e => [e.textContent, e.className, e.style.getPropertyValue("--part")])""")
+    assert found == [["a", "raises", "50%"], ["<b>", "lowers", "100%"], ["a", "raises", "25%"]]
+    words = page.locator(".words mark")
+    words.nth(1).hover()
+    assert page.inner_text(".readout") == "<b>: \u22120.2000"
+    words.nth(0).click()
+    assert page.inner_text(".readout") == "a: +0.1000"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".readout") == "a: +0.0500"
     page.click("#answer summary")
     assert page.locator("#answer td").all_inner_texts() == [
         "a",
@@ -250,58 +314,208 @@ def test_why(page):
         "+0.0500",
     ]
     assert "75\u00a0%" in page.inner_text(".headline")  # the prediction is still there
-    with contextlib.suppress(KeyError):
-        page.screenshot(
-            path=os.path.join(
-                os.environ["XLNET_SCREENSHOTS"], "why-{}.png".format(page.viewport_size["width"])
-            ),
-            full_page=True,
-        )
+    picture(page, "why")
     assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
+
+
+def test_what_was_not_read_is_grey(page):
+    """In the text below the answer, and among the words that count."""
+    shown = predict(page, "text", text_a="a b")
+    assert "All 3 tokens were read." in shown and page.locator(".unread").count() == 0
+    shown = predict(page, "text", text_a=LONG)
+    assert "2 of 1,234 tokens were read" in shown
+    assert page.locator("#answer .unread").all_text_contents() == [LONG[5:-1]]
+    page.click("#why")
+    done(page)
+    # Its words are "a", "<b>" and "a": the second begins in what was read, the third does not.
+    words = "[...document.querySelectorAll('.words mark')].map(e => [e.textContent, e.className])"
+    assert page.evaluate(words) == [["a", "raises"], ["<b>", "lowers"], ["a", "unread"]]
+    page.locator(".words mark").nth(2).click()
+    assert page.inner_text(".readout") == "a: not read"
 
 
 def test_a_filling_goes_into_the_text(page):
     predict(page, "fill", text="long " * 20 + "____ b")
     first = page.locator(".bars button").first
     assert first.inner_text() == "\u2026" + ("long " * 20)[-30:] + "<u> b"
-    assert page.model.asked[-1][1] == {"top": "5"}
+    assert page.model.asked[-1][1] == {"top": "5", "pieces": "1-3", "order": "left_to_right"}
+    # Bars are relative to the best one.
+    widths = page.locator(".bar div").evaluate_all("all => all.map(e => e.style.width)")
+    assert widths == ["100%", "0.08%"] and "<\u00a00.1\u00a0%" in page.inner_text(".bars")
     first.click()
     assert page.input_value("#in-text") == "long " * 20 + "<u> b"
     page.fill("#set-top", "")  # the server's default
+    page.fill("#set-pieces", "1")
+    page.select_option("#set-order", "all")
     predict(page, "fill", text="a ___")
-    assert page.model.asked[-1][1] == {}
+    assert page.model.asked[-1][1] == {"pieces": "1", "order": "all"}
 
 
 def test_generated_text_its_probabilities_and_its_end(page):
     shown = predict(page, "generate", prompt="It was")
     assert shown.split("\n")[0] == "It was once <i> more" and "as long as was asked for" in shown
     assert page.locator(".token").first.get_attribute("title") == "probability 42\u00a0%"
-    assert page.model.asked[-1][1] == {"max_tokens": "60", "temperature": "1", "top_p": "0.9"}
+    asked = {"max_tokens": "60", "method": "sample", "temperature": "1", "top_p": "0.9"}
+    assert page.model.asked[-1][1] == asked
+    page.fill("#set-seed", "3")
+    page.fill("#set-stop", ".")
+    predict(page, "generate")
+    assert page.model.asked[-1][1] == dict(asked, seed="3", stop=".")
+    page.select_option("#set-method", "greedy")
+    assert not page.is_visible("#set-temperature") and not page.is_visible("#set-seed")
+    predict(page, "generate")
+    assert page.model.asked[-1][1] == {"max_tokens": "60", "method": "greedy", "stop": "."}
 
 
-def test_the_similarity_of_two_texts(page):
+def test_the_similarity_of_two_texts_and_of_others(page):
+    """How similar other texts are says what a similarity is worth."""
     shown = predict(page, "vectors", text_a="one", other="two")
     assert shown.startswith("0.960 cosine similarity") and "2 numbers, length 5" in shown
-    assert [row["text_a"] for row in page.model.asked[-1][2]] == ["one", "two"]
+    asked = [row["text_a"] for row in page.model.asked[-1][2]]
+    assert asked == ["one", "two", "east", "north", "west"]
+    # All pairs but the one that is asked for: nine, of which the two texts are in six.
+    assert page.locator(".scale .other").count() == 9 and page.locator(".scale .this").count() == 1
+    cosines = [0.6, 0.8, -0.6, 0.8, 0.6, -0.8, 0, -1, 0]
+    assert f"{sum(cosines) / 9:.3f} on average" in shown and "more similar than each" in shown
     assert "cosine" not in predict(page, "vectors", text_a="one", other="")
+    assert len(page.model.asked[-1][2]) == 1
 
 
-def test_attention_and_what_the_streams_see(page):
+def cards(page, stream):
+    return page.evaluate(f"""[...document.querySelectorAll(".lane.{stream} .card")].map(
+        e => e.className.replace("card ", ""))""")
+
+
+def chips(page):
+    return [text.split("\n") for text in page.locator(".chip").all_inner_texts()]
+
+
+def test_the_factorization_order_is_played(page):
+    """At each step: what both streams see, and what the query stream predicts there."""
+    predict(page, "factorize", text="a b")
+    assert page.model.asked[-1][1] == {"order": "random", "seed": "34", "known": "0", "top": "6"}
+    assert page.locator("img").count() == 0
+    expected = [["1", "\u2011b", "13\u00a0%"], ["2", "a", "5.0\u00a0%"]]
+    assert chips(page) == [*expected, ["3", EVIL, "<\u00a00.1\u00a0%"]]
+    # The second step is shown at first: of the token "a", which sees "b" alone.
+    assert page.inner_text(".controls output") == "step 2 of 3"
+    assert cards(page, "query") == ["asked", "unseen", "seen"]
+    assert cards(page, "content") == ["itself", "unseen", "seen"]
+    rows = page.locator(".predicted .bars > span").all_inner_texts()
+    # Of the text's token, which is not among the likeliest, too.
+    assert rows == ["x", "60\u00a0%", "\u2011y", "30\u00a0%", "a", "5.0\u00a0%"]
+    assert page.inner_text(".predicted .chosen") == "a"
+    assert "2 tokens are likelier" in page.inner_text(".predicted .hint")
+    bits = -math.log2(0.125) - math.log2(0.05)
+    assert f"\u2212{bits:.1f} bits, {bits / 2:.1f} bits a token" in page.inner_text(".total")
+    # The last step: it sees both, with an arc from each as strong as its attention.
+    page.click("button[aria-label='next step']")
+    assert cards(page, "query") == ["seen", "asked", "seen"]
+    arcs = page.locator(".arcs path")
+    assert arcs.count() == 2 and arcs.locator("title").all_text_contents() == [
+        "a: 25\u00a0%",
+        "\u2011b: 75\u00a0%",
+    ]
+    thin, thick = (float(each.get_attribute("stroke-width")) for each in arcs.all())
+    assert thin < thick
+    assert page.is_disabled("button[aria-label='next step']")
+    # A click on a token goes to its step; in the first one nothing is seen.
+    page.locator(".chip").first.click()
+    assert cards(page, "query") == ["unseen", "unseen", "asked"]
+    assert cards(page, "content") == ["unseen", "unseen", "itself"]
+    assert arcs.count() == 0 and "the likeliest of all" in page.inner_text(".predicted")
+    # The slider, too.
+    page.focus("#step")
+    page.keyboard.press("End")
+    assert page.inner_text(".controls output") == "step 3 of 3"
+    assert len(page.model.asked) == 2  # all of it from one answer
+    picture(page, "factorize")
+
+
+def test_playing_goes_from_the_first_step_to_the_last_and_stops(page):
+    predict(page, "factorize", text="a b")
+    page.click("button[aria-label='play']")
+    assert page.inner_text(".controls output") == "step 1 of 3"
+    page.wait_for_selector(".controls output:text-is('step 2 of 3')")
+    page.wait_for_selector(".controls output:text-is('step 3 of 3')")
+    page.wait_for_selector("button[aria-label='play']")
+    page.click("button[aria-label='play']")
+    page.click("button[aria-label='pause']")
+    assert page.inner_text(".controls output") == "step 1 of 3"
+
+
+def test_tokens_are_dragged_to_another_order(page):
+    predict(page, "factorize", text="a b")
+    page.locator(".chip").last.scroll_into_view_if_needed()
+    first, last = (page.locator(".chip").nth(at).bounding_box() for at in (0, 2))
+    page.mouse.move(first["x"] + 5, first["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 5, last["y"] + 5, steps=5)
+    page.mouse.up()
+    page.wait_for_selector("#set-own", state="visible")
+    done(page)
+    assert page.model.asked[-1][1]["order"] == "1,2,3"
+    assert page.input_value("#set-order") == "own"
+    # And with the keyboard: the answer of this model has the order 3, 1, 2 always.
+    page.locator(".chip").nth(1).focus()
+    page.keyboard.press("Alt+ArrowLeft")
+    done(page)
+    assert page.model.asked[-1][1]["order"] == "1,3,2"
+    page.wait_for_function("document.activeElement === document.querySelector('.chip')")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".controls output") == "step 2 of 3"
+    page.select_option("#set-order", "right_to_left")  # is asked for at once
+    done(page)
+    assert page.model.asked[-1][1] == {"order": "right_to_left", "known": "0", "top": "6"}
+
+
+def test_attention_by_head(page):
+    """One request for all heads of a layer; the chosen token stays."""
     shown = predict(page, "attention", text="a b")
     asked = {"layers": "[1]", "order": "random", "seed": "0"}
     assert page.model.asked[-1][1] == asked and EVIL in shown
     assert page.locator(".maps svg").count() == 2 and page.locator("img").count() == 0
+    assert page.locator(".head").all_inner_texts() == ["mean", "head 1", "head 2"]
+    assert page.locator(".maps text").all_text_contents() == ["a", EVIL[:10]] * 4
+    assert page.locator(".key").count() == 1 and "75\u00a0%" in page.inner_text(".key")
+    # Of the first token one is hidden in the content stream, both are in the query stream.
     hidden = "document.querySelectorAll('#answer span.hidden').length"
-    assert page.evaluate(hidden) == 1 + 2  # of the first token, in both streams
+    assert page.evaluate(hidden) == 1 + 2
     page.locator(".pieces button").nth(1).click()
     assert page.evaluate(hidden) == 0 + 1
+    weights = "#answer .pieces.content small"
+    assert page.locator(weights).all_inner_texts() == ["50\u00a0%"] * 2
+    before = len(page.model.asked)
+    page.locator(".head").nth(2).click()
+    assert page.locator(weights).all_inner_texts() == ["75\u00a0%"] * 2
+    assert len(page.model.asked) == before
+    # Another layer is another request, with the same token and head.
     page.select_option("#set-layer", "3")
     done(page)
     assert page.model.asked[-1][1] == dict(asked, layers="[3]")
+    assert page.locator(".head").nth(2).get_attribute("aria-pressed") == "true"
+    assert page.locator(".pieces button").nth(1).get_attribute("aria-pressed") == "true"
     page.select_option("#set-order", "own")
     done(page)
     assert page.input_value("#set-own") == "2,1" and not page.is_visible("#set-seed")
     assert page.model.asked[-1][1]["order"] == "2,1"
+
+
+def test_a_square_of_attention_lights_its_two_tokens(page):
+    predict(page, "attention", text="a b")
+    page.locator(".head").nth(1).click()
+    page.locator(".maps svg").first.scroll_into_view_if_needed()
+    box = page.locator(".maps svg").first.bounding_box()
+    size = page.evaluate("document.querySelector('.maps svg').viewBox.baseVal.width")
+    cell = box["width"] / size
+    # The second row, the first column: the map is at the end of both axes.
+    page.mouse.move(box["x"] + box["width"] - 1.5 * cell, box["y"] + box["height"] - 0.5 * cell)
+    assert page.locator(".maps text.lit").all_text_contents() == [EVIL[:10], "a"]
+    assert page.inner_text(".readout").endswith("attends to \u201ca\u201d with 25\u00a0%")
+    page.mouse.move(box["x"] + box["width"] - 0.5 * cell, box["y"] + box["height"] - 1.5 * cell)
+    assert "does not see" in page.inner_text(".readout")
+    page.mouse.move(1, 1)
+    assert page.locator(".maps text.lit").count() == 0
 
 
 def test_examples_and_what_is_entered_stay_with_their_tab(page):
@@ -312,8 +526,11 @@ def test_examples_and_what_is_entered_stay_with_their_tab(page):
     choose(page, "fill")
     assert page.inner_text("#answer") == "" and not page.is_visible("#examples")
     page.fill("#in-text", "a ___")
+    before = len(page.model.asked)
     choose(page, "text")
     assert page.input_value("#in-text_a") == "second"
+    assert EVIL in page.inner_text("#answer")  # its answer, without another request
+    assert len(page.model.asked) == before
     choose(page, "fill")
     assert page.input_value("#in-text") == "a ___"
 
@@ -331,37 +548,45 @@ def test_an_old_answer_comes_under_no_other_tab(page):
 
 
 def test_stop(page):
+    page.wait_for_selector(".headline")
     page.fill("#in-text_a", "slow")
     page.click("#ask")
     page.click("#stop")
     done(page)
-    assert page.inner_text("#answer") == "stopped"
+    assert page.inner_text("#answer").endswith("stopped")
     assert predict(page, "text", text_a="a").startswith(EVIL)
 
 
 def test_the_keyboard_alone(page):
+    page.wait_for_selector(".headline")
     page.focus("#in-text_a")
     page.keyboard.press("Control+a")
     page.keyboard.type("typed")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector(".headline")
+    done(page)
     assert page.model.asked[-1][2] == [{"text_a": "typed"}]
     page.focus("nav button[data-signature='attention']")
     page.keyboard.press("Enter")
-    for _ in range(40):
-        if page.evaluate("document.activeElement.id") == "in-text":
-            break
-        page.keyboard.press("Tab")
+    tab_to(page, "document.activeElement.id === 'in-text'")
     page.keyboard.type("a b")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector(".maps")
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.parentElement.className") == "pieces":
-            break
-    page.keyboard.press("Tab")
+    tab_to(page, "document.activeElement.parentElement.className === 'pieces'")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert page.locator(".pieces button").nth(1).get_attribute("aria-pressed") == "true"
+    tab_to(page, "document.activeElement.className === 'head'")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.locator(".head").nth(1).get_attribute("aria-pressed") == "true"
+
+
+def tab_to(page, condition):
+    for _ in range(40):
+        if page.evaluate(condition):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(condition)
 
 
 def test_errors_a_link_and_the_request_elsewhere(page):
@@ -380,11 +605,66 @@ def test_errors_a_link_and_the_request_elsewhere(page):
     choose(page, "fill")
     page.goto("about:blank")
     page.goto(address)
-    page.wait_for_selector("#fields textarea")
-    assert page.input_value("#in-text_a") == "it's" and page.inner_text("#answer") == ""
+    page.wait_for_selector(".headline")  # it is answered at once
+    assert page.input_value("#in-text_a") == "it's"
+    assert page.model.asked[-1][2] == [{"text_a": "it's"}]
+    # In a page that is open already, too.
+    other = json.dumps({"signature": "score", "row": {"text_a": "a", "text_b": "b"}})
+    page.evaluate("other => { location.hash = '#' + encodeURIComponent(other); }", other)
+    page.wait_for_selector(".headline:has-text('2.346')")
     page.fill("#in-text_a", "")
     page.click("#ask")  # an empty field is not sent
     assert page.evaluate("document.activeElement.id") == "in-text_a"
+
+
+def test_a_server_that_is_gone_is_said_in_words(page):
+    page.wait_for_selector(".headline")
+    page.route("**/*:predict", lambda route: route.abort())
+    page.said.clear()
+    assert predict(page, "text", text_a="a").startswith("The server does not answer.")
+    page.unroute("**/*:predict")
+    refusal = {"status": 502, "body": "<html>bad gateway</html>"}
+    page.route("**/*:predict", lambda route: route.fulfill(**refusal))
+    assert predict(page, "text", text_a="a") == "The server refuses (502)."
+    page.said.clear()
+
+
+def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
+    """A model with weights, opened by a link: each step has the probability that the network gives
+    to its token."""
+    text, order = "the cat sat on the mat and the dog", [2, 7, 0, 5, 1, 8, 3, 6, 4]
+    made = ServedModel(str(permuted.folder), 32 * 512**2, DeviceSettings(device="cpu"))
+    assert len(made.examples["factorize"]) == 4 and made.examples["fill"][0].gold
+    count = len(permuted.tokenizer.ids(text))
+    order += range(len(order), count)
+    settings = FactorizationSettings(order=",".join(str(at + 1) for at in order))
+    expected = factorization.factorize(permuted.model, permuted.tokenizer, text, settings)
+    link = {
+        "signature": "factorize",
+        "row": {"text": text},
+        "parameters": {"order": "own", "own": settings.order},
+    }
+    with running(made, "m") as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/#{urllib.parse.quote(json.dumps(link))}")
+        page.wait_for_selector(".play")
+        shown = [chip[2] for chip in chips(page)]
+        for step, position in enumerate(order):
+            page.locator(".chip").nth(step).click()
+            probability = math.exp(expected.log_probabilities[position])
+            if probability < 0.001:
+                assert shown[step] == "<\u00a00.1\u00a0%"
+            else:
+                number = float(shown[step].split("\u00a0")[0])
+                assert number == pytest.approx(100 * probability, abs=0.51)
+            rows = page.locator(".predicted .bars > span").all_inner_texts()[1::2]
+            best = [float(row.split("\u00a0")[0]) for row in rows[:5]]
+            probabilities = np.exp(expected.candidate_log_probabilities[position])
+            assert best == pytest.approx((100 * probabilities).tolist(), abs=0.51)
+            seen = [name == "seen" for name in cards(page, "query")]
+            assert seen == (~expected.query_hides[position]).tolist()
+        page.close()
+    made.close()
 
 
 AXE = next(

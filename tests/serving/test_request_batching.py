@@ -43,7 +43,7 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
         others = [ask(made, i) for i in (1, 2, 9)]
         other_call = ask(made, 5, call="t")
         await until(lambda: made.rows_waiting == 4)
-        with pytest.raises(Busy, match="4 examples wait already, at most 6 may"):
+        with pytest.raises(Busy, match="4 examples wait already, and of 3 more at most 2 may"):
             await ask(made, 1, 2, 3)
         go.release(9)
         assert await first == [0]
@@ -112,7 +112,7 @@ def test_long_work_counts_too():
         found = [asyncio.ensure_future(compute(number)) for number in range(3)]
         await until(lambda: made.rows_waiting == 6 and len(entered) == 2)  # 3 * 49 > 100
         for refused in (made.alone(1, 1).__aenter__(), ask(made, 1)):
-            with pytest.raises(Busy, match="6 examples wait already, at most 6 may"):
+            with pytest.raises(Busy, match="6 examples wait already, and of 1 more at most 0 may"):
                 await refused
         go.set()
         await asyncio.gather(*found)
@@ -150,14 +150,15 @@ def test_work_that_is_left_ends_at_the_next_call_of_the_network():
 
     def long():
         try:
-            while not session.IS_LEFT.get()():
-                pass
+            while True:
+                with session.caller().turn(1):
+                    pass
         finally:
             ended.append(True)
 
     async def story():
         made = batching(lambda call, rows: long())
-        waits = asyncio.ensure_future(made.compute(long))
+        waits = asyncio.ensure_future(made.compute(long, signature="s", is_long=True))
         await until(lambda: made._began)
         waits.cancel()
         await asyncio.wait([waits])
@@ -168,7 +169,9 @@ def test_work_that_is_left_ends_at_the_next_call_of_the_network():
         never.cancel()
         batch.cancel()
         await until(lambda: not made._began)
-        assert ended == [True] * 2 and not session.IS_LEFT.get()()
+        assert ended == [True] * 2
+        with session.caller().turn(1):  # in this thread nothing was left
+            pass
 
     asyncio.run(story())
 
@@ -184,11 +187,31 @@ def test_a_place_in_the_line_is_given_up():
         first, second, third = (asyncio.ensure_future(compute(cost)) for cost in (60, 60, 40))
         await until(lambda: made.rows_waiting == 3)
         second.cancel()
-        await until(lambda: made.rows_waiting == 2 and made._cost == 100)
+        await until(lambda: made.rows_waiting == 2 and made._large.used == 100)
         first.cancel()
-        await until(lambda: made._cost == 40)
+        await until(lambda: made._large.used == 40)
         go.set()
         await third
-        assert (made.rows_waiting, made._cost, len(made._line)) == (0, 0, 0)
+        assert (made.rows_waiting, made._large.used, len(made._large.line)) == (0, 0, 0)
+
+    asyncio.run(story())
+
+
+def test_small_work_does_not_wait_for_large_work():
+    """32 beams of 700 tokens kept a filling of one word waiting for 10 s."""
+
+    async def story():
+        made, go = batching(lambda call, rows: rows), asyncio.Event()
+
+        async def large():
+            async with made.alone(1, 100):
+                await go.wait()
+
+        works = [asyncio.ensure_future(large()) for _ in range(2)]
+        await until(lambda: made._large.used == 100)
+        async with made.alone(1, 12):
+            pass
+        go.set()
+        await asyncio.gather(*works)
 
     asyncio.run(story())

@@ -1,5 +1,6 @@
 """A wrong argument of a loaded model is a line that names it, never an error from inside."""
 
+import functools
 import threading
 import time
 
@@ -34,7 +35,9 @@ class Table:
         (lambda model: model.generate("the", stop=["a", 3]), "stop"),
         (lambda model: model.generate("the", samples=None), "samples"),
         (lambda model: model.stream("the", seed="x"), "seed"),
-        (lambda model: model.fill("a ___", pieces=2), "pieces"),
+        (lambda model: model.fill("a ___", pieces=0), "pieces"),
+        (lambda model: model.generate("the", temperature=0), "method=greedy"),
+        (lambda model: model.attention("the cat", layers=1), r"layers=\[1\]"),
         (lambda model: model.fill("a ___", blank=None), "blank"),
         (lambda model: model.fill("a ___", whole_words="yes"), "whole_words"),
         (lambda model: model.fill(None), "NoneType"),
@@ -63,9 +66,34 @@ class Table:
     ],
 )
 def test_it_is_named(model, call, name):
-    with pytest.raises(xlnet.UserError, match=rf"\b{name}\b") as raised:
+    with pytest.raises(xlnet.UserError, match=rf"\b{name}(\b|$)") as raised:
         call(model)
     assert "\n" not in str(raised.value)
+
+
+class Polars:
+    """A column as polars has it."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def to_list(self):
+        return self._values
+
+
+@pytest.mark.parametrize(
+    "make",
+    [iter, set, Polars, lambda texts: map(str, texts), lambda texts: (each for each in texts)],
+)
+def test_what_can_be_iterated_over_is_texts(model, make):
+    """Generators, sets and columns were refused, or taken as one text."""
+    found = model.vectors(make(["the cat"]))
+    assert np.array_equal(found, model.vectors(["the cat"])) and found.shape[0] == 1
+    assert len(list(model.pipe(make(["the cat"]), "vectors"))) == 1
+
+
+def test_a_number_of_pieces_is_a_number(model):
+    assert model.fill("the ___", pieces=1)[0].text == model.fill("the ___", pieces="1")[0].text
 
 
 def test_arrays_are_taken_as_lists(model):
@@ -130,7 +158,9 @@ def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
         streams = [model.stream("the", max_tokens=9, seed=1) for _ in range(2)]
         for stream in streams:
             next(stream)
-    for call in (*(stream.__next__ for stream in streams), lambda: model.generate("the")):
+    # What was generated before is still there.
+    ends = [functools.partial(list, stream) for stream in streams]
+    for call in (*ends, lambda: model.generate("the")):
         with pytest.raises(xlnet.UserError, match="^the model is closed$"):
             call()
     model.close()

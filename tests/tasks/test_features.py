@@ -34,7 +34,11 @@ def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
 def arrays_of(examples, tokenizer, length, **layout):
     """The arrays that records have."""
     arrays, _ = encoding.arrays_of(examples, tokenizer, Layout(length, **layout))
-    return {name: array for name, array in arrays.items() if name != encoding.CUT}
+    return {
+        name: array
+        for name, array in arrays.items()
+        if name not in (encoding.TOKENS_READ, encoding.TOKENS)
+    }
 
 
 @pytest.fixture(scope="module")

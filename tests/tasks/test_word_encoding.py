@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.finetuning import make_vocabulary
 
-from xlnet.tasks.features import word_encoding
+from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -69,6 +69,8 @@ def test_labels_are_at_the_pieces_of_words(tokenizer):
         len(padding) + sizes[0],
         len(padding) + sizes[0] + sizes[1],
     ]
+    counts = encoding.pop_token_counts(arrays)
+    assert (counts.read.tolist(), counts.total.tolist()) == ([len(flat)], [len(flat)])
     assert {name: array.dtype for name, array in arrays.items()} == dict(
         input_ids=np.int32,
         input_mask=np.float32,

@@ -90,6 +90,13 @@ def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]
             )
         return None
     labels = model.labels or tuple(f"LABEL_{id}" for id in range(outputs))
+    for label in labels:
+        # A prediction file has a label on each line, or several between tabs.
+        if any(separator in label for separator in "\t\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"):
+            raise UserError(
+                f"{config_json.NAME}: id2label has {label!r}, expected labels without tabs and "
+                "line breaks"
+            )
     if model.head != weights.CHOICE and len(labels) != outputs:
         raise UserError(
             f"{config_json.NAME}: id2label has {len(labels)} labels, but there are "

@@ -69,19 +69,27 @@ def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """The tensors of a file: float32 arrays by name, converted exactly from narrower types."""
+    """The weights of a file: float32 arrays by name, converted exactly from narrower types.
+
+    Integers are not weights, and left out.
+
+    Raises:
+      UserError: the file is damaged, or a tensor has another type, NaN or infinity.
+    """
     files.require_file(path, "safetensors")
     arrays = {}
     try:
         with safe_open(path, framework="np") as f:
             for name in f.keys():
                 code = f.get_slice(name).get_dtype()
-                # float64 would be rounded, and integers are not weights.
-                if code not in ("F32", "F16", "BF16"):
+                if not code.startswith(("F", "BF")):  # a buffer, such as the numbers of positions
+                    continue
+                if code not in ("F32", "F16", "BF16"):  # float64 would be rounded
                     raise UserError(
                         f"{path}: tensor {name} is of type {code}, expected F32, F16 or BF16"
                     )
                 arrays[name] = f.get_tensor(name).astype(np.float32)
+                _require_finite(path, name, arrays[name])
     except SafetensorError as e:
         raise UserError(
             "{}: not a safetensors file, cut short or damaged: {}".format(
@@ -89,6 +97,16 @@ def read(path: str) -> dict[str, np.ndarray]:
             )
         ) from None
     return arrays
+
+
+def _require_finite(path: str, name: str, array: np.ndarray) -> None:
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        first = tuple(wrong[0].tolist())
+        raise UserError(
+            f"{path}: tensor {name} is {array[first]} at {list(first)}, in all NaN or infinite in "
+            f"{len(wrong):,} of {array.size:,} values, expected finite weights"
+        )
 
 
 def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -> None:

@@ -27,6 +27,8 @@ class Inputs(NamedTuple):
 
     ids: int32 [B,T], the tokens.
     asked: int32 scalar, P.
+    first_row: int32 scalar; the texts are batch elements first_row to first_row + B - 1 of the
+      cache.
     first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
     hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
     distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to S;
@@ -36,6 +38,7 @@ class Inputs(NamedTuple):
 
     ids: tf.Tensor
     asked: tf.Tensor
+    first_row: tf.Tensor
     first_slot: tf.Tensor
     hidden: tf.Tensor
     distances: tf.Tensor
@@ -62,8 +65,8 @@ class IncrementalNetwork:
       attention: list over layers of float32 [B,N,T+P,S], the attention probabilities of a step.
       size: int32 scalar, S; the operation `clear` creates that many empty slots and resets B to 1.
       parents: int32 [B]; the operation `select` copies the slots of batch element parents[b] to b.
-      kept: [2L,B,N,S,H], the keys and values in all slots.
-      kept_before: a placeholder for an earlier `kept`, which the operation `put_back` restores.
+      order: int32 [S]; the operation `arrange` selects and copies slot order[s] to s; it takes
+        `size`, too.
     """
 
     def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
@@ -72,27 +75,29 @@ class IncrementalNetwork:
         self.inputs = Inputs(
             ids=placeholder(tf.int32, None, None),
             asked=placeholder(tf.int32),
+            first_row=placeholder(tf.int32),
             first_slot=placeholder(tf.int32),
             hidden=placeholder(tf.bool, None, None, None),
             distances=placeholder(tf.int32, None, None),
             wanted=placeholder(tf.int32, None),
         )
-        self.size, self.parents = placeholder(tf.int32), placeholder(tf.int32, None)
+        self.size = placeholder(tf.int32)
+        self.parents, self.order = placeholder(tf.int32, None), placeholder(tf.int32, None)
         with tf.variable_scope("transformer"):
             sequence, table = self._build(has_queries)
         logits = heads.lm_logits(sequence, table, run.precision or "fp32")  # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
         every = [slots for layer in self._layers for slots in (layer.keys, layer.values)]
+        selected = [tf.gather(slots, self.parents) for slots in every]
         self.select = tf.group(
-            *[slots.assign(tf.gather(slots, self.parents), read_value=False) for slots in every]
+            *[slots.assign(new, read_value=False) for slots, new in zip(every, selected)]
         )
-        self.kept = tf.stack(every)
-        self.kept_before = placeholder(self._net.dtype, *[None] * 5)
-        self.put_back = tf.group(
+        self.arrange = tf.group(
             *[
-                slots.assign(before, read_value=False)
-                for slots, before in zip(every, tf.unstack(self.kept_before, len(every)))
-            ]
+                slots.assign(tf.gather(new, self.order, axis=2), read_value=False)
+                for slots, new in zip(every, selected)
+            ],
+            *self._distance_keys,
         )
 
     def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
@@ -103,7 +108,7 @@ class IncrementalNetwork:
         table, h, g = modeling.embed(net, inputs.ids, query)
         # Both streams are rows of one tensor: the masks tell them apart, and only tokens are kept.
         x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
-        self._layers, self.attention, clears = [], [], []
+        self._layers, self.attention, clears, self._distance_keys = [], [], [], []
         weights_of = layer_weights(net, has_segments=False)
         sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi")
         for layer in range(config.n_layer):
@@ -112,14 +117,16 @@ class IncrementalNetwork:
             clears += [
                 kept.keys.assign(self._empty(), read_value=False),
                 kept.values.assign(self._empty(), read_value=False),
+            ]
+            self._distance_keys.append(
                 kept.distance_keys.assign(
                     modeling.position_keys(net, weights.r, sinusoids), read_value=False
-                ),
-            ]
+                )
+            )
             self._layers.append(kept)
             x, probabilities = self._layer(weights, kept, x)
             self.attention.append(probabilities)
-        self.clear = tf.group(*clears)
+        self.clear = tf.group(*clears, *self._distance_keys)
         return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table  # [B,W,D]
 
     def _slots(self, name: str) -> tf.Variable:
@@ -163,9 +170,10 @@ class IncrementalNetwork:
         return x, probabilities
 
     def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:
-        """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""
-        first = self.inputs.first_slot
+        """Writes new [B,N,T,H] into its slots; returns all slots of these texts, [B,N,S,H]."""
+        texts, first = self.inputs.first_row, self.inputs.first_slot
+        count, tokens = shape_of(new)[0], shape_of(new)[2]
         # Before any read: then the write is in place.
-        write = slots[:, :, first : first + shape_of(new)[2]].assign(new)
+        write = slots[texts : texts + count, :, first : first + tokens].assign(new)
         with tf.control_dependencies([write]):
-            return slots.read_value()
+            return slots.read_value()[texts : texts + count]

@@ -8,6 +8,7 @@ TensorFlow Serving.
 """
 
 import dataclasses
+import logging
 import os
 import signal
 import sys
@@ -42,6 +43,7 @@ class ServingSettings(Settings):
         "theirs, comma-separated; default: any, but only local ones at a "
         "local address",
     )
+    quiet: bool = setting(False, "no line for each request")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
 
     def check(self) -> None:
@@ -68,6 +70,8 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
         DeviceSettings(device=settings.device),
         network=NetworkSettings(precision=settings.precision),
     )
+    if settings.quiet:
+        logging.getLogger(http_server.__name__ + ".access").setLevel(logging.WARNING)
     name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
     server = http_server.Server(
         model, name, listening, limits, settings.allowed_hosts.replace(",", " ").split()
@@ -83,9 +87,12 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     print(f"a page to try it: http://{host}:{server.port}/", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # `run` ends by them, and raises them again
-    if not server.run():
-        sys.stdout.flush()
-        os._exit(0)  # a computation that nobody waits for would delay the end
+    server.run()
+    # All answers are out. TensorFlow would take seconds to end, and a computation that nobody waits
+    # for longer.
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def run() -> None:

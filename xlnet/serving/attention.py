@@ -6,7 +6,7 @@ Shape letters: T tokens, N heads, k layers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -15,9 +15,13 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
+from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import AttentionSettings
-from xlnet.tasks.task import Row
+from xlnet.serving.texts import as_text, pair
+from xlnet.tasks.features import encoding
+from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 
@@ -43,6 +47,39 @@ class Attention(NamedTuple):
     ids: Sequence[int]
 
 
+def attention_of(
+    inference: Inference, text: Any, layers: Sequence[int], settings: AttentionSettings
+) -> Attention:
+    """The attention probabilities of some layers, counted from 1, of a pretrained network, or of a
+    fine-tuned one, whose text may be a pair."""
+    tuned = inference.loaded.tuned
+    if tuned is None:
+        model = inference.language_model()
+        return attention(model, inference.tokenizer, as_text(text), layers, settings)
+    return of_fine_tuned(
+        tuned,
+        inference.tokenizer,
+        row_of(tuned, 0, Asked(*pair(text))),
+        layers,
+        inference.loaded.config.n_layer,
+        settings,
+        inference.open().part("attention", lambda: build(inference.loaded, tuned)),
+    )
+
+
+def attending(
+    inference: Inference, layers: Sequence[int], settings: AttentionSettings
+) -> BatchedCall:
+    """The call of `attention_of`, one text after the other."""
+
+    def compute(texts: list[Any]) -> list[Computed]:
+        (text,) = texts
+        found = attention_of(inference, text, layers, settings)
+        return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
+
+    return BatchedCall(lambda text: text, compute, 1)
+
+
 def attention(
     model: LanguageModel,
     tokenizer: Tokenizer,
@@ -64,7 +101,7 @@ def attention(
     # All tokens are read at once, and each is asked for at its own position: the rows of the
     # content stream, then those of the query stream.
     positions = range(len(ids))
-    with model.turn, model.reading(len(ids)) as reading:
+    with model.reading(len(ids)) as reading:
         found = np.array(
             reading.attention(
                 [layer - 1 for layer in layers],
@@ -115,6 +152,7 @@ def of_fine_tuned(
     # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
+    encoding.pop_token_counts(records)
     if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
         raise UserError(
             "attention: the text is read in several parts, expected one of at most "
@@ -136,18 +174,20 @@ def of_fine_tuned(
     )
 
 
-def _check(ids, layers, n_layer, settings):
+def _check(
+    ids: Sequence[int], layers: Sequence[int], n_layer: int, settings: AttentionSettings
+) -> None:
     """Raises UserError for no text, a text that is too long, or layers that do not exist."""
     if not 0 < len(ids) <= settings.most_tokens:
         raise UserError(f"text: {len(ids)} pieces, expected 1 to {settings.most_tokens}")
     if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
-        raise UserError(f"layers is {layers!r}, expected a list of one or more")
+        raise UserError(f"layers is {layers!r}, expected a list of one or more, such as layers=[1]")
     for layer in layers:
         if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= n_layer:
             raise UserError(f"layers: {layer!r}, expected 1 to {n_layer}")
 
 
-def _rank(count, order, settings):
+def _rank(count: int, order: str, settings: AttentionSettings) -> np.ndarray:
     """The position of each token in the order, from 0 on; the same for all where there is none."""
     if order == "none":
         return np.zeros(count, np.int64)

@@ -18,8 +18,14 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
+from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.inference import Inference, row_of
+from xlnet.serving.settings import ExplanationSettings, from_keywords
+from xlnet.serving.texts import pair
+from xlnet.tasks.features import encoding
+from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.files.tagged_words import find_words
-from xlnet.tasks.task import Row
+from xlnet.tasks.task import Asked, Row
 from xlnet.tasks.types.contract import Head
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_unspaced
@@ -40,6 +46,8 @@ class Explanation(NamedTuple):
       output: the label whose probability is explained, or "score".
       value: the output for the text.
       base: the output for a text whose words have zero embeddings; None: not used by the method.
+      tokens_read: how many tokens of the texts were read; words that were not have weight 0.
+      tokens: how many there are, without special ones.
     """
 
     words: tuple[str, ...]
@@ -48,6 +56,41 @@ class Explanation(NamedTuple):
     output: str
     value: float
     base: Optional[float]
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
+
+
+def explaining(inference: Inference, **settings: Any) -> BatchedCall:
+    """The call that explains texts or pairs, one after the other.
+
+    Args:
+      settings: those of `ExplanationSettings`.
+    """
+    tuned = inference.tuned(None)
+    chosen = from_keywords(ExplanationSettings, settings, "explain")
+    check(tuned, chosen.label, chosen.method)
+
+    def prepare(item: Any) -> Row:
+        return row_of(tuned, 0, Asked(*pair(item)))
+
+    def compute(rows: list[Row]) -> list[Computed]:
+        (row,) = rows
+        counts: list[TokenCounts] = []
+
+        def values_of(rows: list[Row]) -> Any:
+            values, found = inference.values(tuned, rows)
+            counts.append(found)
+            return values
+
+        if chosen.method == "leave_one_out":
+            explained = leave_one_out(row, chosen.label, tuned, values_of)
+        else:
+            explained = integrated_gradients(row, chosen, inference, tuned, values_of)
+        # The first row that is predicted is the text itself.
+        inference.note_cut(counts[0].is_cut[:1], inference.loaded.max_seq_length)
+        return [Computed(explained, int(counts[0].read[0]), int(counts[0].total[0]))]
+
+    return BatchedCall(prepare, compute, 1)
 
 
 def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
@@ -119,12 +162,9 @@ def leave_one_out(
 
 def integrated_gradients(
     row: Row,
-    label: Optional[str],
-    steps: int,
-    batch_size: int,
+    chosen: ExplanationSettings,
+    inference: Inference,
     tuned: FineTunedTask,
-    tokenizer: Any,
-    part: session.Part,
     values_of: Callable[[list[Row]], Any],
 ) -> Explanation:
     """Integrates the gradient of the output on the way from zero embeddings to those of the words
@@ -134,8 +174,9 @@ def integrated_gradients(
       UserError: the text is longer than a record, or is cut elsewhere than at its end.
     """
     # The record of the text, and which part of each of its tokens belongs to which word.
-    reader, layout = tuned.task.reader, tuned.layout
+    reader, layout, tokenizer = tuned.task.reader, tuned.layout, inference.tokenizer
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
+    encoding.pop_token_counts(records)
     batches = list(
         session.batches_by_length(
             records, layout.max_seq_length, tuned.padding._replace(multiple=1), 1
@@ -149,18 +190,19 @@ def integrated_gradients(
             f"the text does not fit into max_seq_length {layout.max_seq_length} as it is; give "
             "method=leave_one_out"
         )
-    index, name = _output(tuned, np.asarray(values_of([row])), label)
+    index, name = _output(tuned, np.asarray(values_of([row])), chosen.label)
+    part = inference.open().part("explanation", lambda: build(inference.loaded, tuned))
 
     # The ends of the way, for the sum that the weights should have, and between them the nodes of
     # Gauss and Legendre, of which few give an integral that is nearly exact.
-    nodes, factors = np.polynomial.legendre.leggauss(steps)
+    nodes, factors = np.polynomial.legendre.leggauss(chosen.steps)
     alphas = np.concatenate([[0.0, 1.0], (nodes + 1) / 2])  # [K+2]
     is_word = word_of_token.any(axis=0)  # [T]
     scales = np.where(is_word, alphas[:, None], 1.0).astype(np.float32)
     # Every point of the way is the same record with other scales.
     found = []
-    for begin in range(0, len(alphas), batch_size):
-        scale = scales[begin : begin + batch_size]
+    for begin in range(0, len(alphas), inference.batch_size):
+        scale = scales[begin : begin + inference.batch_size]
         repeated = {
             feature: np.repeat(values, len(scale), axis=0)
             for feature, values in batches[0][1].items()

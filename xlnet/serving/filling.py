@@ -24,18 +24,26 @@ import functools
 import itertools
 import logging
 import math
-import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving import sampling
-from xlnet.serving.settings import MOST_PIECES, ORDERS, FillingSettings, stop_texts
+from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.settings import (
+    MOST_PIECES,
+    ORDERS,
+    FillingSettings,
+    from_keywords,
+    stop_texts,
+)
+from xlnet.serving.texts import as_text
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 if TYPE_CHECKING:
+    from xlnet.serving.inference import Inference
     from xlnet.serving.language_model import LanguageModel, Reading
 
 _log = logging.getLogger(__name__)
@@ -44,7 +52,6 @@ _ALL_ORDERED = 5  # pieces, at most, of which all orders are averaged
 _MOST_ORDERS = math.factorial(_ALL_ORDERED)
 _MOST_FORMS = 64  # numbers of pieces of all blanks that are tried
 _SHOWN = 80  # characters of a text in an error
-_PAUSE = 1e-3  # after each form, in which a thread that waits takes its turn [s]
 
 
 class Filling(NamedTuple):
@@ -55,6 +62,8 @@ class Filling(NamedTuple):
       probability: joint one of all pieces, given how many there are.
       log_probability: its logarithm [nats].
       pieces: those of each blank.
+      tokens_read: how many tokens of the text around the blanks were read.
+      tokens: how many there are.
     """
 
     text: str
@@ -62,6 +71,33 @@ class Filling(NamedTuple):
     probability: float
     log_probability: float
     pieces: tuple[tuple[str, ...], ...]
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
+
+
+def filling_call(inference: Inference, **settings: Any) -> BatchedCall:
+    """The call that fills the blanks of texts, one after the other.
+
+    Args:
+      settings: those of `FillingSettings`.
+    """
+    chosen = from_keywords(FillingSettings, settings, "fill")
+    model = inference.language_model()
+    check_model(model)
+
+    def prepare(item: Any) -> Blanks:
+        return Blanks(inference.tokenizer, as_text(item), chosen)
+
+    def compute(items: list[Blanks]) -> list[Computed]:
+        (blanks,) = items
+        inference.note_cut(np.array([blanks.tokens_read < blanks.tokens]), chosen.context)
+        fillings = [
+            each._replace(tokens_read=blanks.tokens_read, tokens=blanks.tokens)
+            for each in fill(model, blanks, chosen)
+        ]
+        return [Computed(fillings, blanks.tokens_read, blanks.tokens)]
+
+    return BatchedCall(prepare, compute, 1)
 
 
 def check_model(model: LanguageModel) -> None:
@@ -83,7 +119,6 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
     found: list[Filling] = []
     for widths, fillings in blanks.forms.items():
         found += _of_widths(model, blanks, widths, fillings, settings)
-        time.sleep(_PAUSE)
     if not found:
         raise UserError(
             "fill: no piece of the vocabulary fits a blank of "
@@ -98,7 +133,8 @@ class Blanks:
     Attributes:
       forms: by the numbers of pieces of all blanks, a tuple: the fillings that are compared, int
         [C,P]; None: any.
-      is_cut: whether tokens are left out.
+      tokens_read: how many tokens around the blanks are read.
+      tokens: how many there are.
     """
 
     # "The ___ sat ___." with 2 and 1 pieces, as `layout` sees it; the text is cut at the blanks:
@@ -134,7 +170,7 @@ class Blanks:
         if not any(ids):
             raise UserError(f"nothing but blanks in {shown}")
         self._ids = self._around(ids)
-        self.is_cut = self._ids != ids
+        self.tokens_read, self.tokens = sum(map(len, self._ids)), sum(map(len, ids))
         # Whether the word of each blank begins with a space: its first piece then has the mark.
         self._after_space = [
             part[-1:].isspace() or not (i or part) for i, part in enumerate(self._parts[:-1])
@@ -259,7 +295,7 @@ def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
     orders, allowed = _orders(widths, settings), blanks.allowed(widths)
     if fillings is None and not allowed.any(axis=1).all():
         return
-    with model.turn, model.reading(len(ids) + len(places)) as reading:
+    with model.reading(len(ids) + len(places)) as reading:
         search = _Search(reading, ids, positions, places, allowed)
         is_given = fillings is not None
         if not is_given:

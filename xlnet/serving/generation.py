@@ -5,7 +5,7 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary.
 
 # How a text is generated:
 # 1. The prompt is read. Its keys and values stay in the memory of a `Reading`, S slots, so that
-#    each further token is one step of the network, however long the text is (`_Following`).
+#    each further token is one step of the network, however long the text is (`joint_generation`).
 # 2. The mask. In a causal network a token sees those on its left, and the last one predicts the
 #    next. In a permutation network the tokens of the prompt all see each other, as the known tokens
 #    of pretraining do; the token behind them is a target position: its query sees all of them and
@@ -23,17 +23,23 @@ import codecs
 import collections
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 
 from xlnet.serving import sampling
-from xlnet.serving.settings import GenerationSettings, stop_texts
+from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.joint_generation import Generation, JointGeneration
+from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
+from xlnet.serving.texts import as_text
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 if TYPE_CHECKING:
-    from xlnet.serving.language_model import LanguageModel, Reading
+    from xlnet.serving.inference import Inference
+    from xlnet.serving.language_model import LanguageModel
+
+Stop = Union[None, str, Sequence[str]]
 
 
 class Written(NamedTuple):
@@ -60,6 +66,34 @@ class Part(NamedTuple):
     text: str
     whole: Optional[Written] = None
     probability: Optional[float] = None
+
+
+def generating(inference: Inference, stop: Stop = None, **settings: Any) -> BatchedCall:
+    """The call that continues prompts: the `Written` of each, a list of them with several samples.
+
+    Args:
+      stop: a text, or several, before which a text ends.
+      settings: the others of `GenerationSettings`.
+    """
+    chosen = settings_of(stop, settings)
+    model, tokenizer = inference.language_model(), inference.tokenizer
+
+    def compute(prompts: list[str]) -> list[Computed]:
+        computed = []
+        for prompt, texts in zip(prompts, write_all(model, tokenizer, prompts, chosen)):
+            tokens = len(tokenizer.ids(prompt))  # a long prompt is read in windows, all of it
+            computed.append(Computed(texts if chosen.samples > 1 else texts[0], tokens, tokens))
+        return computed
+
+    # A batch of the network has a row for each beam or sample of each prompt.
+    copies = chosen.beams if chosen.method == "beam" else chosen.samples
+    return BatchedCall(as_text, compute, max(inference.batch_size // copies, 1))
+
+
+def settings_of(stop: Stop, settings: Mapping[str, Any]) -> GenerationSettings:
+    """Checked settings; a `stop` that is a str is a text, not JSON."""
+    texts = stop_texts([stop] if isinstance(stop, str) else stop)
+    return from_keywords(GenerationSettings, dict(settings, stop=texts or None), "generate")
 
 
 # ---- pieces to text ----
@@ -149,7 +183,7 @@ def write(
 
     An empty prompt is the beginning of a document.
     """
-    for _, part in _parts(model, tokenizer, [_ids(tokenizer, prompt)], settings):
+    for _, part in _parts(model, tokenizer, [prompt], settings):
         yield part
 
 
@@ -157,95 +191,32 @@ def write_all(
     model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerationSettings
 ) -> list[list[Written]]:
     """The texts that continue each prompt, all prompts as one batch."""
-    # A prompt that is read in windows is alone: in a batch the others would have to be cut into
-    # windows with it, and get other probabilities than alone.
-    ids = [_ids(tokenizer, prompt) for prompt in prompts]
-    is_long = [len(each) > _slots(each, settings) for each in ids]
-    batches = [[number] for number in range(len(ids)) if is_long[number]]
-    short = [number for number in range(len(ids)) if not is_long[number]]
     found: list[dict[int, Written]] = [{} for _ in prompts]
-    for batch in [*batches, short] if short else batches:
-        with model.turn:
-            for number, part in _parts(model, tokenizer, [ids[each] for each in batch], settings):
-                if part.whole:
-                    found[batch[number]][part.number] = part.whole
+    for number, part in _parts(model, tokenizer, prompts, settings):
+        if part.whole:
+            found[number][part.number] = part.whole
     return [[whole[number] for number in sorted(whole)] for whole in found]
 
 
-def _ids(tokenizer, prompt):
-    return tokenizer.ids(prompt) or [tokenizer.eod_id]
-
-
-def _slots(ids, settings):
-    """S of a prompt: an even number, so that two windows of half of it fit."""
-    return (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
-
-
-def _parts(model, tokenizer, prompts, settings):
-    """Yields (number of the prompt, `Part`) of prompts, lists of ids."""
+def _parts(
+    model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerationSettings
+) -> Iterator[tuple[int, Part]]:
+    """Yields (number of the prompt, `Part`)."""
     pieces = _Pieces(tokenizer)
-    size = max(_slots(ids, settings) for ids in prompts)
-    made = _Beams if settings.method == "beam" else _Samples
-    searches = [made(pieces, ids, settings) for ids in prompts]
-    rows = [range(number, number + 1) for number in range(len(prompts))]  # of each prompt
-    with model.reading(size) as reading:
-        following = _Following(reading, prompts, size, model.is_causal)
-        for step in range(settings.max_tokens):
-            # Each prompt chooses from its own rows of the batch. What continues makes the next
-            # batch: the row that each text continues, and its new token.
-            parents: list[int] = []
-            chosen: list[int] = []
-            for number, (search, mine) in enumerate(zip(searches, rows)):
-                begin = len(parents)
-                if mine:
-                    parts, continued = search.step(
-                        following.log_probabilities[mine.start : mine.stop],
-                        is_last=step == settings.max_tokens - 1,
-                    )
-                    yield from ((number, part) for part in parts)
-                    parents += [mine[row] for row, _ in continued]
-                    chosen += [id for _, id in continued]
-                rows[number] = range(begin, len(parents))
-            if not parents:
-                return
-            following.add(parents, chosen)
-
-
-class _Following:
-    """The log probabilities of the next token of each text, [B,V]: at first of the prompts."""
-
-    def __init__(
-        self, reading: Reading, prompts: Sequence[Sequence[int]], size: int, is_causal: bool
-    ):
-        self._reading, self._is_causal = reading, is_causal
-        self._position = 0
-        # In a batch the prompts end at the same position, and shorter ones begin with padding that
-        # nobody sees: each gets the log probabilities that it gets alone, up to rounding.
-        longest = max(map(len, prompts))
-        missing = np.array([longest - len(ids) for ids in prompts])[:, None]
-        padded = np.array([[0] * (longest - len(ids)) + list(ids) for ids in prompts])
-        padding = np.arange(longest) < missing  # [B,longest]
-        if len(prompts) > 1:
-            reading.keep([0] * len(prompts))
-        # A prompt that is longer than the slots is read in windows of half of them, each with the
-        # window before it as memory, as in training.
-        window = size if longest <= size else size // 2
-        for begin in range(0, longest, window):
-            self._read(padded[:, begin : begin + window], padding[:, begin : begin + window])
-
-    def _read(self, ids, padding=None):
-        # A causal network predicts behind the last token, another one at a blank after it.
-        end = self._position + ids.shape[1]
-        self.log_probabilities = self._reading.read(  # [B,V]
-            ids, range(self._position, end), () if self._is_causal else [end], padding=padding
-        )[:, 0]
-        self._position = end
-
-    def add(self, parents: Sequence[int], ids: Sequence[int]) -> None:
-        """Continues the texts of numbers `parents`, each with one more token."""
-        if list(parents) != list(range(len(self.log_probabilities))):
-            self._reading.keep(parents)
-        self._read(np.array(ids)[:, None])
+    made: Callable[..., Search] = _Beams if settings.method == "beam" else _Samples
+    ids = [tokenizer.ids(prompt) or [tokenizer.eod_id] for prompt in prompts]
+    generations = [Generation(made(pieces, each, settings), each, settings) for each in ids]
+    joined = [number for number, each in enumerate(generations) if not each.is_alone]
+    groups = [[number] for number, each in enumerate(generations) if each.is_alone]
+    for numbers in groups:
+        alone = JointGeneration(model)
+        try:
+            for _, part in alone.parts([generations[numbers[0]]]):
+                yield numbers[0], part
+        finally:
+            alone.close()
+    for number, part in model.joint_generation.parts([generations[each] for each in joined]):
+        yield joined[number], part
 
 
 # ---- the texts of one prompt ----
@@ -312,6 +283,12 @@ def _adjusted(log_probabilities, writing, pieces, settings):
 # alone, and whether it is the last step. What it gives: the parts that are complete, and the texts
 # that continue, (row of the log probabilities, token) each.
 Step = tuple[list[Part], list[tuple[int, int]]]
+
+
+class Search(Protocol):
+    """How the texts of a prompt are chosen."""
+
+    def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step: ...
 
 
 class _Samples:

@@ -6,8 +6,8 @@ Shape letters: B texts side by side, T tokens, P blanks, V vocabulary, S slots t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Optional
 
 import numpy as np
@@ -16,9 +16,12 @@ from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network.incremental import IncrementalNetwork
-from xlnet.serving.session import Restored, Tensors
+from xlnet.serving import session
+from xlnet.serving.joint_generation import JointGeneration
+from xlnet.serving.session import Part, Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
+_SLOTS_OF_TOKEN = 32  # reading or copying so many slots takes about as long as a token
 _EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
 
 
@@ -34,14 +37,13 @@ def build(
             made.inputs._asdict(),
             size=made.size,
             parents=made.parents,
-            kept_before=made.kept_before,
+            order=made.order,
         ),
         {
             "log_probabilities": made.log_probabilities,
             "clear": made.clear,
             "select": made.select,
-            "kept": made.kept,
-            "put_back": made.put_back,
+            "arrange": made.arrange,
             **{f"attention/{layer}": found for layer, found in enumerate(made.attention)},
         },
     )
@@ -53,9 +55,12 @@ class LanguageModel:
     Attributes:
       is_causal: whether it reads from left to right only.
       n_layer: number of layers.
-      turn: lock of the network. A reading takes it for each step; hold it from the first step to
-        the last where nobody waits in between.
+      joint_generation: what generates the texts of all threads together.
     """
+
+    # The keys and values of a text stay on the device from one call to the next. Texts that are
+    # read at the same time have a copy of the graph each, with variables for them; the weights are
+    # shared. A copy is built when all others are in use, and used again.
 
     def __init__(self, loaded: LoadedModel, restored: Restored):
         if loaded.tuned is not None:
@@ -71,40 +76,34 @@ class LanguageModel:
             )
         self.is_causal = loaded.objective == "causal"
         self.n_layer = loaded.config.n_layer
-        self.turn = threading.RLock()
-        self._reading: Optional[Reading] = None  # whose keys and values the network holds
-        self._size = 0  # S of the network's slots
-        self._part = restored.part(
-            "language model", lambda: build(loaded.config, loaded.network, self.is_causal)
-        )
+        self._build = lambda: build(loaded.config, loaded.network, self.is_causal)
+        self._restored = restored
+        self._free: list[Part] = []
+        self._made = 0
+        self._lock = threading.Lock()
+        self._free.append(self._part())
+        self.joint_generation = JointGeneration(self)
+
+    def _part(self) -> Part:
+        """A copy of the graph that is not in use."""
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+            self._made += 1
+            number = self._made
+        return self._restored.part(f"language model {number}", self._build)
 
     @contextmanager
     def reading(self, size: int) -> Iterator[Reading]:
         """Yields a text to be read, of which the last `size` tokens are kept."""
-        reading = Reading(self, size)
+        part = self._part()
         try:
-            yield reading
-        finally:  # without `turn`: a generator may end in any thread, and must not wait there
-            reading.is_over = True
-
-    def run(self, reading: Reading, names: Any, features: Mapping[str, Any]) -> Any:
-        """The outputs of these names (`Part`), computed with the keys and values of a reading."""
-        with self.turn:
-            # The device holds the keys and values of one reading. Those of another one that is not
-            # over wait in the host's memory, and come back with its next step.
-            if self._reading is not reading:
-                other = self._reading  # until its keys are fetched, which may fail
-                if other is not None and not other.is_over:
-                    other.kept = self._part("kept", {})
-                self._reading = None
-                if reading.kept is None or reading.size != self._size:
-                    self._size = 0  # unknown until it is cleared
-                    self._part("clear", {"size": reading.size})
-                    self._size = reading.size
-                if reading.kept is not None:
-                    self._part("put_back", {"kept_before": reading.kept})
-                self._reading, reading.kept = reading, None
-            return self._part(names, features)
+            yield Reading(part, self.is_causal, size)
+        finally:
+            # The memory is freed even if nobody waits any more, but not that of a closed model.
+            with session.as_shared(part), suppress(UserError):
+                part("clear", {"size": 1})
+            self._free.append(part)
 
 
 class Reading:
@@ -112,21 +111,20 @@ class Reading:
     are full the newest token replaces the oldest one.
 
     Attributes:
-      kept: keys and values while the network holds those of another reading.
-      is_over: whether nothing more is read, and `kept` is not needed.
+      size: S.
     """
 
     # S = 4, after "the cat sat on" and then one token more at a time:
     #   slots       the cat sat on     a   cat sat on     a   mat sat on
     #   positions   0   1   2   3      4   1   2   3      4   5   2   3
     # Attention depends on positions alone, so the order of the slots means nothing to it.
-    def __init__(self, model: LanguageModel, size: int):
-        self._model = model
-        self.size, self.is_over = size, False
-        self.kept: Optional[np.ndarray] = None
+    def __init__(self, part: Part, is_causal: bool, size: int) -> None:
+        self._part, self._is_causal = part, is_causal
+        self.size = size
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
-        self._is_padding = np.zeros((1, size), bool)  # [B or 1,S]
+        self._is_hidden = np.zeros((1, size), bool)  # [B,S], slots that a text may not see
         self._count = 0  # tokens read
+        self._part("clear", {"size": size})
 
     def read(
         self,
@@ -137,6 +135,8 @@ class Reading:
         hidden: Optional[np.ndarray] = None,
         again_from: Optional[int] = None,
         padding: Optional[np.ndarray] = None,
+        first_text: int = 0,
+        oldest: Optional[np.ndarray] = None,
     ) -> np.ndarray:
         """Reads T more tokens of each text and predicts tokens.
 
@@ -149,12 +149,19 @@ class Reading:
           again_from: the number of tokens to keep; those after them are forgotten. Only before the
             slots are full.
           padding: bool [B,T], True for tokens that nobody may see. None: none of them.
+          first_text: the number of the first of the B texts.
+          oldest: int [B], the position of the oldest token that each text sees. None: all are seen.
 
         Returns:
           Log probabilities, float32: [B,P,V] of the token at each blank; of a causal network,
           [B,1,V] of the token after the last one.
         """
-        return self._run("log_probabilities", ids, positions, asked, hidden, again_from, padding)
+        if again_from is not None:
+            self._positions[again_from:] = _EMPTY
+            self._count = again_from
+        return self._run(
+            "log_probabilities", ids, positions, asked, hidden, padding, first_text, oldest
+        )
 
     def attention(
         self,
@@ -171,41 +178,81 @@ class Reading:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
-        self._model.run(self, "select", {"parents": rows})
-        if len(self._is_padding) > 1:
-            self._is_padding = self._is_padding[list(rows)]
+        self._part("select", {"parents": rows}, self._slots_as_tokens(len(rows)))
+        self._is_hidden = self._is_hidden[list(rows)]
 
-    def _run(self, names, ids, positions, asked, hidden, again_from=None, padding=None):
-        # Where the tokens go: the slots after those of the last ones, or again from a number.
+    def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
+        """Continues with the texts of some numbers and `count` new ones, which see nothing yet, and
+        with at least `size` slots. `position` is that of the next token: the slots are those of the
+        positions before it, the newest one last."""
+        # S = 4, three tokens were read, and a text with 6 slots joins:
+        #   slots       the cat sat .      .   .   .  the cat sat
+        #   positions   0   1   2   .      -3  -2  -1  0   1   2
+        by_age = np.roll(np.arange(self.size), -(self._count % self.size))
+        added = max(size - self.size, 0)
+        order = np.concatenate([np.zeros(added, int), by_age])
+        self.size += added
+        parents = [*kept, *[0] * count]
+        self._part(
+            "arrange",
+            {"parents": parents, "order": order, "size": self.size},
+            self._slots_as_tokens(len(parents)),
+        )
+        is_hidden = np.ones((len(parents), self.size), bool)
+        is_hidden[: len(kept), added:] = self._is_hidden[list(kept)][:, by_age]
+        self._is_hidden = is_hidden
+        self._positions = np.arange(position - self.size, position)
+        self._count = self.size
+
+    def back_to_slot(self, slot: int) -> None:
+        """The next tokens take this slot and those after it."""
+        self._count = slot
+
+    def _run(
+        self,
+        names: Any,
+        ids: np.ndarray,
+        positions: Sequence[int],
+        asked: Sequence[int],
+        hidden: Optional[np.ndarray],
+        padding: Optional[np.ndarray] = None,
+        first_text: int = 0,
+        oldest: Optional[np.ndarray] = None,
+    ) -> Any:
+        # Where the tokens go: the slots after those of the last ones.
         tokens = len(positions)
-        if again_from is not None:
-            self._positions[again_from:] = _EMPTY
-            self._count = again_from
         first = self._count % self.size  # of the slots for as many tokens, side by side
         self._count += tokens
         self._positions[first : first + tokens] = positions
-        if padding is not None and len(padding) > len(self._is_padding):
-            self._is_padding = np.repeat(self._is_padding, len(padding), axis=0)
-        self._is_padding[:, first : first + tokens] = False if padding is None else padding
-        # What the T tokens and the P blanks may not see: empty slots, padding, and of the tokens
-        # that are read with them what `hidden` says. All that was read before is visible, as the
-        # memory of pretraining is.
+        is_hidden = self._is_hidden[first_text : first_text + len(ids)]  # a view, [B,S]
+        is_hidden[:, first : first + tokens] = False if padding is None else padding
+        # What the T tokens and the P blanks may not see: empty slots, padding, what is too old, and
+        # of the tokens that are read with them what `hidden` says. All else that was read before is
+        # visible, as the memory of pretraining is.
         # A blank has a query alone: it is a row, and no column that others could see.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]  # [T+P,1]
-        hides = np.broadcast_to(self._positions == _EMPTY, (len(rows), self.size)).copy()  # [T+P,S]
+        is_empty = self._positions == _EMPTY  # [S]
+        hides = np.broadcast_to(is_empty, (len(rows), self.size)).copy()  # [T+P,S]
         if hidden is not None:
             hides[:, first : first + tokens] |= hidden
-        elif self._model.is_causal:
+        elif self._is_causal:
             hides |= self._positions > rows
-        return self._model.run(
-            self,
+        if oldest is not None:
+            is_hidden = is_hidden | (self._positions < oldest[:, None])
+        return self._part(
             names,
             {
                 "ids": ids,
                 "asked": len(asked),
+                "first_row": first_text,
                 "first_slot": first,
-                "hidden": hides | self._is_padding[:, None],
-                "distances": np.where(hides, 0, rows - self._positions),
-                "wanted": [tokens - 1] if self._model.is_causal else np.arange(tokens, len(rows)),
+                "hidden": hides | is_hidden[:, None],
+                "distances": np.where(is_empty, 0, rows - self._positions),
+                "wanted": [tokens - 1] if self._is_causal else np.arange(tokens, len(rows)),
             },
+            self._slots_as_tokens(len(ids)),
         )
+
+    def _slots_as_tokens(self, texts: int) -> int:
+        """As how many tokens the slots of some texts count."""
+        return texts * self.size // _SLOTS_OF_TOKEN

@@ -6,43 +6,39 @@ Shape letters: n texts, m records, T tokens, D d_model, L labels, k layers.
 from __future__ import annotations
 
 import functools
-import itertools
-import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, overload
+from typing import Any, Literal, Optional, Protocol, Union, overload
 
 import numpy as np
-from tqdm import tqdm
 
-from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError, did_you_mean
-from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
-from xlnet.model_directory.task_settings import FineTunedTask, Padding
-from xlnet.serving import attention, explanation, filling, generation, session, vectors
+from xlnet.serving import (
+    attention,
+    batched_calls,
+    explanation,
+    factorization,
+    filling,
+    generation,
+    vectors,
+)
 from xlnet.serving.attention import Attention
-from xlnet.serving.language_model import LanguageModel
+from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all, progress_bar
+from xlnet.serving.factorization import Factorization
+from xlnet.serving.generation import Stop
+from xlnet.serving.inference import Inference
+from xlnet.serving.prediction import predicting
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
-    ExplanationSettings,
-    FillingSettings,
-    GenerationSettings,
-    PredictSettings,
-    VectorSettings,
+    FactorizationSettings,
     from_keywords,
-    stop_texts,
 )
-from xlnet.serving.texts import METHODS, as_text, in_order, listed, pair, several, together
+from xlnet.serving.texts import METHODS, as_text, in_order, listed, several, together
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
-from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
-
-_log = logging.getLogger(__name__)
 
 # A text, or a pair of texts: a tuple, or {"text": ..., "text_pair": ...}.
 Text = Union[str, tuple[str, str], Mapping[str, str]]
@@ -61,19 +57,6 @@ Texts = Union[Text, Many]
 Several = Union[list[str], Column]
 Class = Union[results.Label, results.Labels]
 
-Stop = Union[None, str, Sequence[str]]
-
-_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
-_SECONDS_WITHOUT_BAR = 2  # short calls have no progress bar
-
-
-class Job(NamedTuple):
-    """What is done with each item, in two steps: errors of the first are those of its item."""
-
-    prepare: Callable[[Any], Any]  # from an item to what `compute` takes
-    compute: Callable[[list], Sequence[Any]]  # from a list of these to their results
-    at_once: int  # items that `compute` takes, at most
-
 
 class Model:
     """A trained model: one session, restored once, which any number of threads may call.
@@ -90,7 +73,8 @@ class Model:
       n_head: number of heads of each layer.
       tokenizer: the `Tokenizer` of its vocabulary.
       max_seq_length: tokens of a text, special ones included.
-      cut: how many texts were longer and lost some of it.
+      inference: its session and files, for the functions of this package.
+      cut: how many texts were longer and lost some of it; results say of how many tokens.
 
     Methods raise UserError for a wrong argument or text, and for what the model was not trained
     for. Where they have `errors`, "raise" refuses all texts because of a bad one; with "return" the
@@ -103,31 +87,32 @@ class Model:
         device: DeviceSettings,
         batch_size: int,
         shows_progress: bool = False,
-    ):
-        self._loaded = loaded
-        self._batch_size, self._shows_progress = batch_size, shows_progress
-        self._at_once = _BATCHES_AT_ONCE * batch_size
+        most_tokens: Optional[int] = None,
+    ) -> None:
         tuned = loaded.tuned
+        self._shows_progress = shows_progress
         self.task: Optional[str] = tuned.task.name if tuned else None
         self.verb: Optional[str] = tuned.task.type.verb if tuned else None
         self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
         self.tokenizer: Tokenizer = loaded.tokenizer
         self.n_layer: int = loaded.config.n_layer
         self.n_head: int = loaded.config.n_head
-        self.cut = 0
-        self._lock = threading.Lock()
         self.max_seq_length: int = loaded.max_seq_length
-        self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
-        self._speaks: Optional[LanguageModel] = None
+        self.inference = Inference(loaded, device, batch_size, most_tokens)
         # The part that is used first is built now: its first result does not wait.
         try:
             if tuned:
-                self._task_part(tuned)
+                self.inference.task_part(tuned)
             else:
-                self._vectors_part()
+                vectors.part(self.inference)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def cut(self) -> int:
+        """How many texts were longer than the network reads, and lost some of it."""
+        return self.inference.cut
 
     def __enter__(self) -> Model:
         return self
@@ -139,24 +124,22 @@ class Model:
         """A model is neither pickled nor copied: it lives in its process."""
         raise UserError(
             "a model cannot be pickled or copied: pass its path "
-            f"'{os.path.dirname(self._loaded.prefix)}' and load it in "
+            f"'{os.path.dirname(self.inference.loaded.prefix)}' and load it in "
             "each process"
         )
 
     def __repr__(self) -> str:
-        tuned = self._loaded.tuned
+        tuned = self.inference.loaded.tuned
         what = (
             "pretrained"
             if tuned is None
             else f"{self.task}, {self.verb}(): {tuned.task.head.words()}"
         )
-        return f"<xlnet model {self._loaded.prefix}: {what}>"
+        return f"<xlnet model {self.inference.loaded.prefix}: {what}>"
 
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
-        restored, self._restored = self._restored, None
-        if restored:
-            restored.close()
+        self.inference.close()
 
     # ---- lists of texts
 
@@ -176,17 +159,18 @@ class Model:
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all(self._predicting(threshold=threshold), texts, errors)
+        return self._all(predicting(self.inference, threshold=threshold), texts, errors)
 
     def pipe(
         self, texts: Iterable[Any], verb: str = "predict", errors: str = "raise", **settings: Any
     ) -> Iterator[Any]:
-        """Yields the results of `predict`, `vectors`, `fill` or `generate` for texts, in order.
+        """Yields the results of a method for texts, in order.
 
         Args:
           texts: a list, an array or a generator, which is read as far as results are asked for,
             and some batches ahead.
-          verb: name of one of these methods.
+          verb: name of the method: "predict" or that of the model's task, such as "classify";
+            "vectors", "explain", "fill" or "generate".
           errors: "raise", or "return".
           settings: those of this method.
 
@@ -194,23 +178,25 @@ class Model:
           >>> for answer in model.pipe(open("texts.txt")):
           ...     print(answer.label)
         """
-        if verb not in tuple(_PIPED):
+        if verb not in _CALLS:
             raise UserError(
                 "verb is {!r}, expected one of {}{}".format(
-                    verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)
+                    verb, ", ".join(_CALLS), did_you_mean(str(verb), list(_CALLS))
                 )
             )
         texts = in_order(texts)
         from_keywords(ErrorSettings, {"errors": errors})
-        return _pipe(_PIPED[verb](self, **settings), texts, errors, self._shows_progress)
+        call = _CALLS[verb](self.inference, **settings)
+        return batched_calls.pipe(call, texts, errors, self._shows_progress)
 
-    def _all(self, job: Job, texts: Any, errors: str = "raise") -> Any:
+    def _all(self, call: BatchedCall, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
         from_keywords(ErrorSettings, {"errors": errors})
         items, is_one = listed(texts)
-        with _bar(len(items), self._shows_progress and not is_one) as progress:
-            found = _results(job, items, errors, progress.update)
-        return found[0] if is_one else found
+        with progress_bar(len(items), self._shows_progress and not is_one) as progress:
+            found = compute_all(call, items, errors, progress.update)
+        results = [each.public() if isinstance(each, Computed) else each for each in found]
+        return results[0] if is_one else results
 
     # ---- text in, numbers out: any model
 
@@ -229,11 +215,7 @@ class Model:
           ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
         """
 
-        def compute(examples):
-            arrays, lengths = self._laid_out(examples)
-            return [row[len(row) - length :] for row, length in zip(arrays["input_ids"], lengths)]
-
-        return self._all(Job(_example, compute, self._at_once), texts)
+        return self._all(vectors.encoding_call(self.inference), texts)
 
     @overload
     def vectors(
@@ -302,56 +284,19 @@ class Model:
           (2, 768)
         """
         found = self._all(
-            self._vectorizing(layers=layers, pooling=pooling, normalize=normalize), texts, errors
+            vectors.vectorizing(
+                self.inference, layers=layers, pooling=pooling, normalize=normalize
+            ),
+            texts,
+            errors,
         )
         if not isinstance(found, list) or pooling == "none" or errors == "return":
             return found
         return (
             np.stack(found)
             if found
-            else np.zeros((0, *np.shape(layers), self._loaded.config.d_model), np.float32)
+            else np.zeros((0, *np.shape(layers), self.inference.loaded.config.d_model), np.float32)
         )
-
-    def _vectorizing(self, layers: Union[int, Sequence[int]] = -1, **settings: Any) -> Job:
-        chosen = from_keywords(VectorSettings, settings)
-        wanted = vectors.wanted(layers, chosen.pooling, self.n_layer)
-
-        def compute(examples):
-            arrays, lengths = self._laid_out(examples)
-            found: list[Any] = [None] * len(lengths)
-            for numbers, batch in session.batches_by_length(
-                arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size
-            ):
-                for number, values in zip(
-                    numbers, np.stack(self._vectors_part()(wanted, batch), axis=1)
-                ):  # [k,D], [k,T',D]
-                    # Batches are padded on the left: a text's own tokens are the last ones.
-                    if chosen.pooling == "none":
-                        values = values[:, values.shape[1] - lengths[number] :]
-                    found[number] = values
-            if chosen.normalize:
-                found = [
-                    each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
-                    for each in found
-                ]
-            return [layer for (layer,) in found] if np.ndim(layers) == 0 else found
-
-        return Job(_example, compute, self._at_once)
-
-    def _laid_out(self, examples):
-        """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
-        arrays, _ = encoding.arrays_of(
-            examples, self.tokenizer, encoding.Layout(self.max_seq_length)
-        )
-        self._note_cut(arrays)
-        return (
-            {name: arrays[name] for name in session.IDS},
-            (1 - arrays["input_mask"]).sum(axis=1).astype(int),
-        )
-
-    def _vectors_part(self):
-        loaded = self._loaded
-        return self._open().part("vectors", lambda: vectors.build(loaded.config, loaded.network))
 
     # ---- what it was trained for
 
@@ -375,7 +320,7 @@ class Model:
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all(self._predicting("classify", threshold=threshold), texts)
+        return self._all(predicting(self.inference, "classify", threshold=threshold), texts)
 
     def probabilities(self, texts: Texts) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
@@ -403,7 +348,7 @@ class Model:
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        found = self._all(self._predicting("score"), texts)
+        found = self._all(predicting(self.inference, "score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
     @overload
@@ -437,7 +382,7 @@ class Model:
           ...              question="The cat is _.").number
           1
         """
-        job = self._predicting("choose")
+        job = predicting(self.inference, "choose")
         if isinstance(text, str):
             return self._all(job, (text, choices, question))
         questions: Any = question
@@ -464,7 +409,7 @@ class Model:
           1
         """
         return self._all(
-            self._predicting("rank"),
+            predicting(self.inference, "rank"),
             (query, documents)
             if isinstance(query, str)
             else together(query=query, documents=documents),
@@ -508,7 +453,7 @@ class Model:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
-        job = self._predicting("answer", threshold=threshold, top_k=top_k)
+        job = predicting(self.inference, "answer", threshold=threshold, top_k=top_k)
         if isinstance(question, str):
             return self._all(job, (question, context))
         if isinstance(context, str):
@@ -531,7 +476,7 @@ class Model:
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
-        return self._all(self._predicting("tag"), texts)
+        return self._all(predicting(self.inference, "tag"), texts)
 
     def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
@@ -542,32 +487,7 @@ class Model:
           errors: "raise", or "return".
           settings: those of `settings.ExplanationSettings`.
         """
-        tuned, chosen = self._tuned(None), from_keywords(ExplanationSettings, settings, "explain")
-        explanation.check(tuned, chosen.label, chosen.method)
-        # The first row is the text itself, the others are without one of its words.
-        values_of = functools.partial(self._values, tuned, texts=1)
-
-        def compute(rows):
-            (row,) = rows
-            if chosen.method == "leave_one_out":
-                return [explanation.leave_one_out(row, chosen.label, tuned, values_of)]
-            part = self._open().part("explanation", lambda: explanation.build(self._loaded, tuned))
-            return [
-                explanation.integrated_gradients(
-                    row,
-                    chosen.label,
-                    chosen.steps,
-                    self._batch_size,
-                    tuned,
-                    self.tokenizer,
-                    part,
-                    values_of,
-                )
-            ]
-
-        return self._all(
-            Job(lambda item: _row(tuned, 0, Asked(*pair(item)), None), compute, 1), texts, errors
-        )
+        return self._all(explanation.explaining(self.inference, **settings), texts, errors)
 
     # ---- what it was pretrained for
 
@@ -600,22 +520,7 @@ class Model:
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all(self._filling(**settings), texts, errors)
-
-    def _filling(self, **settings: Any) -> Job:
-        chosen = from_keywords(FillingSettings, settings, "fill")
-        model = self._language_model()
-        filling.check_model(model)
-
-        def prepare(item):
-            return filling.Blanks(self.tokenizer, as_text(item), chosen)
-
-        def compute(items):
-            for blanks in items:
-                self._count_cut(int(blanks.is_cut), 1, chosen.context)
-            return [filling.fill(model, blanks, chosen) for blanks in items]
-
-        return Job(prepare, compute, 1)
+        return self._all(filling.filling_call(self.inference, **settings), texts, errors)
 
     @overload
     def generate(
@@ -666,18 +571,7 @@ class Model:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(self._generating(stop, **settings), prompts, errors)
-
-    def _generating(self, stop: Stop = None, **settings: Any) -> Job:
-        chosen, model = _generation(stop, settings), self._language_model()
-
-        def compute(prompts):
-            found = generation.write_all(model, self.tokenizer, prompts, chosen)
-            return found if chosen.samples > 1 else [one for (one,) in found]
-
-        # A batch of the network has a row for each beam or sample of each prompt.
-        copies = chosen.beams if chosen.method == "beam" else chosen.samples
-        return Job(as_text, compute, max(self._batch_size // copies, 1))
+        return self._all(generation.generating(self.inference, stop, **settings), prompts, errors)
 
     def stream(self, prompt: str, stop: Stop = None, **settings: Any) -> Iterator[generation.Part]:
         """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
@@ -687,8 +581,9 @@ class Model:
           >>> for part in model.stream("The default value is", max_tokens=20):
           ...     print(part.text, end="", flush=True)
         """
-        chosen = _generation(stop, settings)
-        return generation.write(self._language_model(), self.tokenizer, as_text(prompt), chosen)
+        chosen = generation.settings_of(stop, settings)
+        model = self.inference.language_model()
+        return generation.write(model, self.tokenizer, as_text(prompt), chosen)
 
     def attention(
         self,
@@ -714,232 +609,30 @@ class Model:
         chosen = from_keywords(
             AttentionSettings, {"order": order, "seed": seed, "most_tokens": most_tokens}
         )
-        tuned = self._loaded.tuned
-        if tuned:
-            row = _row(tuned, 0, Asked(*pair(text)), None)
-            return attention.of_fine_tuned(
-                tuned,
-                self.tokenizer,
-                row,
-                layers,
-                self.n_layer,
-                chosen,
-                self._open().part("attention", lambda: attention.build(self._loaded, tuned)),
-            )
-        return attention.attention(
-            self._language_model(), self.tokenizer, as_text(text), layers, chosen
-        )
+        return attention.attention_of(self.inference, text, layers, chosen)
 
-    def _language_model(self):
-        restored = self._open()
-        # One for all threads: it has the lock of the network.
-        with self._lock:
-            if self._speaks is None:
-                self._speaks = LanguageModel(self._loaded, restored)
-            return self._speaks
+    def factorize(self, text: Text, **settings: Any) -> Factorization:
+        """What a pretrained model predicts for each token of a text, by its query stream, in one
+        factorization order, and what both streams see there.
 
-    # ---- how
+        Args:
+          text: of at most `most_tokens` tokens.
+          settings: those of `settings.FactorizationSettings`: order, seed, known, top, most_tokens.
 
-    def _predicting(self, verb: Optional[str] = None, **settings: Any) -> Job:
-        # Settings of this call, or those that the model was trained with.
-        tuned = self._tuned(verb)
-        chosen = from_keywords(PredictSettings, settings)
-        if chosen.threshold is not None and not tuned.task.scorer.has_threshold:
-            raise UserError(
-                "threshold: the task {} has {}, for which there is no threshold".format(
-                    tuned.task.name,
-                    f"{len(tuned.task.labels)} labels, of which the likeliest one is predicted"
-                    if tuned.task.labels
-                    else "no labels",
-                )
-            )
-        least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
-        method, numbers = METHODS[tuned.task.type.verb], itertools.count()
-        # Of answers to questions: another number of best spans than in the prediction files.
-        scorer = tuned.task.scorer
-        if chosen.top_k is not None:
-            if not hasattr(tuned.task.options, "n_best_size"):
-                raise UserError(
-                    f"top_k: the model was trained for {tuned.task.type.name}, which has "
-                    "no best spans"
-                )
-            scorer = tuned.task.with_options(n_best_size=chosen.top_k).scorer
-
-        # An item may be several rows, as the documents of a query; all rows together are batched.
-        def prepare(item):
-            asked = method.rows(item)
-            return [
-                _row(tuned, next(numbers), one, len(asked) > 1 and f"document {number}: ")
-                for number, one in enumerate(asked)
-            ]
-
-        # An item of 1,000 documents is computed in as many steps as 1,000 texts are.
-        def compute(items):
-            rows = [row for mine in items for row in mine]
-            found: list[Any] = []
-            for begin in range(0, len(rows), self._at_once):
-                some = rows[begin : begin + self._at_once]
-                found += scorer.results(some, self._values(tuned, some), least)
-            results = iter(found)
-            return [method.result([next(results) for _ in mine]) for mine in items]
-
-        return Job(prepare, compute, self._at_once)
-
-    def _tuned(self, verb: Optional[str]) -> FineTunedTask:
-        tuned = self._loaded.tuned
-        if tuned is None:
-            raise UserError(
-                "%s: the model is pretrained alone, expected one that was fine-tuned; "
-                "it has encode, vectors, fill and generate" % (verb or "predict")
-            )
-        if verb not in (None, tuned.task.type.verb):
-            raise UserError(
-                f"{verb}: the model was trained for {tuned.task.type.name} "
-                f"({tuned.task.name}), its method is {tuned.task.type.verb}"
-            )
-        return tuned
-
-    def _values(self, tuned: FineTunedTask, rows: list[Row], texts: Optional[int] = None) -> Any:
-        """The `contract.Predictions.values` for some rows, as `--do_predict` computes them; `cut`
-        counts so many of their texts, or all."""
-        # Rows to records: a long text may be several. Their outputs come in the order of lengths,
-        # are put in that of the records, and the records of a row are joined.
-        task, reader = tuned.task, tuned.task.reader
-        how = tuned.layout
-        records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
-        self._note_cut(records, texts)
-        part = self._task_part(tuned)
-        joined = in_order_of_records(
-            [
-                dict(part({name: name for name in part.names}, batch), index=numbers)
-                for numbers, batch in session.batches_by_length(
-                    records, how.max_seq_length, tuned.padding, self._batch_size
-                )
-            ]
-        )
-        joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)  # without labels
-        return task.head.join(joined, windows if encoding.has_windows(how) else None).values
-
-    def _task_part(self, tuned):
-        def build():
-            inputs = session.placeholders(tuned)
-            model = TaskModel(self._loaded.config, tuned, self._loaded.network)
-            return inputs, model.outputs(inputs)
-
-        return self._open().part("task", build)
-
-    def _open(self) -> session.Restored:
-        if self._restored is None:
-            raise UserError("the model is closed")
-        self._restored.check_process()
-        return self._restored
-
-    def _note_cut(self, records, texts=None):
-        # The feature is taken out: the network does not know it.
-        is_cut = records.pop(encoding.CUT, np.zeros(len(records["input_ids"]), bool))[:texts]
-        self._count_cut(int(np.count_nonzero(is_cut)), len(is_cut), self.max_seq_length)
-
-    def _count_cut(self, cut, count, length):
-        with self._lock:
-            is_first, self.cut = cut and not self.cut, self.cut + cut
-        if is_first:
-            _log.warning(
-                "note: %d text(s) of %d are cut to %d tokens; from now on they are "
-                "counted in `cut` alone",
-                cut,
-                count,
-                length,
-            )
+        Examples:
+          >>> model.factorize("It rains.", order="right_to_left").candidates[0]
+          ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
+        """
+        chosen = from_keywords(FactorizationSettings, settings)
+        return factorization.factorize_with(self.inference, text, chosen)
 
 
-def _example(item):
-    return encoding.Example((pair(item),), 0)
-
-
-def _generation(stop, settings):
-    """`GenerationSettings`; a `stop` that is a str is a text, not JSON."""
-    texts = stop_texts([stop] if isinstance(stop, str) else stop)
-    return from_keywords(GenerationSettings, dict(settings, stop=texts or None), "generate")
-
-
-def _row(tuned, number, asked, place):
-    row, fault = tuned.task.reader.row(str(number), asked)
-    if fault:
-        raise UserError((place or "") + fault)
-    return row
-
-
-# ---- lists of items: results in the order of the items, errors item by item
-
-
-def _bar(total: Optional[int], is_wanted: bool) -> tqdm:
-    """A progress bar on standard error, for work of some seconds and only on a terminal."""
-    return tqdm(
-        total=total,
-        unit=" texts",
-        leave=False,
-        delay=_SECONDS_WITHOUT_BAR,
-        disable=None if is_wanted else True,
-    )
-
-
-def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
-    """The results of items, in their order; `update` is called with the number of items that are
-    done since the last call. A bad item is a UserError with its number, from 0 on, or with
-    errors="return" the result of the item."""
-    # All items are checked before the first one is computed.
-    found: list[Any] = []
-    for number, item in enumerate(items):
-        try:
-            found.append(job.prepare(item))
-        except UserError as e:
-            if errors == "raise":
-                raise _numbered(number, e) from None
-            found.append(e)
-    # Bad items are left out of the batches; the results of the others go where their items are.
-    good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
-    update(len(items) - len(good))
-    for begin in range(0, len(good), job.at_once):
-        some = good[begin : begin + job.at_once]
-        for number, result in zip(some, job.compute([found[number] for number in some])):
-            found[number] = result
-        update(len(some))
-    return found
-
-
-def _pipe(job: Job, items: Iterable[Any], errors: str, shows_bar: bool) -> Iterator[Any]:
-    """Yields what `_results` returns, and reads as many items at a time as the job takes."""
-    # If `items` raises, the results of the items before it are yielded first.
-    total = len(items) if isinstance(items, Sequence) else None
-    iterator, first = iter(items), 0
-    failure: Optional[Exception] = None
-    with _bar(total, shows_bar) as progress:
-        while failure is None:
-            some: list[Any] = []
-            try:
-                for item in itertools.islice(iterator, job.at_once):
-                    some.append(item)  # one by one: what was read before a failure is kept
-            except Exception as e:
-                failure = e
-            if not some:
-                break
-            for number, result in enumerate(_results(job, some, "return", progress.update), first):
-                if errors == "raise" and isinstance(result, UserError):
-                    raise _numbered(number, result)
-                yield result
-            first += len(some)
-    if failure is not None:
-        raise failure
-
-
-def _numbered(number, error):
-    return UserError(f"text {number}: {error}")
-
-
-# The methods of `Model.pipe`, as functions from the model and their settings.
-_PIPED: dict[str, Callable[..., Job]] = {
-    "predict": Model._predicting,
-    "vectors": Model._vectorizing,
-    "fill": Model._filling,
-    "generate": Model._generating,
+# The calls of `Model.pipe` by the method's name, as functions of the model and the settings.
+_CALLS: dict[str, Callable[..., BatchedCall]] = {
+    "predict": predicting,
+    "vectors": vectors.vectorizing,
+    "explain": explanation.explaining,
+    "fill": filling.filling_call,
+    "generate": generation.generating,
+    **{verb: functools.partial(predicting, verb=verb) for verb in METHODS},
 }

@@ -10,7 +10,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -30,11 +30,40 @@ Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
+_TOKENS = ("input_ids", "ids")  # features with an element for each token of a call
 
-# Whether nobody waits for what this thread computes any more; asked before each call of a network.
-IS_LEFT: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
-    "is_left", default=lambda: False
-)
+
+class Caller:
+    """Whose work a thread computes. In a process by itself it calls the network whenever it likes;
+    a server gives turns, and drops work that nobody waits for."""
+
+    def turn(self, tokens: int) -> contextlib.AbstractContextManager[object]:
+        """The context of a call of the network with so many tokens; UserError if the work is
+        dropped."""
+        return contextlib.nullcontext()
+
+    def shared(self, account: object) -> Caller:
+        """The caller of work that is not only this one's, but an account's: nobody drops it."""
+        return self
+
+
+# Long work is many calls of the network, such as one for each token: each is a turn of its own.
+CALLER: contextvars.ContextVar[Optional[Caller]] = contextvars.ContextVar("caller", default=None)
+
+
+def caller() -> Caller:
+    """Whose work this thread computes."""
+    return CALLER.get() or Caller()
+
+
+@contextlib.contextmanager
+def as_shared(account: object) -> Iterator[None]:
+    """What this thread computes in the block is not its caller's alone, but an account's."""
+    token = CALLER.set(caller().shared(account))
+    try:
+        yield
+    finally:
+        CALLER.reset(token)
 
 
 def placeholders(tuned: FineTunedTask) -> Tensors:
@@ -62,23 +91,20 @@ class Part:
         self._inputs = inputs
         self._outputs = outputs
 
-    def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
-        """The outputs of these names, any structure of names. features: arrays by name; those that
-        are no inputs are ignored."""
-        # Long work is many calls, such as one for each token: that of a client who has left ends
-        # here, as a call that has begun cannot be stopped.
-        if IS_LEFT.get()():
-            raise UserError("dropped: nobody waits for it any more")
+    def __call__(self, names: Any, features: Mapping[str, Any], more_tokens: int = 0) -> Any:
+        """The outputs of these names, any structure of names.
+
+        Args:
+          features: arrays by name; those that are no inputs are ignored.
+          more_tokens: as how many tokens of texts it counts in addition to its own.
+        """
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
-        with errors.explained(), self._restored.while_open():
-            return self._restored.session.run(
-                wanted,
-                {
-                    tensor: features[name]
-                    for name, tensor in self._inputs.items()
-                    if name in features
-                },
-            )
+        feeds = {
+            tensor: features[name] for name, tensor in self._inputs.items() if name in features
+        }
+        tokens = max((np.size(features[name]) for name in _TOKENS if name in features), default=1)
+        with caller().turn(tokens + more_tokens), errors.explained(), self._restored.while_open():
+            return self._restored.session.run(wanted, feeds)
 
 
 class Restored:
@@ -162,7 +188,11 @@ def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) 
 
 
 def batches_by_length(
-    records: Arrays, row_length: int, padding: Padding, batch_size: int
+    records: Arrays,
+    row_length: int,
+    padding: Padding,
+    batch_size: int,
+    most_tokens: Optional[int] = None,
 ) -> Iterator[tuple[np.ndarray, Arrays]]:
     """Yields batches of about equal length, the shortest first: the numbers of the records, int
     [B], and the records without the columns that are padding in all of them.
@@ -170,11 +200,13 @@ def batches_by_length(
     Args:
       records: `IDS` and the features by token [m,C*T], others [m,...].
       row_length: T.
+      batch_size: B, at most.
+      most_tokens: B*C*T of a batch, at most, unless it is a single record; None: any number.
     """
 
     # Sorted by length, texts next to each other have little padding: the work of a batch is its
     # longest text's.
-    def split(values):  # [m,C,T]
+    def split(values: np.ndarray) -> np.ndarray:  # [m,C,T]
         return values.reshape(len(values), -1, row_length)
 
     by_token = (*IDS, *padding.token_features)
@@ -184,19 +216,26 @@ def batches_by_length(
     is_text = is_text[:, :, ::-1] if padding.side == "right" else is_text
     lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)  # [m]
     order = np.argsort(lengths, kind="stable")
-    for begin in range(0, len(order), batch_size):
+    choices = is_text.shape[1]
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        # The longest one comes last: with it a batch has as many tokens as rows of its length.
+        while end < min(begin + batch_size, len(order)):
+            tokens = (end + 1 - begin) * choices * int(lengths[order[end]])
+            if most_tokens is not None and tokens > most_tokens:
+                break
+            end += 1
+        numbers = order[begin:end]
+        begin = end
         # The columns that are padding in all texts of the batch go, up to a multiple: so batches
         # have few different shapes.
-        numbers = order[begin : begin + batch_size]
         longest = -(-int(lengths[numbers[-1]]) // padding.multiple) * padding.multiple
         length = min(longest, row_length)
         kept = slice(None, length) if padding.side == "right" else slice(-length, None)
-        yield (
-            numbers,
-            {
-                name: split(values[numbers])[:, :, kept].reshape(len(numbers), -1)
-                if name in by_token
-                else values[numbers]
-                for name, values in records.items()
-            },
-        )
+        batch = {}
+        for name, values in records.items():
+            batch[name] = values[numbers]
+            if name in by_token:
+                batch[name] = split(batch[name])[:, :, kept].reshape(len(numbers), -1)
+        yield numbers, batch

@@ -25,6 +25,7 @@ _MOST_TEXTS, _LONGEST_TEXT = 64, 1000  # of stop, and of targets; characters
 _MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 ATTENTION_ORDERS = ("random", "left_to_right", "none")
+FACTORIZATION_ORDERS = ("random", "left_to_right", "right_to_left")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,6 +274,38 @@ class AttentionSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class FactorizationSettings(Settings):
+    """In which order the tokens of a text are predicted."""
+
+    order: str = setting(
+        "random",
+        "factorization order: random, left_to_right, right_to_left, or the numbers of the tokens, "
+        "as 2,1,3",
+    )
+    seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
+    known: int = setting(
+        0,
+        "so many tokens at the beginning of the order are read, but not predicted; all see each "
+        "other [tokens]",
+        minimum=0,
+        maximum=_MOST_CONTEXT,
+    )
+    top: int = setting(
+        5, "the likeliest pieces that are returned for each token", minimum=1, maximum=1000
+    )
+    most_tokens: int = setting(64, "tokens of the text, at most", minimum=1, maximum=4096)
+
+    def check(self) -> None:
+        super().check()
+        if self.order not in FACTORIZATION_ORDERS:
+            self.tokens_in_order()
+
+    def tokens_in_order(self) -> list[int]:
+        """The numbers of the tokens, from 0 on, of an order that names them."""
+        return _numbers_in_order(self.order, FACTORIZATION_ORDERS, "tokens")
+
+
+@dataclasses.dataclass(frozen=True)
 class ErrorSettings(Settings):
     """What becomes of a bad text in a list."""
 
@@ -299,6 +332,12 @@ class LimitSettings(Settings):
     max_connections: int = setting(256, "most connections open; others are refused", minimum=1)
     max_seconds: int = setting(
         300, "longest that a request may take, waiting included; then it is dropped [s]", minimum=1
+    )
+    drain: float = setting(
+        1.0,
+        "how long the server is not ready, but still answers, before it closes its port when it is "
+        "terminated [s]",
+        minimum=0.0,
     )
     grace: int = setting(
         8,
@@ -347,6 +386,14 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
                     )
                 )
             plain[name] = plain.pop(alias)
+    # A number of pieces is a text, as the flag has it.
+    if type(plain.get("pieces")) is int:
+        plain["pieces"] = str(plain["pieces"])
+    if group is GenerationSettings and plain.get("temperature") in (0, 0.0):
+        raise UserError(
+            f"{source and source + ': '}temperature is 0, expected above 0; for the likeliest "
+            "token each time give method=greedy"
+        )
     # A list of texts is JSON, as the flag has it.
     for name in ("stop", "targets"):
         if name in fields and not isinstance(plain.get(name), (str, type(None))):
@@ -354,10 +401,10 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     for name, value in plain.items():
         if name not in fields:
             raise UserError(
-                "{}no '{}'{} (there are {})".format(
+                "{}no '{:.80}'{} (there are {})".format(
                     source and source + ": ",
-                    name,
-                    did_you_mean(name, list(fields)),
+                    str(name),
+                    did_you_mean(str(name)[:80], list(fields)),
                     ", ".join(fields),
                 )
             )

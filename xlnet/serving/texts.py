@@ -15,17 +15,26 @@ from xlnet.tasks.types import ranking
 from xlnet.tokenization.tokenizer import is_text
 
 
-def _plain(values):
+def _plain(values: Any) -> Any:
     """Arrays and columns of tables as lists; anything else as it is."""
-    return values.tolist() if hasattr(values, "tolist") else values
+    for name in ("tolist", "to_list", "to_pylist"):  # NumPy and pandas, polars, pyarrow
+        if hasattr(values, name):
+            return getattr(values, name)()
+    return values
 
 
 def listed(texts: Any) -> tuple[list, bool]:
     """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
     text."""
     texts = _plain(texts)
-    # So a list is many of anything, and a method needs no flag that says what it was given.
-    return (texts, False) if isinstance(texts, list) else ([texts], True)
+    # A list, or what else can be iterated over, is many of anything: a method needs no flag that
+    # says what it was given. The iteration over a table would give the names of its columns.
+    is_one = (
+        isinstance(texts, (str, bytes, tuple, Mapping))
+        or hasattr(texts, "columns")
+        or not isinstance(texts, Iterable)
+    )
+    return ([texts], True) if is_one else (list(texts), False)
 
 
 def in_order(texts: Any) -> Iterable[Any]:
@@ -79,10 +88,12 @@ def pair(item: Any) -> tuple:
 
 def several(name: str, values: Any) -> Sequence:
     """A list or a tuple; UserError if it is none."""
-    values = _plain(values)
-    if not isinstance(values, (list, tuple)):
+    if isinstance(values, tuple):
+        return values
+    items, is_one = listed(values)
+    if is_one:
         raise UserError(f"{name} is {values!r:.80}, expected a list")
-    return values
+    return items
 
 
 def together(**lists: Any) -> list[tuple]:

@@ -19,6 +19,7 @@ from xlnet.serving import session
 from xlnet.serving.export.graph_encoding import GraphEncoder
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.tasks.features.encoding import Layout
+from xlnet.tokenization.tokenizer import space_class
 
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
@@ -42,12 +43,25 @@ def _of_text(loaded):
     encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.replacements)
     texts: dict[str, tf.Tensor] = {}
 
-    # The task type says which texts it takes, by asking for them.
-    def text(name, *shape):
+    # The task type says which texts it takes, by asking for them. Python refuses an empty text.
+    def text(name: str, *shape: int) -> tf.Tensor:
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
-        return texts[name]
+        if shape or (name == "text_b" and tuned.task.reader.takes_empty_text_b):
+            return texts[name]
+        return _not_empty(texts[name], name)
 
     return Signature(texts, _answers(loaded, tuned.task.export.features(encoder, text)))
+
+
+def _not_empty(texts: tf.Tensor, name: str) -> tf.Tensor:
+    """The same texts; an error of the graph if one of them has spaces alone."""
+    is_empty = tf.strings.regex_full_match(texts, f"[{space_class()}]*")
+    check = tf.debugging.Assert(
+        tf.logical_not(tf.reduce_any(is_empty)),
+        [f"'{name}' is empty, expected a text; examples that are:", tf.where(is_empty)[:, 0]],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(texts)
 
 
 def _answers(loaded, features):

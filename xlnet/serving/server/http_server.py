@@ -9,9 +9,9 @@ authentication.
 # A request for predictions, in the order of events:
 #   _Protocol         bytes to a request (h11); closes a connection that sends no head in time
 #   Server._answer    the ASGI application, a task for each request; errors become answers
-#   Server._predict   checks the page's origin, reads the body, parses and checks it
+#   request_forms     the body, parsed and checked
 #   RequestBatching   waits with the examples of other requests; a thread runs the model on a batch
-#   Server._predict   JSON with the answers of its own examples
+#   Response          JSON with the answers of its own examples
 # If the client leaves, `_Protocol` cancels the task; if the time is over, `_predict` does. Either
 # takes its examples out of the queue, or stops the computation at its next call of the network.
 
@@ -19,77 +19,89 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
-import pathlib
+import secrets
+import signal
 import socket
 import time
 import urllib.parse
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Optional
 
-from xlnet.errors import UserError, did_you_mean
-from xlnet.serving.server.model_directory import Call, ServedModel
+import xlnet
+from xlnet.errors import UserError, visible
+from xlnet.serving.batched_calls import Computed
+from xlnet.serving.server.model_directory import PAGE, ServedModel
 from xlnet.serving.server.request_batching import RequestBatching, by_row
 from xlnet.serving.settings import LimitSettings
 
 try:
-    import prometheus_client
+    import h11
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from xlnet.serving.server import openapi
+    from xlnet.serving.server.metrics import Metrics
 except ModuleNotFoundError as e:
     raise UserError(
         f"the server needs the package {e.name}: pip install 'xlnet[serve]', or '.[serve]' in "
         "a checkout"
     ) from None
 
+from xlnet.serving.server.request_forms import (
+    PredictionRequest,
+    Refused,
+    answer,
+    decoded,
+    inference_answer,
+    parsed,
+    parsed_inference,
+)
+from xlnet.serving.server.response import (
+    JSON,
+    TEXT,
+    Left,
+    Response,
+    accepts_gzip,
+    as_json,
+    plain_headers,
+    request_id,
+)
+
 _log = logging.getLogger(__name__)
+_access = logging.getLogger(__name__ + ".access")  # a line for each request
+
+Content = tuple[bytes, str]  # a body and its type
 
 _SILENT = 30  # longest that a head, a body, or the taking of a part may last [s]
 _STUCK = 60  # a computation so long after the end of its request hangs [s]
 _READ = 1 << 26  # of a body that is refused in words; a larger one is cut off [bytes]
 _INLINE = 1 << 14  # a body that is parsed at once, not in a thread [bytes]
 _NEXT = 1 << 16  # of the next request, while one is being answered [bytes]
-
-_HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; "
-        b"connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        b"frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),
+_SPARE = 64  # connections that are answered for the state of the server, above twice the limit
+_PREFLIGHT = [  # what the page of another site may send
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"content-type, x-request-id"),
+    (b"access-control-max-age", b"600"),
 ]
+
 _PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
+    "/forms.json": ("forms.json", "application/json"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/answers.js": ("answers.js", "text/javascript; charset=utf-8"),
+    "/elements.js": ("elements.js", "text/javascript; charset=utf-8"),
+    "/streams.js": ("streams.js", "text/javascript; charset=utf-8"),
 }
-_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
-_KEYS = ("signature_name", "instances", "parameters", "stream")  # of a request
-
-
-class Refused(UserError):
-    """A request that is refused with an HTTP status."""
-
-    def __init__(self, http_status: int, reason: str):
-        super().__init__(reason)
-        self.http_status = http_status
-
-
-class _Left(Exception):
-    """The client takes nothing of its answer."""
-
-
-class _Asked(NamedTuple):
-    """What a body asks for; cost: as of `ServedModel.cost`."""
-
-    call: Call
-    rows: list
-    stream: bool
-    cost: Optional[int]
+_METRICS_FORM = "text/plain; version=0.0.4; charset=utf-8"
+_ALWAYS = (
+    "/health",
+    "/ready",
+    "/metrics",
+    "/v2/health/live",
+    "/v2/health/ready",
+)  # when all is full
 
 
 class Server:
@@ -113,58 +125,54 @@ class Server:
         self.model, self.name = model, name
         self.limits = limits = limits or LimitSettings()
         self._listening = listening
+        self._is_ending = False
         bound, self.port = listening.getsockname()[:2]
         try:
             listening.listen(128)  # who connects from now on waits for `run`
         except OSError as e:
             raise _cannot_listen(bound, self.port, e) from None
         self._given_hosts = {_host_name(host) for host in hosts}
+        if "null" in self._given_hosts:  # the origin of any sandboxed frame
+            raise UserError("allowed_hosts names null, expected names of hosts")
         self._hosts = _accepted_hosts(bound, self._given_hosts)
 
-        # What is counted, for Prometheus: in a registry of its own, as a process may have servers.
-        prometheus_client.disable_created_metrics()
-        self._registry = registry = prometheus_client.CollectorRegistry()
-        self._requests = prometheus_client.Counter(
-            "xlnet_requests", "requests by HTTP status", ["status"], registry=registry
-        )
-        self._rows = prometheus_client.Counter(
-            "xlnet_rows", "examples that were answered", registry=registry
-        )
-        self._seconds = prometheus_client.Histogram(
-            "xlnet_answer_seconds", "from the request to its answer", registry=registry
-        )
-        batches = prometheus_client.Counter("xlnet_batches", "batches computed", registry=registry)
         self._batching = RequestBatching(
             lambda call, rows: model.run(call, rows),
             max_batch=limits.max_batch,
             budget=limits.budget,
             max_waiting=limits.max_waiting,
-            on_batch=batches.inc,
+            on_batch=self._count_batch,
         )
-        prometheus_client.Gauge(
-            "xlnet_rows_waiting", "examples that wait", registry=registry
-        ).set_function(lambda: self._batching.rows_waiting)
+        self._metrics = Metrics(limits.max_seconds, lambda: self._batching.rows_waiting)
 
         # What GET answers, by path: functions that return (content, its type).
         self._root = "/v1/models/" + name
         self._gets: dict[str, Any] = {
             "/health": self._health,
             "/ready": self._ready,
-            "/metrics": self._metrics,
-            "/v1/models": lambda: (_json({"models": [{"name": name}]}), _JSON),
+            "/metrics": lambda: (self._metrics.text(), _METRICS_FORM),
+            "/openapi.json": lambda: (as_json(openapi.describe(model, name)), JSON),
+            "/v1/models": lambda: (as_json({"models": [{"name": name}]}), JSON),
             self._root: self._status,
+            self._root + "/metadata": self._metadata,
         }
-        folder = pathlib.Path(__file__).parent / "page"
+        self._posts = {self._root + ":predict": self._predict}
+        # TensorFlow Serving's names for the same.
+        self._gets["/monitoring/prometheus/metrics"] = self._gets["/metrics"]
+        for end in ("", "/metadata"):
+            self._gets[f"{self._root}/versions/1{end}"] = self._gets[self._root + end]
+        self._posts[self._root + "/versions/1:predict"] = self._predict
+        self._add_inference_protocol()
+        folder = PAGE
         for path, (file, form) in _PAGE.items():
             page = (folder / file).read_bytes(), form
             self._gets[path] = lambda page=page: page
 
-        # uvicorn counts the connection of a request itself: so `max_connections` are served.
         self._uvicorn = _Uvicorn(
             uvicorn.Config(
                 self._answer,
                 interface="asgi3",
-                http=_Protocol,
+                http=type("Protocol", (_Protocol,), {"served_by": self}),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -172,12 +180,12 @@ class Server:
                 server_header=False,
                 proxy_headers=False,
                 backlog=128,
-                limit_concurrency=limits.max_connections + 1,
                 timeout_keep_alive=_SILENT,
                 timeout_graceful_shutdown=limits.grace,
                 h11_max_incomplete_event_size=1 << 16,
             )
         )
+        self._uvicorn.drain = limits.drain
 
     def run(self) -> bool:
         """Answers requests until `stop`, or until the process is signalled (Ctrl-C, SIGTERM).
@@ -187,6 +195,7 @@ class Server:
           Whether nothing is computed any more; what is may run for some seconds.
         """
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not each request that is none
+        self._uvicorn.on_ending = self._end_readiness
         loop = asyncio.new_event_loop()  # not asyncio.run: it waits for what was cancelled
         loop.run_until_complete(self._uvicorn.serve(sockets=[self._listening]))
         return not self._batching.oldest
@@ -195,85 +204,175 @@ class Server:
         """Ends `run`; any thread may call it."""
         self._uvicorn.should_exit = True
 
+    def _end_readiness(self) -> None:
+        self._is_ending = True
+
+    def _count_batch(self, call: Any, count: int) -> None:
+        self._metrics.batches.labels(call.signature).inc()
+        self._metrics.batch_size.labels(call.signature).observe(count)
+
+    def _add_inference_protocol(self) -> None:
+        """The paths of the Open Inference Protocol (KServe v2)."""
+        root = "/v2/models/" + self.name
+        server = {"name": "xlnet", "version": xlnet.__version__, "extensions": []}
+        self._gets["/v2"] = lambda: (as_json(server), JSON)
+        self._gets["/v2/health/live"] = self._health
+        self._gets["/v2/health/ready"] = self._ready
+        for each in (root, root + "/versions/1"):
+            self._gets[each] = self._inference_metadata
+            self._gets[each + "/ready"] = self._ready
+            self._posts[each + "/infer"] = self._infer
+
     # ---- any request
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application: answers one request, with an error in words if need be."""
         scope["task"] = asyncio.current_task()  # for `_Protocol`
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        began = time.monotonic()
+        headers = plain_headers(scope)
+        id = request_id(headers, secrets.token_hex(8))
+        is_full = len(self._uvicorn.server_state.connections) > self.limits.max_connections
         # After a request with two lengths the connection is closed (RFC 9112, 6.1): a proxy in
         # front may have read another one, and what follows may be no request. So it is after a body
-        # that did not arrive.
-        response = _Response(
-            send, self._requests, is_last={"content-length", "transfer-encoding"} <= set(headers)
-        )
+        # that did not arrive, and of a connection too many.
+        is_last = is_full or {"content-length", "transfer-encoding"} <= set(headers)
+        response = Response(send, is_last, id, accepts_gzip(headers), _SILENT)
         refusal: Optional[tuple[int, str]] = None
         try:
-            host = _host_name(headers.get("host", ""))
-            if self._hosts and host and host not in self._hosts:
+            if is_full and scope["path"] not in _ALWAYS:
                 raise Refused(
-                    421,
-                    "the request is for host {}, expected one of {} (--allowed_hosts)".format(
-                        host, ", ".join(sorted(self._hosts))
-                    ),
+                    503,
+                    f"more than {self.limits.max_connections} connections are open "
+                    "(--max_connections); try again later",
                 )
-            await self._route(scope["method"], scope["path"], headers, receive, response)
+            self._check_host(headers)
+            is_preflight = self._check_origin(scope["method"], headers, response)
+            if is_preflight:
+                await response.send(204, b"", "", *_PREFLIGHT)
+            else:
+                await self._route(scope["method"], scope["path"], headers, receive, response)
         except asyncio.CancelledError:
-            refusal = (
-                (503, "the server ends") if scope["task"] else (499, "the client has left")
-            )  # nobody reads it
-        except _Left:
+            # Nobody reads it.
+            refusal = (503, "the server ends") if scope["task"] else (499, "the client has left")
+        except Left:
             pass
         except UserError as e:
             refusal = getattr(e, "http_status", 400), str(e)
         except Exception as e:  # of TensorFlow, or a result that is no number
-            refusal = (
-                500,
-                "the model failed on this: {}: {}".format(type(e).__name__, str(e).split("\n")[0]),
-            )
-            _log.warning("not answered: %s", refusal[1])
+            reason = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+            refusal = 500, f"the model failed on this: {reason}"
+            _log.warning("not answered: request %s: %s", id, refusal[1])
         scope["task"] = None  # no end of the client breaks off a refusal
         if refusal:
             await response.refuse(*refusal)
+        status = refusal[0] if refusal else response.status
+        self.count(status)
+        _access.info(
+            "%s %s %s %d %d bytes %.1f ms",
+            id,
+            scope["method"],
+            visible(scope["path"])[:200],
+            status,
+            response.size,
+            1000 * (time.monotonic() - began),
+        )
 
-    async def _route(self, method, path, headers, receive, response):
-        if path == self._root + ":predict":
+    def count(self, status: int) -> None:
+        """Counts a response."""
+        self._metrics.requests.labels(status).inc()
+
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        host = _host_name(headers.get("host", ""))
+        if self._hosts and host and host not in self._hosts:
+            hosts = ", ".join(sorted(self._hosts))
+            raise Refused(
+                421,
+                f"the request is for host {host:.80}, expected one of {hosts} (--allowed_hosts)",
+            )
+
+    def _check_origin(self, method: str, headers: Mapping[str, str], response: Response) -> bool:
+        """Raises Refused for what the page of another site may not do; says whether this is the
+        question of a browser whether it may (CORS)."""
+        # A browser sends the requests of any page, but says of which site it is: without this,
+        # every page that a visitor opens could use a server in their network.
+        origin = headers.get("origin")
+        if origin is None or origin.split("//")[-1] == headers.get("host"):
+            return False
+        # "null" is the origin of every sandboxed frame, of whatever site.
+        if "//" in origin and _host_name(origin) in self._given_hosts:
+            response.allow_origin(origin)
+            return method == "OPTIONS" and "access-control-request-method" in headers
+        if method in ("GET", "HEAD"):  # its page cannot read the answer
+            return False
+        raise Refused(
+            403,
+            f"the page of another site asks: {origin:.80}; "
+            f"--allowed_hosts={_host_name(origin)[:80] or 'HOST'} allows it",
+        )
+
+    async def _route(
+        self, method: str, path: str, headers: Mapping[str, str], receive: Any, response: Response
+    ) -> None:
+        if path in self._posts:
             if method != "POST":
                 raise Refused(405, f"{method} {path}, expected POST")
-            await self._predict(headers, receive, response)
+            await self._posts[path](headers, receive, response)
         elif path not in self._gets:
             raise Refused(
                 404,
-                f"no {path}; there are /, /health, /ready, /metrics, GET {self._root} and POST "
-                f"{self._root}:predict",
+                f"no {path[:200]}; there are /, /health, /ready, /metrics, /openapi.json, GET "
+                f"{self._root} and POST {self._root}:predict",
             )
         elif method not in ("GET", "HEAD"):
             raise Refused(405, f"{method} {path}, expected GET")
         else:
             await response.send(200, *self._gets[path]())
 
-    def _health(self):
+    def _health(self) -> Content:
         """Liveness: it answers, and no computation hangs."""
         oldest = self._batching.oldest
         if oldest > self.limits.max_seconds + _STUCK:
             raise Refused(503, f"a computation hangs: it began {oldest} s ago")
-        return b"ok\n", _TEXT
+        return b"ok\n", TEXT
 
-    def _ready(self):
-        """Readiness: one more example may wait."""
+    def _ready(self) -> Content:
+        """Readiness: one more example may wait, and the server does not end."""
+        if self._is_ending:
+            raise Refused(503, "the server ends")
         self._batching.check_waiting()
-        return b"ok\n", _TEXT
+        return b"ok\n", TEXT
 
-    def _metrics(self):
-        return prometheus_client.generate_latest(
-            self._registry
-        ), "text/plain; version=0.0.4; charset=utf-8"
+    def _metadata(self) -> Content:
+        """As of TensorFlow Serving: the inputs of the signatures, texts."""
+        signatures = {}
+        for name in self.model.names:
+            inputs = {}
+            for key, count in self.model.inputs(name).items():
+                sizes = [-1] if count is None else [-1, count]
+                shape = {"dim": [{"size": str(size)} for size in sizes]}
+                inputs[key] = {"dtype": "DT_STRING", "tensor_shape": shape, "name": key}
+            signatures[name] = {"inputs": inputs}
+        definition = {"signature_def": {"signature_def": signatures}}
+        spec = {"name": self.name, "signature_name": "", "version": "1"}
+        return as_json({"model_spec": spec, "metadata": definition}), JSON
 
-    def _status(self):
+    def _inference_metadata(self) -> Content:
+        inputs = []
+        for key, count in self.model.inputs(self.model.default).items():
+            shape = [-1] if count is None else [-1, count]
+            inputs.append({"name": key, "datatype": "BYTES", "shape": shape})
+        found = {
+            "name": self.name,
+            "versions": ["1"],
+            "platform": "xlnet_tensorflow",
+            "inputs": inputs,
+            "outputs": [],
+        }
+        return as_json(found), JSON
+
+    def _status(self) -> Content:
         model = self.model
-        return _json(
+        return as_json(
             {
                 "model_version_status": [
                     {  # as TensorFlow Serving has it
@@ -287,81 +386,103 @@ class Server:
                 "default_signature": model.default,
                 "signatures": {name: sorted(model.inputs(name)) for name in model.names},
                 "verb": model.verb,
-                "examples": model.examples,
+                "examples": {
+                    name: [example._asdict() for example in examples]
+                    for name, examples in model.examples.items()
+                },
                 "layers": model.n_layer,
                 "heads": model.n_head,
             }
-        ), _JSON
+        ), JSON
 
     # ---- predictions
 
-    async def _predict(self, headers, receive, response):
+    async def _predict(self, headers: Mapping[str, str], receive: Any, response: Response) -> None:
         began = time.monotonic()
-        # A browser sends the requests of any page, but says of which site it is: without this,
-        # every page that a visitor opens could use a server in their network.
-        origin = headers.get("origin")
-        if (
-            origin is not None
-            and origin.split("//")[-1] != headers.get("host")
-            and _host_name(origin) not in self._given_hosts
-        ):
-            raise Refused(
-                403,
-                "the page of another site asks: {}; --allowed_hosts={} allows it".format(
-                    origin, _host_name(origin) or "HOST"
-                ),
-            )
+        asked = await self._read_request(parsed, headers, receive)
+        if asked.stream:
+            await self._in_time(self._write_parts(asked, response))
+            await response.end()
+        else:
+            computed = await self._in_time(self._predictions(asked))
+            await response.send(200, as_json(answer(asked, computed, self.model.labels)))
+            self._count_answer(asked, computed)
+        self._metrics.rows.labels(asked.call.signature).inc(len(asked.rows))
+        self._metrics.seconds.labels(asked.call.signature).observe(time.monotonic() - began)
 
-        # The request. A large body is parsed in a thread: the loop answers others meanwhile.
+    async def _infer(self, headers: Mapping[str, str], receive: Any, response: Response) -> None:
+        began = time.monotonic()
+        asked = await self._read_request(parsed_inference, headers, receive)
+        computed = await self._in_time(self._predictions(asked))
+        await response.send(200, as_json(inference_answer(self.name, asked, computed)))
+        self._count_answer(asked, computed)
+        self._metrics.rows.labels(asked.call.signature).inc(len(asked.rows))
+        self._metrics.seconds.labels(asked.call.signature).observe(time.monotonic() - began)
+
+    def _count_answer(self, asked: PredictionRequest, computed: Sequence[Computed]) -> None:
+        read = sum(each.tokens_read or 0 for each in computed)
+        cut = sum((each.tokens_read or 0) < (each.tokens or 0) for each in computed)
+        self._metrics.tokens_read.labels(asked.call.signature).inc(read)
+        self._metrics.cut_texts.labels(asked.call.signature).inc(cut)
+
+    async def _read_request(
+        self, parse: Callable[..., PredictionRequest], headers: Mapping[str, str], receive: Any
+    ) -> PredictionRequest:
+        """Reads and checks a body. A large one is parsed in a thread: the loop answers others
+        meanwhile."""
         body = await self._body(headers, receive)
-        asked = (
-            self._parsed(body)
-            if len(body) < _INLINE
-            else await self._batching.compute(self._parsed, body)
-        )
+        encoding = headers.get("content-encoding", "").lower()
 
-        # The predictions, within the time of a request.
-        work = self._write_parts(asked, response) if asked.stream else self._predictions(asked)
+        def checked() -> PredictionRequest:
+            return parse(self.model, self.limits, decoded(body, encoding, self.limits.max_body))
+
+        if len(body) < _INLINE and not encoding:
+            return checked()
+        return await self._batching.compute(checked, signature="")
+
+    async def _in_time(self, work: Awaitable[Any]) -> Any:
+        """The result of work, within the time of a request."""
         try:
-            answers = await asyncio.wait_for(work, self.limits.max_seconds)
+            return await asyncio.wait_for(work, self.limits.max_seconds)
         except asyncio.TimeoutError:
             raise Refused(
                 503, f"not answered within {self.limits.max_seconds:.0f} s (--max_seconds)"
             ) from None
 
-        # The response; of a stream, its end.
-        if asked.stream:
-            await response.end()
-        else:
-            content = {"predictions": answers}
-            if self.model.labels and isinstance(answers[0], dict) and "probabilities" in answers[0]:
-                content["labels"] = self.model.labels
-            await response.send(200, _json(content))
-        self._rows.inc(len(asked.rows))
-        self._seconds.observe(time.monotonic() - began)
-
-    async def _predictions(self, asked):
-        """The answers to the examples: in batches, or next to them and counted by their cost."""
+    async def _predictions(self, asked: PredictionRequest) -> list[Computed]:
+        """The answers to the examples: in batches, or next to them."""
         model, batching = self.model, self._batching
         if asked.cost is None:
             return await batching.ask(asked.call, asked.rows, list(map(model.size, asked.rows)))
         async with batching.alone(len(asked.rows), asked.cost):
-            return by_row(await batching.compute(model.run, asked.call, asked.rows))
+            found = await batching.compute(
+                model.run, asked.call, asked.rows, signature=asked.call.signature, is_long=True
+            )
+            return by_row(found)
 
-    async def _write_parts(self, asked, response):
+    async def _write_parts(self, asked: PredictionRequest, response: Response) -> None:
         """Sends the parts of a generated text as JSON lines, each as it comes."""
+        assert asked.cost is not None
         async with self._batching.alone(1, asked.cost):
             parts = self.model.stream(asked.call, asked.rows[0])
+            request = self._batching.request(asked.call.signature)
             try:
                 while True:
-                    part = await self._batching.compute(next, parts, None)
+                    part = await self._batching.compute(
+                        next,
+                        parts,
+                        None,
+                        signature=asked.call.signature,
+                        request=request,
+                        is_long=True,
+                    )
                     if part is None:
                         return
-                    await response.send_part(_json(part) + b"\n")
+                    await response.send_part(as_json(part) + b"\n")
             finally:
                 parts.close()
 
-    async def _body(self, headers, receive):
+    async def _body(self, headers: Mapping[str, str], receive: Any) -> bytes:
         """The body; a longer one than `max_body` is not kept, but read, so that the client, which
         still sends, gets its answer."""
         # Who sends a byte now and then would hold a connection and a task for as long as it likes:
@@ -375,7 +496,7 @@ class Server:
             reading.cancel()
         return reading.result()
 
-    async def _read(self, headers, receive):
+    async def _read(self, headers: Mapping[str, str], receive: Any) -> bytes:
         # What is known to be too long is refused before it is sent: a client that expects "100
         # Continue" waits for that, and a body above `_READ` would not be read to its end.
         most = self.limits.max_body
@@ -394,120 +515,39 @@ class Server:
             raise too_long
         return bytes(body)
 
-    def _parsed(self, body):
-        """What a body asks for, an `_Asked`, within the limits."""
-        model, limits = self.model, self.limits
-        try:
-            asked = json.loads(body)
-        except (ValueError, RecursionError) as e:
-            raise UserError(f"not JSON: {e}") from None
-        if not isinstance(asked, dict):
-            raise UserError(f"expected a JSON object, found {type(asked).__name__}")
-        for key in asked:
-            if key not in _KEYS:
-                raise UserError(
-                    "no '{}' in a request{} (there are {})".format(
-                        key, did_you_mean(key, _KEYS), ", ".join(_KEYS)
-                    )
-                )
-        signature, rows = asked.get("signature_name", model.default), asked.get("instances")
-        parameters, stream = asked.get("parameters", {}), asked.get("stream", False)
-        if (
-            not isinstance(signature, str)
-            or not isinstance(parameters, dict)
-            or not (isinstance(rows, list) and rows)
-        ):
-            raise UserError(
-                'expected {"signature_name": "...", "instances": [example, ...]}, one '
-                "example or more"
-            )
-        if not isinstance(stream, bool):
-            raise UserError(f"stream is {json.dumps(stream)!s:.80}, expected true or false")
-        if len(rows) > limits.max_rows:
-            raise Refused(
-                413,
-                f"{len(rows)} rows, at most {limits.max_rows} are answered at once (--max_rows)",
-            )
-        call = model.call(signature, parameters)
-        rows = model.rows(call.signature, rows)
-        for row in rows:
-            for name, value in row.items():
-                if any(
-                    len(text) > limits.max_characters
-                    for text in ([value] if isinstance(value, str) else value)
-                ):
-                    raise Refused(
-                        413,
-                        f"'{name}' has more than {limits.max_characters} characters "
-                        "(--max_characters)",
-                    )
-        if stream and (call.signature != "generate" or len(rows) != 1):
-            raise UserError(
-                "stream: expected signature generate with one prompt, found "
-                f"{call.signature} with {len(rows)}"
-            )
-        return _Asked(call, rows, stream, model.cost(call, rows, limits.budget))
-
-
-class _Response:
-    """The response to a request: sent at once, or in parts, lines of JSON."""
-
-    def __init__(self, send: Any, counter: Any, is_last: bool):
-        self._send, self._counter, self._is_last = send, counter, is_last
-        self._has_begun = False
-
-    async def _begin(self, status, form, *headers):
-        self._has_begun = True
-        self._counter.labels(status).inc()
-        last = [(b"connection", b"close")] if self._is_last or status == 408 else []
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [(b"content-type", form.encode()), *headers, *_HEADERS, *last],
-            }
-        )
-
-    async def send(self, status: int, content: bytes, form: str = _JSON) -> None:
-        await self._begin(status, form, (b"content-length", b"%d" % len(content)))
-        await self._send({"type": "http.response.body", "body": content})
-
-    async def send_part(self, line: bytes) -> None:
-        """Raises _Left if the client takes nothing for a while."""
-        if not self._has_begun:
-            await self._begin(200, "application/x-ndjson")
-        sending = asyncio.ensure_future(
-            self._send({"type": "http.response.body", "body": line, "more_body": True})
-        )
-        try:  # not `wait_for`, which may drop a cancellation before Python 3.12
-            await asyncio.wait([sending], timeout=_SILENT)
-            if not sending.done():
-                raise _Left
-        finally:
-            sending.cancel()
-        sending.result()
-
-    async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
-
-    async def refuse(self, status: int, reason: str) -> None:
-        """Sends an error: as the response, or as the last one of its parts."""
-        content = _json({"error": reason})
-        if self._has_begun:
-            await self._send({"type": "http.response.body", "body": content + b"\n"})
-        else:
-            await self.send(status, content)
-
 
 class _Protocol(H11Protocol):
     """Closes a connection on which the head of a request does not come to its end, and cancels the
     task of a request whose client has left."""
 
+    served_by: Server  # set by the subclass of each server
     _deadline: Any = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._watch()
+        # Requests of connections too many are refused in words, but not of any number of them.
+        if len(self.connections) > 2 * self.served_by.limits.max_connections + _SPARE:
+            self.served_by.count(503)
+            transport.abort()
+        else:
+            self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is not HTTP, in JSON as all is."""
+        self.served_by.count(400)
+        content = as_json({"error": f"not HTTP/1.1: {msg}"})
+        headers = [
+            (b"content-type", JSON.encode()),
+            (b"content-length", b"%d" % len(content)),
+            (b"connection", b"close"),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=content),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -531,20 +571,39 @@ class _Protocol(H11Protocol):
                 scope["task"] = None  # says why
                 task.cancel()
 
-    def _watch(self):
+    def _watch(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self._end_watch()  # it has a task, which answers if the body takes too long
         elif self._deadline is None:
             self._deadline = self.loop.call_later(_SILENT, self.transport.close)
 
-    def _end_watch(self):
+    def _end_watch(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
 
 class _Uvicorn(uvicorn.Server):
-    """Says how long it takes to end, and delivers the cancellation of what takes longer."""
+    """Ends in order: it is not ready any more, then its port closes, then what takes too long is
+    cancelled."""
+
+    on_ending: Callable[[], None]  # called when readiness ends
+    drain = 0.0  # how long it is not ready before its port closes, if the process is terminated [s]
+    _closes: Optional[float] = None  # the time at which the port closes
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        self.on_ending()
+        is_first = self._closes is None and not self.should_exit
+        super().handle_exit(sig, frame)
+        # Whoever balances the load needs a moment to notice; a person at a terminal does not.
+        if sig == signal.SIGTERM and is_first and self.drain:
+            self.should_exit = False
+            self._closes = time.monotonic() + self.drain
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._closes is not None and time.monotonic() >= self._closes:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: Optional[list[socket.socket]] = None) -> None:
         if self.server_state.tasks:
@@ -579,7 +638,7 @@ def bind(host: str, port: int) -> socket.socket:
     return made
 
 
-def _cannot_listen(host, port, error):
+def _cannot_listen(host: str, port: int, error: Exception) -> UserError:
     return UserError(
         "cannot listen at {} port {}: {}".format(
             host, port, getattr(error, "strerror", None) or error
@@ -608,9 +667,3 @@ def _host_name(address: str) -> str:
         return (urllib.parse.urlsplit("//" + place).hostname or "").rstrip(".")
     except ValueError:
         return place
-
-
-def _json(value):
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
-        errors="backslashreplace"
-    )  # lone surrogates of a request, as JSON escapes

@@ -12,19 +12,23 @@ import json
 import logging
 import math
 import os
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+import pathlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
-from xlnet.serving import explanation
+from xlnet.serving import attention, explanation, factorization, filling, generation, vectors
+from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all
 from xlnet.serving.model import Model
+from xlnet.serving.prediction import predicting
 from xlnet.serving.settings import (
     AttentionSettings,
     ExplanationSettings,
+    FactorizationSettings,
     FillingSettings,
     GenerationSettings,
     from_keywords,
@@ -33,28 +37,52 @@ from xlnet.serving.settings import (
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
+from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
+from xlnet.tasks.output.examples import GOLD
+from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
 
 _MOST = 32  # texts in a batch
+# Tokens in a call of the network: how long others wait for their turn, or for a processor. More of
+# them use a processor no better.
+_MOST_TOKENS_CPU, _MOST_TOKENS_GPU = 512, 8192
 _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}  # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
-_MOST_WORDS = 512  # that are explained: each is left out in a prediction of its own
+_MOST_WORDS = 512  # of an example that is explained: each is left out in a prediction of its own
+_MOST_WORDS_TOGETHER = 2048  # of all examples of a request
+_KEPT = 256  # what a token of a text costs more for each beam or sample, whose keys are kept
 _LABELS_SHOWN = 20
+_EXAMPLES = 4  # of a signature, on the page
 _LAYERS = 4  # whose attention is returned at once
 _LONG = 4  # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4  # of a token, about
-_SETTINGS_OF: dict[str, Any] = {  # of the signatures with parameters
+PARAMETERS_OF: dict[str, Any] = {  # the settings of the signatures with parameters
     "explain": ExplanationSettings,
     "fill": FillingSettings,
     "generate": GenerationSettings,
     "attention": AttentionSettings,
+    "factorize": FactorizationSettings,
 }
-_OF_LANGUAGE_MODELS = ("fill", "generate", "attention")
+# Of `attention`, unless `most_tokens` says so: what is sent grows with its square.
+_MOST_TOKENS_SHOWN = 40
+_OF_LANGUAGE_MODELS = ("fill", "generate", "attention", "factorize")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
+
+JSON_TYPES = {  # as errors name them
+    list: "an array",
+    dict: "an object",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+PAGE = pathlib.Path(__file__).parent / "page"
 
 Row = dict[str, Any]  # an example: str by name, or a list of str
 
@@ -67,10 +95,31 @@ class Call(NamedTuple):
     layers: Sequence[int] = (1,)
 
 
+class Example(NamedTuple):
+    """An example for the page.
+
+    Attributes:
+      row: its texts.
+      gold: its label in the data, as of `Reader.gold`; None: it has none.
+      is_right: whether the model answers with this label; None where an answer is not just right or
+        wrong, such as a score.
+    """
+
+    row: Row
+    gold: Any
+    is_right: Optional[bool]
+
+
 class TooLarge(UserError):
     """A request that takes more memory than the budget."""
 
     http_status = 413
+
+
+def limits_of(signature: str) -> dict[str, int]:
+    """The largest values of a signature's parameters in a request."""
+    names = {field.name for field in dataclasses.fields(PARAMETERS_OF[signature])}
+    return {name: most for name, most in _MOST_OF.items() if name in names}
 
 
 class ServedModel:
@@ -82,7 +131,7 @@ class ServedModel:
       verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
       default: the signature of requests that name none.
-      examples: of a signature, examples to begin with.
+      examples: of each signature, the `Example`s to begin with.
     """
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
@@ -95,7 +144,10 @@ class ServedModel:
         found = model_files.read(path, **given)
         tuned = found.tuned
         self._model = model = Model(
-            found, device, min(max(budget // found.max_seq_length**2, 1), _MOST)
+            found,
+            device,
+            min(max(budget // found.max_seq_length**2, 1), _MOST),
+            most_tokens=_MOST_TOKENS_GPU if _has_gpu(device) else _MOST_TOKENS_CPU,
         )
         self.path = path
         self.n_layer, self.n_head = model.n_layer, model.n_head
@@ -105,10 +157,15 @@ class ServedModel:
         if tuned:
             self._inputs["text"] = tuned.task.reader.texts
         else:
-            self._inputs.update(fill=("text",), generate=("prompt",), attention=("text",))
+            self._inputs.update(
+                fill=("text",), generate=("prompt",), attention=("text",), factorize=("text",)
+            )
         self.verb = model.verb
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]
+        self._aligner = Aligner(model.tokenizer)
+        # Whether a long text has several windows, or loses some of its tokens.
+        self._reads_all = tuned is not None and encoding.has_windows(tuned.layout)
         self._warm_up()
         # For people; tags are named by their types, without the B- and I- of words.
         self.about = _ABOUT[self.verb]
@@ -153,32 +210,72 @@ class ServedModel:
                 _log.info("note: no signature %s: %s", name, e)
                 del self._inputs[name]
 
-    def _read_examples(self):
-        """Those of the model directory, if there are any."""
+    def _read_examples(self) -> dict[str, list[Example]]:
+        """Those of the model directory, or of the page; of each signature one that the model gets
+        right is the first."""
         # They are next to the settings, which `best/` has not.
         home = os.path.abspath(self.path)
         home = os.path.dirname(home) if os.path.basename(home) == BEST else home
         path = os.path.join(home, EXAMPLES_NAME)
-        stored = {}
         if os.path.exists(path):
             files.require_inside(path, home, "the model's")
-            stored = files.read_json(path, "examples")
-        found: dict[str, list[Row]] = {}
+        elif self.verb is None:  # English sentences; there are no labels that they could have
+            path = str(PAGE / EXAMPLES_NAME)
+        else:
+            path = ""
+        stored = files.read_json(path, "examples") if path else {}
+
+        found: dict[str, list[Example]] = {}
         for name in self.names:
             rows = stored.get(name, [])
             if name == "explain":
-                rows = found["text"]
+                found[name] = found["text"]
+                continue
             if name == "vectors" and not rows:  # the first texts of what it was trained for
                 rows = [
-                    {"text_a": row["text_a"]} for row in found.get("text", []) if "text_a" in row
+                    {"text_a": example.row["text_a"]}
+                    for example in found.get("text", [])
+                    if "text_a" in example.row
                 ]
             if not isinstance(rows, list):
                 raise UserError(f"{path}: {name}: expected a list")
+            golds = []
+            texts = []
+            for row in rows:
+                golds.append(row.get(GOLD) if isinstance(row, dict) else None)
+                texts.append(self._as_asked(name, row) if isinstance(row, dict) else row)
             try:
-                found[name] = self.rows(name, rows)
+                texts = self.rows(name, texts)
             except UserError as e:
                 raise UserError(f"{path}: {name}: {e}") from None
+            examples = [self._example(name, *each) for each in zip(texts, golds)]
+            # One that is answered right comes first; the others stay where they are, right or not.
+            right = next((each for each in examples if each.is_right), None)
+            if right:
+                examples.remove(right)
+                examples.insert(0, right)
+            found[name] = examples[:_EXAMPLES]
         return found
+
+    def _as_asked(self, signature: str, stored: Mapping[str, Any]) -> Row:
+        """A stored example as a row of a request: without its label, and with an empty text for
+        each choice that it has less than the model takes."""
+        row = {name: value for name, value in stored.items() if name != GOLD}
+        for name, count in self.inputs(signature).items():
+            if count and isinstance(row.get(name), list):
+                row[name] = row[name] + [""] * (count - len(row[name]))
+        return row
+
+    def _example(self, signature: str, row: Row, gold: Any) -> Example:
+        """An example, answered by the model if it has a label that can be right."""
+        if gold is None:
+            return Example(row, None, None)
+        call = self.call(signature, {"top": 1} if signature == "fill" else {})
+        (found,) = self.run(call, [row])
+        if isinstance(found, UserError):
+            return Example(row, gold, None)
+        verb = "fill" if signature == "fill" else self.verb
+        return Example(row, gold, _is_right(verb, row, found.result, gold, self.labels))
 
     # ---- what a request may have
 
@@ -186,18 +283,23 @@ class ServedModel:
         """The inputs of a signature by name: the number of texts in a list, or None for a text."""
         if signature not in self._inputs:
             raise UserError(
-                "no signature '{}' (there are {})".format(signature, ", ".join(self.names))
+                "no signature '{:.80}' (there are {})".format(signature, ", ".join(self.names))
             )
         return {
             name: len(self.labels or ()) if name == "choices" else None
             for name in sorted(self._inputs[signature])
         }
 
+    def signature(self, name: str) -> str:
+        """The signature of this name, which a request may call serving_default."""
+        name = self.default if name == "serving_default" else name
+        self.inputs(name)
+        return name
+
     def call(self, signature: str, parameters: Mapping[str, Any]) -> Call:
         """The first argument of `run` for a signature and the parameters of a request."""
-        signature = self.default if signature == "serving_default" else signature
-        self.inputs(signature)
-        if signature not in _SETTINGS_OF:
+        signature = self.signature(signature)
+        if signature not in PARAMETERS_OF:
             if parameters:
                 raise UserError(
                     "signature '{}' takes no parameters, found {}".format(
@@ -208,11 +310,11 @@ class ServedModel:
         layers, values = [1], dict(parameters)
         if signature == "attention":
             layers = values.pop("layers", layers)
-            values.setdefault("most_tokens", 40)  # what is sent grows with its square
-        settings: Any = from_keywords(_SETTINGS_OF[signature], values, "parameters")
+            values.setdefault("most_tokens", _MOST_TOKENS_SHOWN)
+        settings: Any = from_keywords(PARAMETERS_OF[signature], values, "parameters")
         # What a loaded model may do is too much for a stranger's request.
-        for name, most in _MOST_OF.items():
-            if getattr(settings, name, 0) > most:
+        for name, most in limits_of(signature).items():
+            if getattr(settings, name) > most:
                 raise UserError(
                     f"parameters: {name} is {getattr(settings, name)}, expected at most {most}"
                 )
@@ -231,15 +333,16 @@ class ServedModel:
             if not isinstance(row, dict):
                 if len(inputs) > 1:
                     raise UserError(
-                        "row {} is {}, expected an object with {}".format(
-                            number, type(row).__name__, ", ".join(inputs)
-                        )
+                        f"row {number} is {JSON_TYPES[type(row)]}, expected an object with "
+                        + ", ".join(inputs)
                     )
                 row = dict.fromkeys(inputs, row)
             if set(row) != set(inputs):
                 raise UserError(
-                    "row {} has {}, expected {}".format(
-                        number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)
+                    "row {} has {:.200}, expected {}".format(
+                        number,
+                        ", ".join(each[:80] for each in row) or "nothing",
+                        ", ".join(inputs),
                     )
                 )
             for name, count in inputs.items():
@@ -256,35 +359,38 @@ class ServedModel:
         characters = sum(
             len(value) if isinstance(value, str) else max(map(len, value)) for value in row.values()
         )
+        # What is cut costs no more than what is read of it.
+        if not self._reads_all:
+            return 1
         return 1 + characters // (_CHARACTERS * self._model.max_seq_length)
 
     def cost(self, call: Call, rows: Sequence[Row], budget: int) -> Optional[int]:
         """The memory of the largest row, tokens², of rows that are computed next to the batches:
         long texts, and those with settings. None: they go in batches. TooLarge for a row that is
         not within the budget."""
-        # Attention is [tokens,tokens] in every layer: memory grows with the square.
         settings = call.settings
-        if settings is None:  # the model itself keeps to the budget
-            return budget if max(map(self.size, rows)) > _LONG else None
+        # The calls of long texts and of explanations keep nothing, and are within the budget.
+        if settings is None:
+            return 0 if max(map(self.size, rows)) > _LONG else None
         if call.signature == "explain":
             self._check_explained(settings, rows)
-            return budget
+            return 0
         # Each beam, or sample, has keys and values of its own. Fillings have beams alone, attention
         # has neither.
         many = (
             {"samples": settings.samples}
             if getattr(settings, "method", "beam") != "beam"
-            else {"beams": getattr(settings, "beams", 1)}
+            else {"beams": getattr(settings, "beams", 0)}
         )
         ((name, copies),) = many.items()
         tokens = max(self._kept(settings, row) for row in rows)
-        cost = tokens**2 * copies
+        # The text is read once; then each beam or sample keeps keys and values of its own.
+        cost = tokens * max(tokens, _KEPT * copies)
         if cost > budget:
+            most = min(math.isqrt(budget), budget // (_KEPT * max(copies, 1)))
             raise TooLarge(
-                f"an example of up to {tokens} tokens with {name}={copies} takes "
-                f"{tokens}² x {copies}, at most {budget} "
-                f"are computed (--budget): {math.isqrt(budget // copies)} tokens with as "
-                f"many {name}"
+                f"an example of up to {tokens} tokens with {name}={copies} takes {cost}, at most "
+                f"{budget} are computed (--budget): {most} tokens with as many {name}"
             )
         return cost
 
@@ -295,16 +401,23 @@ class ServedModel:
                 "explain has "
                 "the other one"
             )
+        total = 0
         for row in rows:
             words = sum(len(explanation.words_of(text)) for text in row.values())
+            total += words
             if words > _MOST_WORDS:
                 raise TooLarge(f"an example has {words} words, at most {_MOST_WORDS} are explained")
+        if total > _MOST_WORDS_TOGETHER:
+            raise TooLarge(
+                f"{len(rows)} examples have {total} words, at most {_MOST_WORDS_TOGETHER} are "
+                "explained at once"
+            )
 
     def _kept(self, settings, row):
         """The tokens that the network keeps for a text, at most."""
         known = self._model.tokenizer.ids
         text = row.get("text", row.get("prompt"))
-        if isinstance(settings, AttentionSettings):
+        if isinstance(settings, (AttentionSettings, FactorizationSettings)):
             return settings.most_tokens
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
@@ -321,40 +434,79 @@ class ServedModel:
 
     # ---- answers
 
-    def run(self, call: Call, rows: Sequence[Row]) -> list[Any]:
-        """The answers to rows, for `json`; that of a bad row is its UserError."""
-        # An answer of one output is its value, as of TensorFlow Serving.
-        found, form = self._found(call, {name: [row[name] for row in rows] for name in rows[0]})
-        answers = [one if isinstance(one, UserError) else _short(form(one)) for one in found]
-        return [
-            next(iter(answer.values())) if isinstance(answer, dict) and len(answer) == 1 else answer
-            for answer in answers
-        ]
+    def run(self, call: Call, rows: Sequence[Row]) -> list[Union[Computed, UserError]]:
+        """The answers to rows, for `json`, with the counts of their tokens; that of a bad row is
+        its UserError."""
+        batched, items, form = self._batched(call, rows)
+        found: list[Union[Computed, UserError]] = []
+        for row, one in zip(rows, compute_all(batched, items, "return")):
+            if isinstance(one, Computed):
+                answer = _short(form(one.result))
+                # An answer of one output is its value, as of TensorFlow Serving.
+                if isinstance(answer, dict) and len(answer) == 1:
+                    (answer,) = answer.values()
+                characters_read = self._characters_read(call, row, one)
+                one = one._replace(result=answer, characters_read=characters_read)
+            found.append(one)
+        return found
 
-    def _found(self, call, texts):
-        """(results, function from a result to an answer)"""
-        model, settings = self._model, call.settings
+    def _characters_read(
+        self, call: Call, row: Row, computed: Computed
+    ) -> Optional[dict[str, list[tuple[int, int]]]]:
+        """As of `Computed`, of a text or pair whose end or middle was cut."""
+        is_pair = set(row) <= {"text_a", "text_b"}
+        if not is_pair or (computed.tokens_read or 0) >= (computed.tokens or 0):
+            return None
+        inference = self._model.inference
+        tuned = inference.loaded.tuned
+        layout = encoding.Layout(inference.loaded.max_seq_length)
+        if tuned and call.signature != "vectors":
+            layout = tuned.layout
+        aligned = self._aligner.encode([row[name] for name in sorted(row)])
+        # The numbers of the tokens are cut as their ids are.
+        numbers = [list(range(len(each.ids))) for each in aligned]
+        windows = encoding.fitted(numbers[0], numbers[1] if len(numbers) > 1 else None, layout)
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for name, text, kept in zip(sorted(row), aligned, windows[0]):
+            spans[name] = []
+            last = -1
+            for number in kept or []:
+                start, end = int(text.starts[number]), int(text.ends[number])
+                # Tokens that follow each other are one part, with the space between them.
+                if spans[name] and number - 1 == last:
+                    spans[name][-1] = (spans[name][-1][0], end)
+                else:
+                    spans[name].append((start, end))
+                last = number
+        return spans
+
+    def _batched(
+        self, call: Call, rows: Sequence[Row]
+    ) -> tuple[BatchedCall, list[Any], Callable[[Any], Any]]:
+        """(the call of the model, its items, function from a result to an answer)."""
+        inference, settings = self._model.inference, _keywords(call.settings)
+        texts = {name: [row[name] for row in rows] for name in rows[0]}
         if call.signature == "vectors":
-            return model.vectors(texts["text_a"], errors="return"), _vector
+            return vectors.vectorizing(inference), texts["text_a"], _vector
         if call.signature == "fill":
-            return model.fill(texts["text"], errors="return", **_keywords(settings)), _filled
-        if call.signature == "attention":
-            return [
-                model.attention(text, call.layers, **_keywords(settings)) for text in texts["text"]
-            ], _attention
+            return filling.filling_call(inference, **settings), texts["text"], _filled
         if call.signature == "generate":
-            return [
-                model.stream(prompt, **_keywords(settings)) for prompt in texts["prompt"]
-            ], _written
-        items = [texts[name] for name in _ORDER if name in texts]
-        if model.verb == "rank" and call.signature == "text":  # each document by itself
-            items[1] = [[document] for document in items[1]]
-        items = items[0] if len(items) == 1 else list(zip(*items))
+            return generation.generating(inference, **settings), texts["prompt"], _written
+        if call.signature == "attention":
+            batched = attention.attending(inference, call.layers, call.settings)
+            return batched, texts["text"], _attention
+        if call.signature == "factorize":
+            batched = factorization.factorizing(inference, call.settings)
+            return batched, texts["text"], _factorized
+        columns = [texts[name] for name in _ORDER if name in texts]
+        if self.verb == "rank" and call.signature == "text":  # each document by itself
+            columns[1] = [[document] for document in columns[1]]
+        items: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
         if call.signature == "explain":
-            return model.explain(items, errors="return", **_keywords(settings)), _explained
-        return model.predict(items, errors="return"), self._predicted
+            return explanation.explaining(inference, **settings), items, _explained
+        return predicting(inference), items, self._predicted
 
-    def _predicted(self, result):
+    def _predicted(self, result: Any) -> dict[str, Any]:
         return results.served(
             result[0].score if self._model.verb == "rank" else result, self.labels
         )
@@ -362,6 +514,8 @@ class ServedModel:
     def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
         """Yields the parts of a generated text as they come."""
         parts: Any = self._model.stream(row["prompt"], **_keywords(call.settings))
+        tokens = len(self._model.tokenizer.ids(row["prompt"]))
+        counts = {"tokens_read": tokens, "tokens": tokens}
         try:
             for part in parts:
                 yield {
@@ -372,10 +526,16 @@ class ServedModel:
                         if part.probability is None
                         else {"probability": _short(part.probability)}
                     ),
-                    **({"ended": part.whole.ended} if part.whole else {}),
+                    **({"ended": part.whole.ended, **counts} if part.whole else {}),
                 }
         finally:
             parts.close()
+
+
+def _has_gpu(device: DeviceSettings) -> bool:
+    import tensorflow.compat.v1 as tf
+
+    return device.device != "cpu" and bool(tf.config.list_physical_devices("GPU"))
 
 
 _ABOUT = {  # by the method of `xlnet.load`
@@ -387,11 +547,33 @@ _ABOUT = {  # by the method of `xlnet.load`
     "tag": "Finds entities in a text",
     None: "A pretrained language model",
 }
-_SHOWN_FIRST = ("text", "explain", "fill", "generate", "attention", "vectors")
+_SHOWN_FIRST = ("text", "explain", "fill", "factorize", "generate", "attention", "vectors")
 
 
-def _keywords(settings):
-    """The arguments of a method of `Model` for its settings."""
+def _is_right(
+    verb: Optional[str], row: Row, answer: Any, gold: Any, labels: Optional[Sequence[str]]
+) -> Optional[bool]:
+    """Whether an answer of `ServedModel.run` is the label of the data; None: there is no such."""
+    if verb == "fill":
+        return bool(answer["words"]) and answer["words"][0] == [gold]
+    if verb == "classify" and "is_label" in answer:
+        chosen = [name for name, is_label in zip(labels or (), answer["is_label"]) if is_label]
+        return sorted(chosen) == sorted(gold)
+    if verb == "classify":
+        return answer["label"] == gold
+    if verb == "choose":
+        return row["choices"][int(np.argmax(answer["probabilities"]))] == gold
+    if verb == "answer":
+        return answer["answer"] in gold if gold else not answer["answer"]
+    if verb == "tag":
+        return answer["tags"] == list(gold)
+    return None
+
+
+def _keywords(settings: Any) -> dict[str, Any]:
+    """The keyword arguments of a call for its settings; None: it has none."""
+    if settings is None:
+        return {}
     return {
         name: list(stop_texts(value)) if name in ("stop", "targets") and value else value
         for name, value in dataclasses.asdict(settings).items()
@@ -402,11 +584,11 @@ def _fault(name, value, count):
     """What is wrong with an input, a text or a list of `count` texts."""
     if count is None:
         if not isinstance(value, str):
-            return f"'{name}' is not text"
+            return f"'{name}' is {JSON_TYPES[type(value)]}, expected a string"
         texts = [value]
     else:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            return f"'{name}' is not a list of texts"
+            return f"'{name}' is not an array of strings"
         if len(value) != count:
             return f"'{name}' has {len(value)} values, expected {count}"
         texts = value
@@ -455,6 +637,30 @@ def _attention(found):
     }
 
 
+def _factorized(found):
+    # Of a known token, which is not predicted, the numbers are null and the lists empty.
+    is_known = found.likelier < 0
+    return {
+        "pieces": found.pieces,
+        "order": found.order,
+        "known": found.known,
+        "candidates": found.candidates,
+        "probabilities": [np.exp(each).tolist() for each in found.candidate_log_probabilities],
+        "log_probabilities": [
+            None if known else float(value)
+            for known, value in zip(is_known, found.log_probabilities)
+        ],
+        "likelier": [
+            None if known else int(count) for known, count in zip(is_known, found.likelier)
+        ],
+        "sees": {
+            "content": (~found.content_hides).tolist(),
+            "query": (~found.query_hides).tolist(),
+        },
+        "query_attention": np.round(found.query_attention, 4).tolist(),
+    }
+
+
 def _filled(fillings):
     return {
         "texts": [each.text for each in fillings],
@@ -463,10 +669,9 @@ def _filled(fillings):
     }
 
 
-def _written(parts):
-    """The outputs for the parts of texts; between parts other requests have their turn."""
-    whole = {part.number: part.whole for part in parts if part.whole}
-    found = [whole[number] for number in sorted(whole)]
+def _written(texts):
+    """The outputs for a generated text, or several."""
+    found = texts if isinstance(texts, list) else [texts]
     return {
         "texts": [one.text for one in found],
         "ended": [one.ended for one in found],

@@ -1,13 +1,14 @@
 """What is computed when: batches of the examples of requests, and long work next to them.
 
-All of it runs in one event loop; the model computes in threads.
+All of it is coordinated in one event loop; the model computes in threads.
 """
 
-# Two ways to the model, both in the order of arrival:
+# Two ways to the model:
 #   ask      short examples. While a batch is computed, others wait; the next batch takes the oldest
 #            and as many of the same call as fit. So batches grow with the load, without a delay.
-#   alone    long work (generation, long texts), next to the batches: it begins once all such work
-#            together is within a budget of memory.
+#   alone    long work (generation, explanations, long texts), next to the batches, in threads of
+#            each signature. Of what keeps much in memory as much begins as fits into a budget.
+# Each call of the network is a turn of `FairTurns`, whichever way led to it.
 # Work whose client has left is dropped: an example before its batch begins, a computation before
 # its next call of the network.
 
@@ -18,21 +19,54 @@ import collections
 import concurrent.futures
 import contextlib
 import contextvars
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError
 from xlnet.serving import session
+from xlnet.serving.server.fair_turns import FairTurns, Request
 
-_THREADS = 64  # computations in progress; others wait for a thread
+_THREADS = 8  # for batches and parsing
+_LONG_THREADS = 64  # for long work of each signature; others wait for a thread
+_SMALL = 8  # work that takes less than the budget divided by this does not wait for larger work
 
 
 class Busy(UserError):
     """Too many examples wait."""
 
     http_status = 503
+
+
+class _Memory:
+    """Work that begins once all of it together is within a budget, in the order of arrival."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self.used = 0
+        self.line: collections.deque[tuple[int, asyncio.Future]] = collections.deque()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, cost: int) -> AsyncIterator[None]:
+        turn = asyncio.get_running_loop().create_future()
+        self.line.append((cost, turn))
+        self._begin_next()
+        try:
+            await turn
+            yield
+        finally:
+            if turn.cancelled():
+                self.line = collections.deque(each for each in self.line if each[1] is not turn)
+            else:
+                self.used -= cost
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        # What is larger than the budget begins when nothing else is computed.
+        while self.line and (not self.used or self.used + self.line[0][0] <= self._budget):
+            cost, turn = self.line.popleft()
+            self.used += cost
+            turn.set_result(None)
 
 
 class _Example(NamedTuple):
@@ -59,9 +93,17 @@ def by_row(answers: Iterable[Any]) -> list:
 
 
 class RequestBatching:
-    """Computes the examples of requests: `run`, in a thread, makes a list of as many answers of
-    (call, rows), with a UserError for a bad row. budget: costs of what is computed next to the
-    batches, tokens²."""
+    """Computes the examples of requests.
+
+    Args:
+      run: function of (call, rows) that makes a list of as many answers, with a UserError for a bad
+        row; called in a thread. `call` has an attribute `signature`, unless it is a str.
+      max_batch: sum of the sizes of a batch.
+      budget: of the costs of long work that is computed at the same time, tokens²: of small work,
+        and again of larger work, so that neither waits for the other.
+      max_waiting: examples that wait or are computed next to the batches.
+      on_batch: called with (call, number of examples) of each batch.
+    """
 
     def __init__(
         self,
@@ -70,16 +112,19 @@ class RequestBatching:
         max_batch: int,
         budget: int,
         max_waiting: int,
-        on_batch: Callable[[], object] = lambda: None,
-    ):
+        on_batch: Callable[[Any, int], object] = lambda call, count: None,
+    ) -> None:
         self._run = run
-        self._max_batch, self._budget, self._max_waiting = max_batch, budget, max_waiting
+        self._max_batch, self._max_waiting = max_batch, max_waiting
         self._on_batch = on_batch
         self._waiting: collections.deque[_Example] = collections.deque()
         self._batches: Any = None  # the task that computes them, while some wait
-        self._alone = self._cost = 0  # examples in `alone`, and the cost of those begun
-        self._line: collections.deque[tuple[int, asyncio.Future]] = collections.deque()
+        self._alone = 0  # examples in `alone`
+        self._small_cost = budget // _SMALL
+        self._small, self._large = _Memory(budget), _Memory(budget)
+        self._turns = FairTurns()
         self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, "compute")
+        self._long_threads: dict[str, concurrent.futures.ThreadPoolExecutor] = {}  # by signature
         self._began: dict[object, float] = {}  # of each computation, by `time.monotonic` [s]
 
     @property
@@ -94,10 +139,12 @@ class RequestBatching:
 
     def check_waiting(self, count: int = 1) -> None:
         """Raises Busy if `count` more examples may not wait."""
-        if self.rows_waiting and self.rows_waiting + count > self._max_waiting:
+        waiting = self.rows_waiting
+        if waiting and waiting + count > self._max_waiting:
             raise Busy(
-                f"{self.rows_waiting} examples wait already, at most {self._max_waiting} "
-                "may (--max_waiting)"
+                f"{waiting} examples wait already, and of {count} more at most "
+                f"{max(self._max_waiting - waiting, 0)} may (--max_waiting={self._max_waiting}); "
+                "try again later"
             )
 
     # ---- batches
@@ -149,11 +196,12 @@ class RequestBatching:
         if all(one.future.cancelled() for one in batch):
             return
         try:
-            self._on_batch()
+            self._on_batch(batch[0].call, len(batch))
             found = await self.compute(
                 self._run,
                 batch[0].call,
                 [one.row for one in batch],
+                signature=getattr(batch[0].call, "signature", "text"),
                 is_left=lambda: all(one.future.cancelled() for one in batch),
             )
             if len(found) != len(batch):
@@ -175,56 +223,66 @@ class RequestBatching:
 
     @contextlib.asynccontextmanager
     async def alone(self, count: int, cost: int) -> AsyncIterator[None]:
-        """The block, of `count` examples one after another, the largest of this cost, begins once
-        all such blocks together are within the budget; Busy if too many examples wait."""
+        """The block, of `count` examples one after another, the largest of which keeps so much in
+        memory; Busy if too many examples wait. cost: 0 for work whose calls of the network keep
+        nothing."""
         # They count as waiting until the end of the block: so `max_waiting` bounds long work, too.
         self.check_waiting(count)
-        turn = asyncio.get_running_loop().create_future()
         self._alone += count
-        self._line.append((cost, turn))
-        self._begin_next()
+        memory = self._small if cost <= self._small_cost else self._large
         try:
-            await turn
-            yield
+            async with memory.hold(cost):
+                yield
         finally:
             self._alone -= count
-            if turn.cancelled():
-                self._line = collections.deque(each for each in self._line if each[1] is not turn)
-            else:
-                self._cost -= cost
-            self._begin_next()
-
-    def _begin_next(self):
-        # Only the first of the line may begin: small work does not pass large work that waits. What
-        # is larger than the budget begins when nothing else is computed.
-        while self._line and (not self._cost or self._cost + self._line[0][0] <= self._budget):
-            cost, turn = self._line.popleft()
-            self._cost += cost
-            turn.set_result(None)
 
     async def compute(
-        self, function: Callable, *args: Any, is_left: Callable[[], bool] = lambda: False
+        self,
+        function: Callable,
+        *args: Any,
+        signature: str,
+        is_left: Callable[[], bool] = lambda: False,
+        request: Optional[Request] = None,
+        is_long: bool = False,
     ) -> Any:
         """What a function returns, called in a thread. When the task that waits for it is
-        cancelled, or `is_left` says so, the function fails at its next call of the network."""
-        left = threading.Event()
-        context = contextvars.copy_context()
-        context.run(session.IS_LEFT.set, lambda: left.is_set() or is_left())
+        cancelled, or `is_left` says so, the function fails at its next call of the network.
 
-        def timed():
-            self._began[left] = time.monotonic()
+        Args:
+          request: whose work it is, for work in several parts; None: a request of its own.
+          is_long: it has a thread of those for long work.
+        """
+        work_of = request or Request(self._turns, signature)
+        work_of.is_left_too = is_left
+        context = contextvars.copy_context()
+        context.run(session.CALLER.set, work_of)
+        began = object()
+
+        def timed() -> Any:
+            self._began[began] = time.monotonic()
             try:
                 return context.run(function, *args)
             finally:
-                del self._began[left]
+                del self._began[began]
 
-        work = asyncio.wrap_future(self._threads.submit(timed))
+        threads = self._threads_of(signature) if is_long else self._threads
+        work = asyncio.wrap_future(threads.submit(timed))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             # The end of the function is awaited even now: its memory is in use until then.
-            left.set()
+            work_of.is_left.set()
             await asyncio.wait([work])
             if not work.cancelled():
                 work.exception()  # nobody else reads it
             raise
+
+    def _threads_of(self, signature: str) -> concurrent.futures.ThreadPoolExecutor:
+        if signature not in self._long_threads:
+            made = concurrent.futures.ThreadPoolExecutor(_LONG_THREADS, signature)
+            self._long_threads[signature] = made
+        return self._long_threads[signature]
+
+    def request(self, signature: str) -> Request:
+        """A request whose parts are computed one by one."""
+        return Request(self._turns, signature)

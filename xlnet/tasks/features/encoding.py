@@ -47,8 +47,9 @@ Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
 
-# The array bool [m] next to those of the records' features: whether an example lost some text.
-CUT = "is_cut"
+# Arrays int [m] next to those of the records' features: how many tokens of an example's texts are
+# in its records, without special tokens, of how many there are. No part of a record.
+TOKENS_READ, TOKENS = "tokens_read", "tokens"
 
 _FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
@@ -91,6 +92,25 @@ class TextCounts(NamedTuple):
 
     def _ratios(self):
         return self.unknown / max(self.pieces, 1), self.cut / max(self.examples, 1)
+
+
+class TokenCounts(NamedTuple):
+    """How many tokens of examples were read, of how many; int [m] each."""
+
+    read: np.ndarray
+    total: np.ndarray
+
+    @property
+    def is_cut(self) -> np.ndarray:
+        """Whether an example lost some of its text, bool [m]."""
+        return self.read < self.total
+
+
+def pop_token_counts(arrays: dict[str, np.ndarray]) -> TokenCounts:
+    """Takes the counts out of the arrays of `Reader.encode`; those of a reader that does not count
+    are zeros."""
+    none = np.zeros(len(arrays["input_ids"]), int)
+    return TokenCounts(arrays.pop(TOKENS_READ, none), arrays.pop(TOKENS, none))
 
 
 def has_windows(layout: Layout) -> bool:
@@ -189,12 +209,12 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
 
 def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
     """Arrays of some examples, as `feature_spec.finetuning_features` lists them: (dict of arrays
-    [m, ...], the texts of all choices joined, [m,C*T], and `CUT`; int [n], the windows of each
-    example, whose sum is m)."""
+    [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
+    the windows of each example, whose sum is m)."""
     # All texts are tokenized in one call, which is faster than one for each.
     texts = [text for example in examples for pair in example.choices for text in pair]
     ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
-    windows, counts, cut = [], [], []
+    windows, counts, read, total = [], [], [], []
     for example in examples:
         choices = [
             (next(ids), None if text_b is None else next(ids)) for _, text_b in example.choices
@@ -204,7 +224,9 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
         fit = [[part[min(i, len(part) - 1)] for part in parts] for i in range(max(map(len, parts)))]
         windows += fit
         counts.append(len(fit))
-        cut.append(len(fit) == 1 and _length(fit[0]) < _length(choices))
+        # Several windows have all of the text together.
+        total.append(_length(choices))
+        read.append(_length(fit[0]) if len(fit) == 1 else total[-1])
     pairs = [pair for window in windows for pair in window]
     arrays = {
         name: values.reshape(len(windows), -1)
@@ -218,7 +240,7 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
         arrays,
         label_ids=np.repeat(label, counts, axis=0),
         is_real_example=np.ones(len(windows), np.int32),
-        **{CUT: np.repeat(cut, counts)},
+        **{TOKENS_READ: np.repeat(read, counts), TOKENS: np.repeat(total, counts)},
     ), np.array(counts)
 
 
@@ -253,7 +275,7 @@ def write_records(
       examples: `Example`s, or what else `encode` takes and `json` can write; read twice, some
         thousands at a time.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
-        without `CUT`.
+        without the counts of tokens.
       options: what else it depends on, `Reader.record_options`.
       is_training: whether to refuse a length that no example reaches.
     """
@@ -340,7 +362,8 @@ class _Encoder:
     def __call__(self, examples):
         # `Reader.encode` of the task type; that of `contract.Reader` is `arrays_of`.
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
-        is_cut = arrays.pop(CUT, np.zeros(0, bool))
+        # The records of an example have the same counts: its first one is asked.
+        is_cut = pop_token_counts(arrays).is_cut[np.cumsum(counts) - counts]
         ids = arrays["input_ids"][arrays["input_mask"] == 0]
         pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
         unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)

@@ -24,6 +24,7 @@ import numpy as np
 
 from xlnet.records.feature_spec import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
+from xlnet.tasks.features import encoding
 from xlnet.tokenization.offsets import Aligned, Aligner, piece_span
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -107,7 +108,8 @@ def encode(
     max_query_length: int,
     segments: int = 1,
 ) -> tuple:
-    """(dict of arrays [m, ...] by feature, int [n]: the windows of each question).
+    """(dict of arrays [m, ...] by feature, with `encoding.TOKENS_READ` and `encoding.TOKENS`; int
+    [n]: the windows of each question).
 
     Ids, segment ids and masks are [m,S*T], the window at the end; all else is of the window.
     length: T; stride: pieces from one window to the next; max_query_length: pieces of a question
@@ -116,11 +118,14 @@ def encode(
     # A paragraph is tokenized once, however many questions it has.
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, _aligner(tokenizer).encode(contexts)))
-    laid_out, counts = [], []
+    laid_out, counts, tokens_read, tokens = [], [], [], []
     for question, query in zip(
         questions, tokenizer.encode_lines([question.question for question in questions])
     ):
-        query, paragraph = query[:max_query_length], paragraphs[question.context]
+        paragraph = paragraphs[question.context]
+        tokens.append(len(query) + len(paragraph.ids))
+        query = query[:max_query_length]
+        tokens_read.append(len(query) + len(paragraph.ids))
         windows = windows_of(
             len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride
         )
@@ -140,6 +145,10 @@ def encode(
         input_mask=np.ones((count, total), np.float32),
         segment_ids=np.full((count, total), SEG_PAD, np.int32),
         is_real_example=np.ones(count, np.int32),
+        **{
+            encoding.TOKENS_READ: np.repeat(tokens_read, counts),
+            encoding.TOKENS: np.repeat(tokens, counts),
+        },
     )
     for i, (paragraph, query, window, question) in enumerate(laid_out):
         _fill(arrays, i, paragraph, query, window, tokenizer, length)

@@ -96,8 +96,12 @@ def arrays_of(
         )
     )
     texts, labels, starts, edges, counts = [], [], [], [], []
+    tokens_read, tokens = [], []
     for example in map(TaggedExample._make, examples):
-        pieces = [next(words)[:room] for _ in example.words]
+        complete = [next(words) for _ in example.words]
+        pieces = [ids[:room] for ids in complete]
+        tokens.append(sum(map(len, complete)))
+        tokens_read.append(sum(map(len, pieces)))
         tags = example.tags or [-1] * len(pieces)
         parts = windows([len(ids) for ids in pieces], room)
         counts.append(len(parts))
@@ -122,4 +126,8 @@ def arrays_of(
         word_starts=np.array(starts, np.int32),
         sentence_edges=np.array(edges, np.int32),
         is_real_example=np.ones(len(texts), np.int32),
+        **{
+            encoding.TOKENS_READ: np.repeat(tokens_read, counts),
+            encoding.TOKENS: np.repeat(tokens, counts),
+        },
     ), np.array(counts)

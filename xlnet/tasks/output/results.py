@@ -1,4 +1,8 @@
-"""Predictions for a text as Python objects: the return values of `xlnet.load`'s objects."""
+"""Predictions for a text as Python objects: the return values of `xlnet.load`'s objects.
+
+`tokens_read` is how many tokens of its texts the network read, of `tokens`, without special ones;
+where it is less, the rest was cut. None: they were not counted, as in prediction files.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ class Label(NamedTuple):
     label: str
     probability: float
     probabilities: dict[str, float]  # of all labels
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -23,6 +29,8 @@ class Labels(NamedTuple):
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]  # of all labels, independent of each other
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
 
     @property
     def label(self) -> str:
@@ -41,6 +49,8 @@ class Choice(NamedTuple):
     number: int  # from 0 on
     label: str  # its name in the files of the training data
     probabilities: tuple[float, ...]  # of all answers
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
 
 
 class Ranked(NamedTuple):
@@ -67,6 +77,8 @@ class Answer(NamedTuple):
     end: Optional[int]
     best: tuple[Span, ...]  # the best spans, whether there is an answer or not
     null_probability: float  # of no answer
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
 
 
 class Entity(NamedTuple):
@@ -85,6 +97,8 @@ class Tagged(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]
+    tokens_read: Optional[int] = None
+    tokens: Optional[int] = None
 
 
 def served(result: Any, names: Any) -> dict[str, Any]:

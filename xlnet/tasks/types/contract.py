@@ -182,6 +182,10 @@ class Reader(_Part):
         """The texts of a row by the names of `texts`; None: it does not have them any more."""
         return dict(zip(self.texts, row.pairs[0])) if len(row.pairs) == 1 else None
 
+    def gold(self, row: Row) -> Any:
+        """The label of a row, which has one, as people read it; it fits into JSON."""
+        return row.label
+
 
 # ---- the output layer
 

@@ -233,12 +233,29 @@ class ChoiceReader(ClassificationReader):
         return (*super().texts, "choices")
 
     def example(self, row: Row) -> Optional[dict]:
-        # A question and its choice are one text in a row.
-        return (
-            None
-            if self.task.text_b
-            else {"text_a": row.pairs[0][0], "choices": [choice for _, choice in row.pairs]}
-        )
+        """The texts of a row. A question and its answer are one text in a row: the words that all
+        answers begin with stand for the question, and what follows for the answers, which gives
+        the network the same texts again. None: no words are common to all."""
+        text, answers = row.pairs[0][0], [answer for _, answer in row.pairs]
+        if not self.task.text_b:
+            return {"text_a": text, "choices": answers}
+        common = os.path.commonprefix(answers)
+        question, space, _ = common.rpartition(" ")
+        if not space or not question.strip():
+            return None
+        if self.options.fills_gaps and "_" in question:  # it would be filled again
+            return None
+        choices = [answer[len(question) + 1 :] for answer in answers]
+        if not all(choice.strip() for choice in choices):
+            return None
+        return {"text_a": text, "text_b": question, "choices": choices}
+
+    def gold(self, row: Row) -> Optional[str]:
+        """The text of the right answer, as `example` has it."""
+        example = self.example(row)
+        if example is None:
+            return None
+        return str(example["choices"][self.task.class_names.index(row.label)])
 
 
 class ChoiceHead(ClassificationHead):

@@ -142,6 +142,10 @@ class SpanReader(contract.Reader):
         context, question = row.pairs[0]
         return {"question": question, "context": context}
 
+    def gold(self, row: Row) -> list[str]:
+        """The texts of the answers that count as right; [] for a question without an answer."""
+        return [answer.text for answer in row.label]
+
 
 class SpanHead(contract.Head):
     """The positions of the first and last token of the answer, or that there is none.

@@ -1,0 +1,255 @@
+"""Times a server under mixed load: what light requests wait beside a heavy client, and what twenty
+clients that generate get together.
+
+    python benchmarks/serving_load.py --spiece_model_file=spiece.model
+
+A classifier and a pretrained model of the given architecture, weights at random, are served by
+`xlnet serve`, each in a process of its own; all requests go to 127.0.0.1. Each light client is
+timed alone, and then beside the heavy one: compare the two numbers of a line only, as other work on
+the machine changes both. `--checkout` serves with another version of this repository.
+"""
+
+import dataclasses
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from repository import ROOT
+from serving import make_model, make_texts
+
+from xlnet import cli, files
+from xlnet.settings.fields import Settings, required, setting
+from xlnet.settings.network import XLNetConfig
+
+_TIMEOUT = 300  # of a request [s]
+_PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadBenchmark(Settings):
+    """serving_load.py: what is served, for how long."""
+
+    spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
+    model_config_path: str = setting(
+        os.path.join(ROOT, "configs/model/base.json"),
+        "JSON with the architecture; weights are random",
+    )
+    checkout: str = setting(ROOT, "directory of the version that serves")
+    seconds: float = setting(10.0, "length of each measurement [s]", minimum=1.0)
+    tokens: int = setting(32, "generated tokens of a text [tokens]", minimum=1)
+    clients: int = setting(20, "clients that generate together", minimum=1)
+
+
+def main(settings: LoadBenchmark) -> None:
+    """Prints two tables."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with tempfile.TemporaryDirectory(prefix="xlnet-load-") as directory:
+        classifier = os.path.join(directory, "classifier")
+        make_model(classifier, settings.model_config_path, settings.spiece_model_file)
+        pretrained = os.path.join(directory, "pretrained")
+        make_pretrained(pretrained, settings.model_config_path, settings.spiece_model_file)
+        texts = make_texts(settings.spiece_model_file, 64, 64)
+        long = make_texts(settings.spiece_model_file, 400, 4)
+        print(
+            "| light client | beside | alone p50 ms | beside p50 ms | times |\n" + "|---" * 5 + "|"
+        )
+        with served(classifier, settings.checkout) as port:
+            explain = request("explain", [" ".join(text.split()[:400]) for text in long])
+            show(port, settings, "text", request("text", texts[:1]), "explain", explain)
+            why = request("explain", ["two words"])
+            show(port, settings, "explain of 2 words", why, "explain", explain)
+            show(port, settings, "vectors", request("vectors", texts[:1]), "explain", explain)
+        with served(pretrained, settings.checkout) as port:
+            beams = request(
+                "generate", texts[:1], method="beam", beams=32, max_tokens=400, context=480
+            )
+            blank = "The ___ was here. " + " ".join(texts[0].split()[:20])
+            fill = request("fill", [blank], pieces="1", beams=5)
+            show(port, settings, "fill", fill, "32 beams", beams)
+            show(port, settings, "vectors", request("vectors", texts[:1]), "32 beams", beams)
+            few = request("generate", [texts[1][:40]], method="greedy", max_tokens=8)
+            show(port, settings, "8 tokens", few, "32 beams", beams)
+            print("\n| generation | tokens/s |\n|---|---|")
+            for name, rate in generation(port, settings, texts):
+                print(f"| {name} | {rate:.1f} |", flush=True)
+
+
+def make_pretrained(directory: str, model_config_path: str, spiece_model_file: str) -> None:
+    """A directory as pretraining leaves it, weights at random."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.engine import checkpoint, devices
+    from xlnet.network import heads, modeling
+    from xlnet.settings.network import NetworkSettings
+    from xlnet.tokenization.tokenizer import Tokenizer
+
+    os.makedirs(directory)
+    config = XLNetConfig(json_path=model_config_path)
+    config.to_json(os.path.join(directory, "xlnet_config.json"))
+    Tokenizer(spiece_model_file).save(os.path.join(directory, "spiece.model"))
+    files.write_json(os.path.join(directory, "pretraining.json"), {"objective": "permutation"})
+    with tf.Graph().as_default(), tf.variable_scope("model"):
+        ids = tf.zeros([1, 2], tf.int32)
+        outputs = modeling.transformer_xl(
+            config,
+            NetworkSettings().run_config(is_training=False),
+            input_ids=ids,
+            seg_ids=ids,
+            query=modeling.Query(positions=ids),
+        )
+        heads.lm_logits(outputs.sequence, outputs.embedding_table)
+        draw = np.random.default_rng(0)
+        arrays = {}
+        for variable in tf.global_variables():
+            name = devices.base_name(variable)
+            mean = float(name.endswith("gamma"))
+            arrays[name] = draw.normal(mean, 0.02, variable.shape.as_list()).astype(np.float32)
+    checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), arrays)
+    checkpoint.note_newest(directory)
+
+
+@contextmanager
+def served(model_dir: str, checkout: str) -> Iterator[int]:
+    """The port of a server of a model directory."""
+    flags = [f"--model_dir={model_dir}", "--name=m", "--port=0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "xlnet", "serve", *flags],
+        cwd=checkout,
+        env=dict(os.environ, PYTHONPATH=checkout),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            yield int(line.split("/v1")[0].rpartition(":")[2])
+        finally:
+            process.kill()
+
+
+def request(signature: str, instances: list[str], **parameters: Any) -> bytes:
+    """The body of a request."""
+    body: dict[str, Any] = {"signature_name": signature, "instances": instances}
+    if parameters:
+        body["parameters"] = parameters
+    return json.dumps(body).encode()
+
+
+def ask(port: int, body: bytes) -> dict[str, Any]:
+    """The answer to a request."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
+    connection.request("POST", "/v1/models/m:predict", body)
+    response = connection.getresponse()
+    content = json.loads(response.read())
+    connection.close()
+    if response.status != 200:
+        raise RuntimeError(content["error"])
+    return content
+
+
+def show(
+    port: int, settings: LoadBenchmark, light: str, body: bytes, heavy: str, heavy_body: bytes
+) -> None:
+    """Prints a line of the first table."""
+    ask(port, body)
+    alone = median(port, body, settings.seconds)
+    with repeated(port, heavy_body):
+        time.sleep(_PAUSE)
+        beside = median(port, body, settings.seconds)
+    print(
+        f"| {light} | {heavy} | {1000 * alone:.0f} | {1000 * beside:.0f} | {beside / alone:.1f} |",
+        flush=True,
+    )
+
+
+def median(port: int, body: bytes, seconds: float) -> float:
+    """The median time of a request, one after the other [s]; at least three of them."""
+    times: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or len(times) < 3:
+        began = time.monotonic()
+        ask(port, body)
+        times.append(time.monotonic() - began)
+    return float(np.median(times))
+
+
+@contextmanager
+def repeated(port: int, body: bytes) -> Iterator[None]:
+    """A client that sends a request again and again, and leaves at the end of the block."""
+    is_over = threading.Event()
+    connections: list[http.client.HTTPConnection] = []
+
+    def loop() -> None:
+        while not is_over.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
+            connections.append(connection)
+            try:
+                connection.request("POST", "/v1/models/m:predict", body)
+                connection.getresponse().read()
+            except (OSError, http.client.HTTPException):  # it has left, or the server is gone
+                return
+            connection.close()
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        if connections[-1].sock is not None:
+            connections[-1].sock.shutdown(socket.SHUT_RDWR)
+        thread.join(_TIMEOUT)
+        time.sleep(_PAUSE)
+
+
+def generation(port: int, settings: LoadBenchmark, texts: list[str]) -> Iterator[tuple[str, float]]:
+    """Yields (name, tokens a second) of one client, of a list, and of as many clients."""
+    how = dict(
+        method="greedy",
+        max_tokens=settings.tokens,
+        min_tokens=settings.tokens,
+        no_repeat_ngram_size=2,
+    )
+    prompts = [text[:60] for text in texts[: settings.clients]]
+    count = len(prompts) * settings.tokens
+
+    def together() -> None:
+        bodies = [request("generate", [prompt], **how) for prompt in prompts]
+        threads = [threading.Thread(target=ask, args=(port, body)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    works: dict[str, tuple[int, Callable[[], object]]] = {
+        "one client": (settings.tokens, lambda: ask(port, request("generate", prompts[:1], **how))),
+        f"a list of {len(prompts)}": (
+            count,
+            lambda: ask(port, request("generate", prompts, **how)),
+        ),
+        f"{len(prompts)} clients": (count, together),
+    }
+    # In turn, so that other work on the machine meets all of them.
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(3):
+        for name, (_, work) in works.items():
+            began = time.monotonic()
+            work()
+            times[name].append(time.monotonic() - began)
+    for name, (tokens, _) in works.items():
+        yield name, tokens / float(np.median(times[name]))
+
+
+if __name__ == "__main__":
+    cli.run(main, LoadBenchmark, about=__doc__)
