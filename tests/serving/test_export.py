@@ -184,7 +184,7 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, text):
     """The export gave it a label with 0.96."""
     saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["text"])
-    with pytest.raises(Exception, match="'text_a' is empty, expected a text"):
+    with pytest.raises(Exception, match="text_a is empty, expected a text"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat", text]))))
     with (
         xlnet.load(models("multi_label"), device="cpu") as model,

@@ -306,7 +306,7 @@ def language_model(permuted):
 
 
 def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
-    assert language_model.names == ["fill", "generate", "attention", "vectors"]
+    assert language_model.names == ["fill", "factorize", "generate", "attention", "vectors"]
     assert language_model.about == "A pretrained language model"
     (filled,) = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
     assert len(filled["texts"]) == 2 and len(filled["words"][0]) == 1

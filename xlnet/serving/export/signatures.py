@@ -58,7 +58,7 @@ def _not_empty(texts: tf.Tensor, name: str) -> tf.Tensor:
     is_empty = tf.strings.regex_full_match(texts, f"[{space_class()}]*")
     check = tf.debugging.Assert(
         tf.logical_not(tf.reduce_any(is_empty)),
-        [f"'{name}' is empty, expected a text; examples that are:", tf.where(is_empty)[:, 0]],
+        [f"{name} is empty, expected a text; examples that are:", tf.where(is_empty)[:, 0]],
     )
     with tf.control_dependencies([check]):
         return tf.identity(texts)
