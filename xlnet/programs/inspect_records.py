@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Optional, cast
 
-from xlnet import cli, quiet
+from xlnet import cli, files, quiet
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
@@ -68,6 +68,7 @@ class InspectionSettings(Settings):
 def main(settings: InspectionSettings) -> None:
     from xlnet.records.manifest import Manifest
 
+    files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
     if settings.verify:
         manifest.verify(settings.input)
