@@ -18,7 +18,7 @@ from xlnet.tokenization.tokenizer import Tokenizer
 VOCAB_SIZE = 1000  # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64
 # 1/sqrt(d_model). With the 0.02 of large networks a narrow one forgets, while it learns to predict,
-# which words it has read (benchmarks/HISTORY.md).
+# which words it has read (benchmarks/README.md).
 INIT_STD = "--init_std=0.08"
 CLASSIFY = (
     "--task_name=custom",
