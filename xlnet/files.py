@@ -621,5 +621,7 @@ def _file_systems():
     try:
         from apache_beam.io.filesystems import FileSystems
     except ImportError:
-        raise UserError("remote files need Apache Beam; pip install '.[beam]'") from None
+        raise UserError(
+            "remote files need Apache Beam; pip install 'apache-beam[dask]>=2.50'"
+        ) from None
     return FileSystems

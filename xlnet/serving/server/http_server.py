@@ -39,8 +39,8 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as e:
     raise UserError(
-        f"the server needs the package {e.name}: pip install 'xlnet[serve]', or '.[serve]' in "
-        "a checkout"
+        f"the server needs the package {e.name}: "
+        "pip install 'uvicorn>=0.38' 'prometheus-client>=0.21'"
     ) from None
 
 _log = logging.getLogger(__name__)
