@@ -101,7 +101,7 @@ def pretraining_flags(settings, path):
         record_info_dir=path("records", "train"),
         eval_record_info_dir=path("records", "heldout"),
         model_dir=path("pretrained"),
-        model_config_path=os.path.join("configs", "model", "tiny.json"),
+        model_config_path="tiny",
         train_batch_size=8,
         mem_len=64,
         perm_size=64,
