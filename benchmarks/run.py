@@ -1,4 +1,4 @@
-"""Times this library and others' XLNets on the same work: tables for benchmarks/HISTORY.md.
+"""Times this library and others' XLNets on the same work: tables for benchmarks/README.md.
 
     python benchmarks/run.py
     bash scripts/setup_benchmark.sh huggingface kerashub

@@ -66,7 +66,7 @@ LANGUAGES = {
 ARCHITECTURE = dict(
     n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768, ff_activation="gelu", untie_r=True
 )
-INIT_STD = "--init_std=0.07"  # 1/sqrt(d_model): benchmarks/HISTORY.md
+INIT_STD = "--init_std=0.07"  # 1/sqrt(d_model): benchmarks/README.md
 PRETRAINING = dict(
     train_batch_size=16,
     mem_len=64,

@@ -30,7 +30,9 @@ def filled(folder: str, text: str) -> tuple[str, float]:
 
 if __name__ == "__main__":
     try:
-        for sentence, label in labels_of(sys.argv[1], ["Pack a button.", "Log a level."]).items():
+        for sentence, label in labels_of(
+            sys.argv[1], ["Draw a line on the canvas.", "Add a handler to the logger."]
+        ).items():
             print(f"{sentence}: {label}")
         print(
             "{} ({:.3f})".format(

@@ -8,10 +8,12 @@ the figures that it leaves open.
 
 import base64
 import contextlib
+import html
 import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -87,18 +89,22 @@ def _pictures():
 
 
 def as_markdown(notebook):
-    """The text, code and outputs of a notebook as a page that contains its figures."""
-    parts = []
+    """The text, code and outputs of a notebook as a page that contains its figures; the alternative
+    text of a figure is the heading above it, or the last line of the text above."""
+    parts, about = [], ""
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            headings = [line for line in text.splitlines() if line.startswith("#")]
+            about = re.sub(r"[#*`\[\]]|\]\(.*?\)", "", (headings or text.splitlines())[-1]).strip()
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
         for output in cell.get("outputs", ()):
             if "text" in output:
                 parts.append("```text\n{}```".format("".join(output["text"])))
             else:
                 parts.append(
-                    '<img alt="" src="data:image/png;base64,{}">'.format(
-                        output["data"]["image/png"].strip()
+                    '<img alt="Figure: {}" src="data:image/png;base64,{}">'.format(
+                        html.escape(about), output["data"]["image/png"].strip()
                     )
                 )
     return "\n\n".join(parts) + "\n"

@@ -18,7 +18,7 @@ from xlnet.tokenization.tokenizer import Tokenizer
 VOCAB_SIZE = 1000  # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64
 # 1/sqrt(d_model). With the 0.02 of large networks a narrow one forgets, while it learns to predict,
-# which words it has read (benchmarks/HISTORY.md).
+# which words it has read (benchmarks/README.md).
 INIT_STD = "--init_std=0.08"
 CLASSIFY = (
     "--task_name=custom",
@@ -101,7 +101,7 @@ def pretraining_flags(settings, path):
         record_info_dir=path("records", "train"),
         eval_record_info_dir=path("records", "heldout"),
         model_dir=path("pretrained"),
-        model_config_path=os.path.join("configs", "model", "tiny.json"),
+        model_config_path="tiny",
         train_batch_size=8,
         mem_len=64,
         perm_size=64,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root, with everything the programs and the tests need: the packages
 # of scripts/locked/, which scripts/lock.sh writes, each compared with its checksum, and the library
-# itself as it is in this clone. Does nothing when that is done already. --dev adds what the checks
+# itself as it is in this clone (editable). Does nothing when that is done already. --dev adds what the checks
 # of .ci/run need: linter, formatter, type checker, Apache Beam, tensorflow-text.
 #
 # TENSORFLOW=2.15 or 2.21 chooses the TensorFlow; without it, that of .venv stays, and a new .venv
@@ -92,12 +92,18 @@ if [ "${1:-}" = --dev ]; then
     install dev
 fi
 
-# `import xlnet` and the command `xlnet` from everywhere, as `pip install --editable` would give them,
-# but without a build: with a plain path, which type checkers and editors follow, too.
-for site in "$venv"/lib/python*/site-packages; do
-    if [ -w "$site" ] && [ ! -e "$site/xlnet.pth" ]; then
-        printf '#!/bin/sh\nexec %q -m xlnet "$@"\n' "$(cd "$venv/bin" && pwd)/python" > "$venv/bin/xlnet"
-        chmod +x "$venv/bin/xlnet"
-        pwd > "$site/xlnet.pth"
-    fi
-done
+# The library itself, as `pip install --editable` without its requirements: `import xlnet` and the
+# command `xlnet` from everywhere, and the metadata that importlib.metadata reads. In the mode
+# "compat" it is a plain path, which type checkers and editors follow, too. Done again where the
+# metadata may have changed, or the clone has moved.
+install_project() {
+    local stamp=$venv/project.cksum now
+    now="$(pwd) $(cat pyproject.toml requirements.txt xlnet/__init__.py | cksum)"
+    [ "$now" != "$(cat "$stamp" 2>/dev/null)" ] && [ -w "$venv" ] || return 0
+    echo "setup: installing this clone" >&2
+    rm -f "$venv"/lib/python*/site-packages/xlnet.pth     # what earlier versions wrote
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
+        --no-build-isolation --config-settings editable_mode=compat --editable .
+    echo "$now" > "$stamp"
+}
+install_project

@@ -1,18 +1,23 @@
 """Pages of the site that are made from the code: mkdocs runs this (mkdocs.yml, gen-files)."""
 
-import contextlib
-import io
+from __future__ import annotations
+
+import dataclasses
+import html
 import os
 import pathlib
 import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from unittest import mock
 
 import mkdocs_gen_files
-from absl import flags
 
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "scripts")]
 import notebooks  # noqa: E402
 
-from xlnet import commands  # noqa: E402
+from xlnet import cli, commands, help  # noqa: E402
+from xlnet.settings import fields  # noqa: E402
 
 NOTEBOOKS = ("docs/explanation/paper_figures", "examples/pretrain_tiny", "examples/spreadsheet")
 
@@ -36,16 +41,8 @@ API = {
 }
 
 
-def main():
-    write(
-        "docs/reference/programs.md",
-        "# Programs and their flags",
-        *(
-            f"## xlnet {command.name}\n\n```text\n{help_of(command.name)}```"
-            for command in commands.COMMANDS.values()
-            if not command.flags
-        ),
-    )
+def main() -> None:
+    write("docs/reference/programs.md", *pages_of_programs())
     write(
         "docs/reference/api.md",
         "# Python API",
@@ -55,26 +52,83 @@ def main():
         ),
     )
     for path in NOTEBOOKS:
-        write(path + ".md", notebooks.as_markdown(notebooks.read(pathlib.Path(path + ".ipynb"))))
+        notebook = path + ".ipynb"
+        content = notebooks.as_markdown(notebooks.read(pathlib.Path(notebook)))
+        write(path + ".md", content, source=notebook)
 
 
-def write(page, *parts):
+def write(page: str, *parts: str, source: str = "scripts/site_pages.py") -> None:
+    """Adds a page that is made of `source`, the file that "Edit this page" opens."""
+    mkdocs_gen_files.set_edit_path(page, source)
     with mkdocs_gen_files.open(page, "w") as f:
         f.write("\n\n".join(parts) + "\n")
 
 
-def help_of(name):
-    """What `xlnet NAME --helpfull` prints."""
-    printed, before = io.StringIO(), sys.argv
-    sys.argv = ["xlnet", *name.split(), "--helpfull"]
-    try:
-        with contextlib.redirect_stdout(printed):
-            commands.main()
-    finally:
-        sys.argv = before
-        for flag in list(flags.FLAGS.flags_by_module_dict().get("xlnet.cli", ())):
-            delattr(flags.FLAGS, flag.name)  # the next program defines its own
-    return printed.getvalue()
+def pages_of_programs() -> Iterator[str]:
+    """The page of all programs: a section for each, with a heading for each flag."""
+    # The headings of the flags are for links and for the search; as a list they would be long.
+    yield "---\nhide: [toc]\n---"
+    yield "# Programs and their flags"
+    known = [command for command in commands.COMMANDS.values() if not command.flags]
+    yield "\n".join(
+        f"- [`xlnet {command.name}`](#{anchor(command.name)}): {command.about}" for command in known
+    )
+    for command in known:
+        about, groups, examples = program_of(command)
+        yield f"## xlnet {command.name} {{#{anchor(command.name)}}}"
+        yield html.escape(" ".join(about.split()))
+        if examples:
+            lines = help.commands("xlnet " + command.name, examples)
+            yield f"```text\n{textwrap.dedent(lines)}\n```"
+        settings = cli.settings_of(groups)
+        for need, names in help.by_need(settings).items():
+            yield f"### {need} {{#{anchor(command.name)}-{need.lower().replace(' ', '-')}}}"
+            for name in names:
+                yield from section_of(command.name, settings[name])
+
+
+def section_of(command: str, field: dataclasses.Field[object]) -> Iterator[str]:
+    """The heading of a flag and what it means."""
+    yield f"#### `--{field.name}` <small>{command}</small> {{#{anchor(command, field.name)}}}"
+    meaning = html.escape(" ".join(field.metadata["help"].split()))
+    default = fields.default_of(field)
+    if default is fields.REQUIRED:
+        details = ["required"]
+    elif default is None:
+        details = []
+    else:
+        details = [f"default `{default}`" if default != "" else "default empty"]
+    if field.metadata["choices"]:
+        details.append("one of " + ", ".join(f"`{each}`" for each in field.metadata["choices"]))
+    if field.metadata["aliases"]:
+        details.append("also " + ", ".join(f"`--{each}`" for each in field.metadata["aliases"]))
+    yield meaning + (f"; {'; '.join(details)}" if details else "")
+
+
+def anchor(command: str, flag: str = "") -> str:
+    """The place of a program, or of one of its flags, on the page."""
+    return command.replace(" ", "-") + (f"--{flag}" if flag else "")
+
+
+def program_of(command: commands.Command) -> tuple[str, Sequence[type], Sequence[str]]:
+    """What a program is about, its groups of settings, and its examples.
+
+    They are the arguments with which it calls `run` of `xlnet.cli`.
+    """
+    found = []
+
+    def remember(
+        main: object,
+        *groups: type,
+        about: str = "",
+        examples: Sequence[str] = (),
+        **others: object,
+    ) -> None:
+        found.append((about, groups, examples))
+
+    with mock.patch.object(cli, "run", remember):
+        command.run()
+    return found[0]
 
 
 main()

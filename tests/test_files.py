@@ -1,12 +1,18 @@
 """Files that are there whole or not at all, whatever happens meanwhile."""
 
+import errno
 import os
 import pathlib
+import re
+import stat
+import threading
 
 import pytest
+from helpers import command
 
 import xlnet
-from xlnet import files
+from xlnet import figure, files
+from xlnet.commands import COMMANDS
 from xlnet.errors import UserError
 
 
@@ -173,3 +179,199 @@ def test_links_to_nowhere_are_no_files_of_a_pattern(tmp_path):
     (tmp_path / "a").write_text("text")
     (tmp_path / "b").symlink_to("none")
     assert files.match(str(tmp_path / "*")) == {str(tmp_path / "a"): 4}
+
+
+# Outputs that are no regular files. None of these tests touches /dev: devices are copies, made in
+# the test's directory.
+
+
+def write_text(path):
+    files.write_text(str(path), "new\n")
+
+
+def write_with_matplotlib(path):
+    figure.save(figure.new(1, 1), path)
+
+
+def copy(path):
+    source = path.parent / "source"
+    source.write_text("new\n")
+    files.copy(str(source), str(path))
+
+
+WRITERS = (write_text, write_with_matplotlib, copy)
+
+
+def content_of(write, folder):
+    write(folder / "plain")
+    return (folder / "plain").read_bytes()
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_fifo_stays_and_its_reader_gets_everything(tmp_path, write):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()), daemon=True)
+    reader.start()
+    write(path)
+    assert stat.S_ISFIFO(os.lstat(path).st_mode)
+    reader.join(30)
+    assert received == [content_of(write, tmp_path)]
+
+
+def device(path, minor):
+    """A copy of a device of memory: 3 is /dev/null, 7 /dev/full."""
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        with open(path, "rb"):
+            return path
+    except PermissionError:
+        pytest.skip("only root can make devices, where the file system allows them")
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_device_stays(tmp_path, write):
+    null = device(tmp_path / "null", 3)
+    write(null)
+    link = tmp_path / "link"
+    link.symlink_to("null")
+    write(link)
+    assert stat.S_ISCHR(os.lstat(null).st_mode) and os.readlink(link) == "null"
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_device_that_is_full_is_an_error_with_its_name(tmp_path, write):
+    full = device(tmp_path / "full", 7)
+    with pytest.raises(OSError) as caught:
+        write(full)
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(full)
+    assert stat.S_ISCHR(os.lstat(full).st_mode)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_link_stays_and_its_file_is_replaced_or_made(tmp_path, write):
+    (tmp_path / "below").mkdir()
+    existing = tmp_path / "below" / "existing"
+    existing.write_text("old")
+    links = {"a": "below/existing", "b": "a", "c": "below/new"}  # a link of a link; to nowhere
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    for name, target in links.items():
+        write(tmp_path / name)
+        assert os.readlink(tmp_path / name) == target
+        assert (tmp_path / name).read_bytes() == content_of(write, tmp_path)
+    assert existing.read_bytes() == (tmp_path / "below" / "new").read_bytes()
+    assert sorted(os.listdir(tmp_path / "below")) == ["existing", "new"]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_link_to_a_directory_or_in_a_circle_is_an_error(tmp_path, write):
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("directory")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(IsADirectoryError, match="link"):
+        write(tmp_path / "link")
+    with pytest.raises(OSError, match="circle"):
+        write(tmp_path / "circle")
+    assert os.path.islink(tmp_path / "link") and os.path.islink(tmp_path / "circle")
+    assert os.listdir(tmp_path / "directory") == []
+
+
+def test_a_stream_gets_nothing_of_a_failed_write(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(KeyError), files.replacing(str(path)) as temporary:
+        pathlib.Path(temporary).write_text("half")
+        raise KeyError
+    assert os.read(reader, 100) == b""
+    os.close(reader)
+
+
+def test_an_open_descriptor_is_written_to_where_it_stands(tmp_path):
+    """`command >> file` with --output=/dev/fd/N: the shell's file is not replaced."""
+    path = tmp_path / "log"
+    path.write_text("before\n")
+    with open(path, "ab") as f:
+        names = (f"/dev/fd/{f.fileno()}", f"/proc/self/fd/{f.fileno()}", str(tmp_path / "link"))
+        os.symlink(names[0], names[2])
+        for name in names:
+            files.write_json(name, {})
+    assert path.read_text() == "before\n" + 3 * "{}\n"
+
+
+def test_standard_output_by_its_names(tmp_path, capfd):
+    """Never by /dev/stdout itself: code that replaces what is at a path would replace it."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    for name in ("-", str(tmp_path / "link"), "/proc/self/fd/1"):
+        files.write_text(name, "text\n")
+    assert capfd.readouterr().out == 3 * "text\n" and os.path.islink(tmp_path / "link")
+    assert files.is_standard_output("/dev/stdout") and not files.is_standard_output("stdout")
+
+
+# Flags that name an output file: program and flags without it, and the flag.
+OUTPUT_FLAGS = {
+    "data vocabulary": ("--input_glob=none.txt", "sp_path"),
+    "plot masks": ("--input=none", "output"),
+    "plot curves": ("--model_dir=none", "output"),
+    "plot attention": ("--model_dir=none --text=x", "output"),
+    "explain": ("--model_dir=none --text=x", "output"),
+    "fill": ("--model_dir=none --text=x", "output"),
+    "generate": ("--model_dir=none --text=x", "output"),
+}
+
+
+def test_all_flags_of_output_files_are_here():
+    """Those of predictions have a test of their own; the others name directories."""
+    of_file = re.compile(
+        r"^  --(\w+)=.*(?:(?:file|image|model) to write|file for the pred|file of JSON lines)", re.M
+    )
+    found = {
+        (name, flag)
+        for name in COMMANDS
+        for flag in of_file.findall(command.succeed("xlnet " + name, "--helpfull").stdout)
+    }
+    of_predictions = {(name, "predict_output") for name in ("classify", "squad", "tag")}
+    of_predictions.add(("predict", "output"))
+    of_masks = {("data inspect", "output"), ("data verify", "output")}  # programs of plot masks
+    given = {(name, flag) for name, (_, flag) in OUTPUT_FLAGS.items()}
+    assert found - of_masks == given | of_predictions
+
+
+@pytest.mark.parametrize("name", OUTPUT_FLAGS)
+def test_an_output_that_is_a_link_to_a_directory_is_refused_before_work_begins(name, tmp_path):
+    others, flag = OUTPUT_FLAGS[name]
+    (tmp_path / "directory").mkdir()
+    link = tmp_path / "link.png"
+    link.symlink_to("directory")
+    line = command.refused("xlnet " + name, *others.split(), f"--{flag}={link}")
+    assert f"{flag}: {link} is a directory" in line and os.path.islink(link)
+
+
+@pytest.mark.parametrize("name", ("predict", "classify"))
+def test_predictions_leave_the_output_what_it_is(name, tmp_path, model_of, quick_start):
+    (tmp_path / "in.csv").write_text("first,second\nkamat,ka\n")
+    (tmp_path / "link.tsv").symlink_to("real.tsv")
+    os.mkfifo(tmp_path / "fifo.tsv")
+    received = []
+    fifo = tmp_path / "fifo.tsv"
+    reader = threading.Thread(target=lambda: received.append(fifo.read_text()), daemon=True)
+    reader.start()
+    flags = {
+        "predict": ("input", "output", ()),
+        "classify": ("predict_file", "predict_output", ("--task_name=custom", "--do_predict")),
+    }
+    source, target, more = flags[name]
+    for output in ("link.tsv", "fifo.tsv"):
+        command.succeed(
+            "xlnet " + name,
+            *more,
+            f"--model_dir={model_of('classification')}",
+            f"--{source}={tmp_path / 'in.csv'}",
+            f"--{target}={tmp_path / output}",
+        )
+    reader.join(30)
+    assert os.readlink(tmp_path / "link.tsv") == "real.tsv"
+    assert stat.S_ISFIFO(os.lstat(fifo).st_mode)
+    assert received == [(tmp_path / "real.tsv").read_text()] and received[0].count("\n") == 2

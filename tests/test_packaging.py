@@ -11,6 +11,7 @@ import site
 import subprocess
 import sys
 import tarfile
+import zipfile
 from importlib import metadata
 
 import pytest
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
 NOT_BUILT = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.egg-info", "build", "dist", "sample_run", "golden"
+    ".git", ".site", ".venv*", "__pycache__", "*.egg-info", "build", "dist", "site", "sample_run"
 )
 
 
@@ -46,14 +47,17 @@ def build(folder, form, target):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A folder with the source distribution, and the wheel that it makes."""
-    if int(metadata.version("setuptools").split(".")[0]) < 64:
-        pytest.skip("building needs setuptools 64 or later, which requirements-dev.txt has")
+    if int(metadata.version("setuptools").split(".")[0]) < 77:
+        pytest.skip("building needs setuptools 77 or later, which requirements-dev.txt has")
     folder = tmp_path_factory.mktemp("built")
     shutil.copytree(ROOT, folder / "copy", ignore=NOT_BUILT)
     sources = build(folder / "copy", "sdist", folder)
     with tarfile.open(sources) as archive:
         archive.extractall(folder)
-    build(folder / sources.name[: -len(".tar.gz")], "wheel", folder)
+    wheel = build(folder / sources.name[: -len(".tar.gz")], "wheel", folder)
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(each for each in archive.namelist() if each.endswith("dist-info/METADATA"))
+        (folder / "METADATA").write_bytes(archive.read(name))
     return folder
 
 
@@ -99,21 +103,57 @@ def installed(built, tmp_path_factory):
     return Environment(tmp_path_factory.mktemp("environment"), next(built.glob("*.whl")))
 
 
+NOT_IN_SOURCES = re.compile(r"\.site/|\.devcontainer/.*\.lock$|\.git(-blame-ignore-revs)?$")
+
+
 def test_the_sources_are_whole(built):
+    """All files of the repository but the site's links and what is git's own."""
     sources = next(path for path in built.iterdir() if path.is_dir() and path.name != "copy")
-    for name in (
-        "README.md",
-        "LICENSE",
-        "CONTRIBUTING.md",
-        "requirements.txt",
-        "train_gpu.py",
-        "scripts/setup.sh",
-        "configs/model/base.json",
-        "tests/test_packaging.py",
-        "benchmarks/run.py",
-        "docs/how_to/install.md",
-    ):
-        assert (sources / name).is_file(), name
+    expected = {
+        path.relative_to(built / "copy").as_posix()
+        for path in (built / "copy").rglob("*")
+        if path.is_file() and ".egg-info" not in str(path) and "cache/" not in str(path)
+    }
+    there = {path.relative_to(sources).as_posix() for path in sources.rglob("*") if path.is_file()}
+    assert {name for name in expected - there if not NOT_IN_SOURCES.match(name)} == set()
+    assert "tests/golden/squad_features.json.gz" in there and "THIRD_PARTY.md" in there
+
+
+def test_the_metadata_is_what_an_index_takes(built):
+    pytest.importorskip("twine", reason="twine comes with scripts/setup.sh --dev")
+    archives = [str(path) for path in built.iterdir() if path.suffix in (".whl", ".gz")]
+    assert len(archives) == 2
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *archives], check=True)
+    described = email.message_from_string((built / "METADATA").read_text(encoding="utf-8"))
+    assert described["Name"] == "xlnet-tf" and described["License-Expression"]
+    classifiers = described.get_all("Classifier")
+    pythons = [each.rpartition(" ")[2] for each in classifiers if "Python :: 3." in each]
+    assert pythons == ["3.9", "3.10", "3.11", "3.12", "3.13"]
+    assert described["Requires-Python"] == "<3.14,>=3.9"
+
+
+def test_licences_are_in_the_wheel(installed):
+    """Also that of the sample's text, beside the sample."""
+    folder = next(installed.site.glob("xlnet_tf-*.dist-info")) / "licenses"
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert there == {"LICENSE", "THIRD_PARTY.md", "xlnet/programs/sample_license.txt"}
+    sample = (installed.site / "xlnet" / "programs" / "sample_license.txt").read_bytes()
+    with zipfile.ZipFile(installed.site / "xlnet" / "programs" / "sample.zip") as archive:
+        assert archive.read("LICENSE.txt") == sample
+
+
+def test_messages_name_packages_of_the_extras():
+    """By names that work in a checkout and with a wheel, and the versions of pyproject.toml."""
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    count = 0
+    for path in sorted((ROOT / "xlnet").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert "xlnet[" not in re.sub(r"xlnet\[\w*\]\.", "", text), path
+        assert not re.search(r"pip install '?\.\[", text), path
+        for requirement in re.findall(r"'([\w-]+(?:\[\w+\])?>=[\d.]+)'", text):
+            count += 1
+            assert f'"{requirement}"' in declared, (path, requirement)
+    assert count > 3
 
 
 def test_what_is_installed(installed):
@@ -121,7 +161,7 @@ def test_what_is_installed(installed):
     modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
     assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
     for path in (ROOT / "xlnet").rglob("*.*"):
-        if path.suffix in (".typed", ".html", ".css", ".js", ".md", ".zip"):
+        if path.suffix in (".typed", ".html", ".css", ".js", ".md", ".txt", ".zip"):
             assert (place / path.relative_to(ROOT / "xlnet")).is_file(), path
     ours = {path.name for path in installed.site.iterdir()}
     assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
@@ -132,9 +172,10 @@ def test_what_is_installed(installed):
 
 def test_extras(installed):
     described = email.message_from_string(
-        next(installed.site.glob("xlnet-*.dist-info/METADATA")).read_text(encoding="utf-8")
+        next(installed.site.glob("xlnet_tf-*.dist-info/METADATA")).read_text(encoding="utf-8")
     )
-    assert {"serve", "convert", "beam", "gpu"} <= set(described.get_all("Provides-Extra"))
+    extras = {"gpu", "serve", "parquet", "tensorboard", "beam", "test"}
+    assert set(described.get_all("Provides-Extra")) == extras
     wanted = described.get_all("Requires-Dist")
     ranges = {
         each.name: each.specifier
@@ -151,7 +192,7 @@ def test_extras(installed):
     )
     assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
     serves = {each.name: each.specifier for each in serve}
-    assert set(serves) == {"uvicorn", "prometheus-client", "tensorflow-text"}
+    assert set(serves) == {"uvicorn", "prometheus-client", "tensorflow-text", "setuptools"}
     assert not serves["tensorflow-text"].contains("2.22.0")
 
 

@@ -50,13 +50,16 @@ def outside(rows, tag=0):
 
 # --- Entities
 
-GERMEVAL = ["Altdorf/B-LOC Berner-Halle/B-LOCpart", "FC/B-ORG Altdorf/I-ORG deutsche/B-LOCderiv"]
+GERMEVAL = [
+    "Krumholz/B-LOC Pflaumen-Halle/B-LOCpart",
+    "SV/B-ORG Krumholz/I-ORG finnische/B-LOCderiv",
+]
 SPAIN = ["Coruña/B-LOC España/B-LOC"] * 6
 FILES = (
     # file, flags, the entities of each sentence or the error
     ("02/train.tsv", dict(word_column="2", tag_column="3"), GERMEVAL),
     ("02/dev.tsv", dict(tag_column="3"), GERMEVAL),  # column 1 counts the words
-    ("02naive/train.tsv", {}, ["", "Altdorf/B-LOC"]),  # the last column is a second layer
+    ("02naive/train.tsv", {}, ["", "Krumholz/B-LOC"]),  # the last column is a second layer
     ("02naive/dev.tsv", dict(tag_column="2"), "column 1 counts the words (1, 2, 3), expected"),
     ("05/train.conll", {}, ": a CoNLL-2012 file (#begin document), whose brackets are not read"),
     ("05/dev.conll", dict(word_column="4", tag_column="11"), ": a CoNLL-2012 file (#begin"),

@@ -9,7 +9,7 @@ bad input.
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "1.0.0"
+__version__ = "2.0.0.dev0"
 
 if TYPE_CHECKING:
     from xlnet.api import XLNetModel

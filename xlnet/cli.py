@@ -294,7 +294,8 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
             raise UserError(f"{name} and {other} are both given; give one of them")
     # Where the result goes to standard output, the log does not.
     console.has_stdout = not any(
-        field.metadata["is_result"] and FLAGS[name].value == "-" for name, field in fields.items()
+        field.metadata["is_result"] and files.is_standard_output(FLAGS[name].value)
+        for name, field in fields.items()
     )
     for name, why in no_longer_needed.items():
         if FLAGS[name].present:

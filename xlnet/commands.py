@@ -61,7 +61,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("plot curves", "plot_curves", "learning curves of one or several runs"),
         Command("plot attention", "draw_attention", "attention of a network in a text"),
     ),
-    "Trying it": (Command("sample", "make_sample", "write sample texts for all of the above"),),
+    "Trying it": (
+        Command("sample", "make_sample", "write sample texts for all of the above"),
+        Command("env", "show_environment", "show what an issue should say of your environment"),
+    ),
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 

@@ -24,6 +24,11 @@ from xlnet import encodings
 from xlnet.errors import UserError
 
 _LONGEST_POINTER = 1024  # [bytes] of Git LFS
+_LONGEST_CHAIN = 40  # symbolic links that lead to each other, as Linux has it
+_STANDARD_STREAMS = {"stdin": "0", "stdout": "1", "stderr": "2"}
+_DESCRIPTOR = re.compile(
+    r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev/fd|/proc/self/fd)/(?P<number>[0-9]+)"
+)
 
 
 def make_directory(path: str) -> None:
@@ -65,14 +70,31 @@ def sync(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
-    """Yields a temporary name next to `path`; renames it to `path` only if the block succeeds."""
-    # is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
-    # their checksum is wrong.
-    make_directory(os.path.dirname(os.path.abspath(path)))
-    temporary = f"{path}.partial-{os.getpid()}"
+    """Yields the name of a temporary file, which becomes the file `path` if the block succeeds.
+
+    A symbolic link stays, and the file that it leads to is replaced. A device, a FIFO and an open
+    descriptor (/dev/stdout) stay, too: the content is written to them once the block succeeds.
+
+    Args:
+      path: the file to write.
+      is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
+        their checksum is wrong.
+    """
+    target = output_target(path)
+    if isinstance(target, Stream):
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = os.path.join(folder, "content")
+            yield temporary
+            target.receive(temporary)
+        return
+    make_directory(os.path.dirname(target))
+    temporary = f"{target}.partial-{os.getpid()}"
     try:
         yield temporary
-        (sync_and_rename if is_lasting else os.replace)(temporary, path)
+        if is_lasting:
+            sync_and_rename(temporary, target)
+        else:
+            os.replace(temporary, target)
     except OSError as e:
         if e.filename is None:  # a failed write; NumPy's has no number, and only a text
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
@@ -80,6 +102,67 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
+
+
+class Stream:
+    """An output that is not a regular file: a device, a FIFO, or an open descriptor.
+
+    Attributes:
+      path: its name, for errors.
+      number: of the open descriptor; None if the path is to be opened.
+    """
+
+    def __init__(self, path: str, number: Optional[int] = None) -> None:
+        self.path = path
+        self.number = number
+
+    def receive(self, source: str) -> None:
+        """Writes the content of a file to the output; raises an OSError that names the output."""
+        if self.number is not None:
+            sys.stdout.flush()  # what was printed before comes before it
+        try:
+            # Neither creates nor truncates: between the look at the path and this line it may have
+            # become another one. A FIFO waits here for its reader, as it does for other programs.
+            descriptor = (
+                os.open(self.path, os.O_WRONLY) if self.number is None else os.dup(self.number)
+            )
+            with open(source, "rb") as content, open(descriptor, "wb") as stream:
+                shutil.copyfileobj(content, stream)
+        except BrokenPipeError:
+            raise
+        except OSError as e:
+            raise OSError(e.errno, e.strerror, self.path) from None
+
+
+def output_target(path: str) -> Union[str, Stream]:
+    """What writing to `path` has to replace or to write to, once symbolic links are followed.
+
+    Returns:
+      The path of the regular file, which need not exist, or a `Stream`.
+
+    Raises:
+      IsADirectoryError: the path is that of a directory.
+      OSError: its links lead in a circle.
+    """
+    # Descriptors come first: /dev/stdout is a link to a regular file in `command > file`, which the
+    # shell has open and may have written to.
+    followed = os.path.abspath(path)
+    for _ in range(_LONGEST_CHAIN):
+        if descriptor := _DESCRIPTOR.fullmatch(followed):
+            number = descriptor["number"] or _STANDARD_STREAMS[descriptor["name"]]
+            return Stream(path, int(number))
+        if not os.path.islink(followed):
+            break
+        followed = os.path.abspath(
+            os.path.join(os.path.realpath(os.path.dirname(followed)), os.readlink(followed))
+        )
+    else:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    if os.path.isdir(followed):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if os.path.exists(followed) and not os.path.isfile(followed):
+        return Stream(followed)
+    return followed
 
 
 @contextlib.contextmanager
@@ -119,6 +202,11 @@ def sweep(start: str) -> None:
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
+def is_standard_output(path: object) -> bool:
+    """Whether the value of a flag is a name of the standard output."""
+    return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, completely or not at all; "-" is the standard output."""
     write_lines(path, [text])
@@ -126,7 +214,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> None:
     """As `write_text`, with lines that include their ends; `is_lasting` as for `replacing`."""
-    if path == "-":
+    if is_standard_output(path):
         for line in lines:
             print(line, end="")
         sys.stdout.flush()
@@ -293,15 +381,32 @@ def require_inside(path: str, root: str, whose: str) -> None:
 
 
 def check_output(output: Optional[str], paths: Iterable[str], what: str = "output") -> None:
-    """Raises UserError if the output is a directory, or one of the input files; what: the flag."""
-    if output and (output.endswith(os.sep) or os.path.isdir(output)):
+    """Checks the path of an output file before the work begins.
+
+    Args:
+      output: the path; None or empty if no file is wanted.
+      paths: the input files.
+      what: the flag that names the output.
+
+    Raises:
+      UserError: the output is a directory, or one of the input files, or cannot be written to.
+      OSError: its links lead in a circle.
+    """
+    if not output:
+        return
+    if output.endswith(os.sep) or os.path.isdir(output):
         raise UserError(f"{what}: {output} is a directory, expected a file")
-    if (
-        output
-        and os.path.exists(output)
-        and any(os.path.exists(path) and os.path.samefile(path, output) for path in paths)
+    if os.path.exists(output) and any(
+        os.path.exists(path) and os.path.samefile(path, output) for path in paths
     ):
         raise UserError(f"{what}: {output} is an input, too; give another name")
+    if is_standard_output(output):
+        return
+    target = output_target(output)
+    if isinstance(target, str):
+        require_writable(os.path.dirname(target), what)
+    elif target.number is None and not os.access(target.path, os.W_OK):
+        raise UserError(f"{what}: {output} cannot be written to; change its rights")
 
 
 def require_writable(directory: str, what: str) -> None:
@@ -459,10 +564,12 @@ def local(path: str) -> str:
 @contextlib.contextmanager
 def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
     """Yields a new file, local or remote, that has its name only once it is complete."""
-    # Unlike the name of `replacing`, unique among machines that share the directory.
-    temporary = f"{path}.partial-{uuid.uuid4().hex}"
+    # Unlike the name of `replacing`, unique among machines that share the directory. All of these
+    # are files in directories of records, where nobody keeps a device: there is no `Stream`.
     if not is_remote(path):
-        make_directory(os.path.dirname(os.path.abspath(path)))
+        path = os.path.realpath(path)
+        temporary = f"{path}.partial-{uuid.uuid4().hex}"
+        make_directory(os.path.dirname(path))
         try:
             with open(temporary, "wb") as f:
                 yield f
@@ -471,6 +578,7 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(temporary)
         return
+    temporary = f"{path}.partial-{uuid.uuid4().hex}"
     systems, folder = _file_systems(), os.path.dirname(path)
     if not systems.exists(folder):
         with contextlib.suppress(OSError):  # another worker was faster
@@ -536,5 +644,7 @@ def _file_systems():
     try:
         from apache_beam.io.filesystems import FileSystems
     except ImportError:
-        raise UserError("remote files need Apache Beam; pip install '.[beam]'") from None
+        raise UserError(
+            "remote files need Apache Beam; pip install 'apache-beam[dask]>=2.50'"
+        ) from None
     return FileSystems

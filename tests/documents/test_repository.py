@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import prepare_release
 import pytest
 from helpers.paths import ROOT
 
@@ -21,22 +22,79 @@ def yaml():
 
 
 def test_the_version_is_said_everywhere_alike(yaml):
+    """The citation is of the newest release; after it the library is .dev0 of a later one."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == xlnet.__version__
-    assert f"## [{xlnet.__version__}]" in CHANGELOG
+    released = re.search(r"^## \[(\d+\.\d+\.\d+)\]", CHANGELOG, re.MULTILINE)[1]
+    assert citation["version"] == released
+    ours, dev, _ = xlnet.__version__.partition(".dev0")
+    if dev:
+        assert "## [Unreleased]" in CHANGELOG
+        assert [*map(int, ours.split("."))] > [*map(int, released.split("."))]
+    else:
+        assert ours == released
     paper = citation["preferred-citation"]
     assert paper["url"] == "https://arxiv.org/abs/1906.08237" and len(paper["authors"]) == 6
 
 
-def test_workflows_and_templates_are_read(yaml):
-    workflows = [
-        yaml.safe_load(path.read_text(encoding="utf-8"))
-        for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+def test_workflows_are_read_and_what_they_run_is_there(yaml):
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for job in workflow["jobs"].values():
+            for step in job["steps"]:
+                # An action by the commit that was looked at: a tag may be another one tomorrow.
+                assert re.fullmatch(
+                    r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + 40 * "0")
+                )
+                for script in re.findall(r"(?:scripts|\.ci)/[\w.]+", step.get("run", "")):
+                    assert (ROOT / script).is_file(), script
+    dependabot = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))
+    assert [each["package-ecosystem"] for each in dependabot["updates"]] == [
+        "github-actions",
+        "docker",
     ]
-    assert all(job["steps"] for workflow in workflows for job in workflow["jobs"].values())
-    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"):
-        _, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
-        assert {"name", "about", "labels"} == set(yaml.safe_load(head)) and body.strip()
+
+
+def test_issue_forms_ask_for_what_xlnet_env_prints(yaml):
+    forms = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
+        for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")
+    }
+    assert forms.pop("config") and set(forms) == {"bug", "wish"}
+    for form in forms.values():
+        assert {"name", "description", "labels", "body"} == set(form)
+        ids = [field["id"] for field in form["body"]]
+        assert len(set(ids)) == len(ids) > 2
+    first = forms["bug"]["body"][0]
+    assert "xlnet env" in first["attributes"]["label"] and first["validations"]["required"]
+
+
+def test_make_has_the_scripts_that_are_there():
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [line.split()[1] for line in done.stdout.splitlines()]
+    assert names == ["help", "setup", "test", "test-all", "lint", "docs", "sample"]
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for script in re.findall(r"(?:scripts/\w+\.sh|\.ci/\w+)", text):
+        assert (ROOT / script).is_file(), script
+
+
+def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
+    """On a copy: it writes into README.md and pyproject.toml."""
+    for name in ("README.md", "pyproject.toml", "CITATION.cff", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "xlnet").mkdir()
+    (tmp_path / "xlnet" / "__init__.py").write_text('__version__ = "9.9.9"\n')
+    with pytest.raises(SystemExit, match=r"CITATION\.cff is not of version 9\.9\.9"):
+        prepare_release.check_version(tmp_path, "9.9.9")
+    (tmp_path / "xlnet" / "__init__.py").write_text('__version__ = "1.0.0"\n')
+    notes = prepare_release.check_version(tmp_path, "1.0.0")
+    assert "What 1.x keeps" in notes and "## [" not in notes
+    prepare_release.write_addresses(tmp_path, "1.0.0", "https://example.org/a/xlnet")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert 'src="https://example.org/a/xlnet/raw/v1.0.0/docs/images/masks.png"' in text
+    assert "(https://example.org/a/xlnet/blob/v1.0.0/docs/how_to/install.md)" in text
+    assert not re.search(r"\]\((?!https://|#)|(src|href)=\"(?!https://)", text)
+    metadata = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+    assert '\n[project.urls]\nRepository = "https://example.org/a/xlnet"\n' in metadata
 
 
 @pytest.mark.parametrize(
@@ -87,6 +145,7 @@ def test_the_container_is_made_of_what_is_there():
     """As far as that can be seen without building it."""
     allowed = {
         "FROM",
+        "LABEL",
         "ARG",
         "RUN",
         "USER",
@@ -105,13 +164,15 @@ def test_the_container_is_made_of_what_is_there():
             for source in [word for word in rest.split() if not word.startswith("--")][:-1]:
                 assert (ROOT / source).exists() and source not in ignored
         if name == "RUN":
-            assert subprocess.run(["bash", "-n", "-c", rest], check=False).returncode == 0
-    assert [rest for name, rest in instructions() if name == "FROM"] == [
-        "python:3.13-slim-bookworm AS base",
+            command = re.sub(r"^(--mount=\S+ +)+", "", rest)
+            assert subprocess.run(["bash", "-n", "-c", command], check=False).returncode == 0
+    first, *others = [rest for name, rest in instructions() if name == "FROM"]
+    assert re.fullmatch(r"python:3\.13-slim-bookworm@sha256:[0-9a-f]{64} AS base", first)
+    assert others == [
         "base AS serve",
         "base AS programs",
     ]
-    (serve,), (flags, _) = (
+    (serve, _), (flags, _) = (
         [json.loads(rest) for name, rest in instructions() if name == wanted]
         for wanted in ("ENTRYPOINT", "CMD")
     )
@@ -126,8 +187,15 @@ def test_the_container_is_made_of_what_is_there():
     pinned = re.search(r"'tensorflow\[and-cuda\](==[\d.]+)'", (ROOT / "Dockerfile").read_text())[1]
     locked = (ROOT / "scripts" / "locked" / "programs-2.21.txt").read_text(encoding="utf-8")
     assert f"tensorflow{pinned} " in locked
-    for command in re.findall(
-        r"(?:bash|python) ((?:scripts/)?\w+\.(?:sh|py))",
-        (ROOT / "Dockerfile").read_text(encoding="utf-8"),
-    ):
-        assert (ROOT / command).is_file()
+    copied = " ".join(rest for name, rest in instructions() if name == "COPY")
+    (programs,) = (json.loads(rest) for name, rest in instructions() if "out_dir" in rest)
+    done = subprocess.run(
+        [sys.executable, programs[0], "--help"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    assert programs[1].split("=")[0] in done.stdout and programs[0] in copied
+    users = [rest for name, rest in instructions() if name == "USER"]
+    assert users == ["10001"]  # neither root, nor one whose number an image may change

@@ -60,6 +60,6 @@ def test_without_beam(workspace, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("apache_beam.")]:
         monkeypatch.delitem(sys.modules, name)
     assert command.refused(SCRIPT, **flags(workspace, "none")) == (
-        "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'"
+        "xlnet data beam: Apache Beam is not installed; pip install 'apache-beam[dask]>=2.50'"
     )
     assert not pathlib.Path(workspace.path("none")).exists()

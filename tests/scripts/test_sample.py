@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 from importlib import metadata
@@ -15,6 +16,7 @@ import run_sample
 from helpers import command
 from helpers.paths import ROOT
 
+import xlnet
 from xlnet.errors import UserError
 
 SHA256 = "0b5c19437315c0fafe54008f111209f7c161515fa8e6cc8a0d2e56937bfc8ff6"
@@ -232,7 +234,21 @@ def clone(tmp_path):
             text=True,
         ).stdout
     )
+    mark_as_installed(tmp_path)
     return tmp_path
+
+
+def mark_as_installed(folder):
+    """Leaves the stamp of setup.sh that the clone itself is installed."""
+    counted = subprocess.run(
+        "echo $(pwd) $(cat pyproject.toml requirements.txt xlnet/__init__.py | cksum)",
+        shell=True,
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (folder / ".venv" / "project.cksum").write_text(counted.stdout)
 
 
 def test_the_shell_script_starts_the_main_job(clone):
@@ -245,19 +261,36 @@ def test_the_shell_script_starts_the_main_job(clone):
 
 
 def test_setup_makes_the_library_known_everywhere(clone, tmp_path_factory):
-    """The command, and `import xlnet` in the environment's Python."""
-    site, elsewhere = clone / ".venv/lib/python3/site-packages", tmp_path_factory.mktemp("a b")
-    site.mkdir(parents=True)
+    """The command, `import xlnet`, and its metadata, in the environment's Python."""
+    elsewhere, venv = tmp_path_factory.mktemp("a b"), clone / ".venv"
+    shutil.rmtree(venv / "bin")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (venv / "project.cksum").unlink()
+    folder = next(venv.glob("lib/python*/site-packages"))
+    (folder / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
     subprocess.run(["bash", str(clone / "scripts" / "setup.sh")], check=True)
-    assert (site / "xlnet.pth").read_text() == f"{clone}\n"
-    done = subprocess.run(
-        [clone / ".venv/bin/xlnet", "--version"],
-        cwd=elsewhere,
-        text=True,
-        capture_output=True,
-        env=dict(os.environ, PYTHONPATH=clone),
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for words, printed in (
+        ([venv / "bin" / "xlnet", "--version"], f"xlnet {xlnet.__version__}"),
+        (
+            [venv / "bin" / "python", "-c", "import xlnet; print(xlnet.__path__[0])"],
+            clone / "xlnet",
+        ),
+        (
+            [
+                venv / "bin" / "python",
+                "-c",
+                "from importlib import metadata; print(metadata.version('xlnet-tf'))",
+            ],
+            xlnet.__version__,
+        ),
+    ):
+        done = subprocess.run(words, cwd=elsewhere, text=True, capture_output=True, env=clean)
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{printed}\n")
+    again = subprocess.run(
+        ["bash", str(clone / "scripts" / "setup.sh")], check=True, capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr, done.stdout[:6]) == (0, "", "xlnet ")
+    assert (again.stdout, again.stderr) == ("", "")  # all was there
 
 
 @pytest.mark.parametrize("words", (["train_gpu.py", "--help"], ["-m", "xlnet", "fill"]))

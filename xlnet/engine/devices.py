@@ -66,7 +66,7 @@ class Devices:
         """Batches that a device predicts in parallel, where no state is carried between them.
 
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
-        hardly speeds up the operations between them (benchmarks/HISTORY.md).
+        hardly speeds up the operations between them (benchmarks/README.md).
         """
         return 2 if not (self.on_accelerator or self.strategy) and cores.available() > 1 else 1
 
@@ -102,7 +102,7 @@ class Devices:
         """Session settings: without GPUs, a CPU device for each replica.
 
         In training, Grappler is off: rewriting takes as long as building the graph and gains
-        nothing (benchmarks/HISTORY.md), merges sums, so that the last bit depends on which term is
+        nothing (benchmarks/README.md), merges sums, so that the last bit depends on which term is
         first (`ops.gradients`), and fuses operations for which XLA has no kernels. Calls of a
         layer's function (`layer_graph.traced_once`) are inlined: a call would hold its inputs until
         all its operations are done.
@@ -377,7 +377,7 @@ def share_one_heap() -> None:
     """Makes all threads allocate from one heap, or from a few on a machine with many cores.
 
     By default the GNU C library gives each thread a heap, and memory that one thread frees is not
-    used by another: benchmarks/HISTORY.md has the figures, also of threads that wait for each other
+    used by another: benchmarks/README.md has the figures, also of threads that wait for each other
     at one heap. On other systems this does nothing.
     """
     if sys.platform == "linux":

@@ -200,7 +200,6 @@ def _check_files(tuned, data):
         files.check_output(
             output, [path for found in read for path in readers.each_path(found)], "predict_output"
         )
-        files.require_writable(os.path.dirname(os.path.abspath(output)), "predict_output")
 
 
 def _check_settings(tuned, config, devices, given):

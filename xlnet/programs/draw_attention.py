@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Optional
 
-from xlnet import cli
+from xlnet import cli, files
 from xlnet.errors import UserError
 from xlnet.programs import text_inputs
 from xlnet.serving.settings import AttentionSettings as ComputingSettings
@@ -42,11 +42,13 @@ class AttentionSettings(Settings):
 
 
 def check_images(output: str) -> list[str]:
-    """The files of --output. Raises UserError for one that is neither an image nor a page."""
+    """The files of --output. Raises UserError for one that is neither an image nor a page,
+    or cannot be written."""
     paths = [path.strip() for path in output.split(",") if path.strip()]
     for path in paths:
         if not path.endswith((".png", ".html")):
             raise UserError(f"output: '{path}', expected a name that ends in .png or .html")
+        files.check_output(path, ())
     return paths
 
 

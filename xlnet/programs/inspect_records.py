@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Optional, cast
 
-from xlnet import cli, own_modules, quiet
+from xlnet import cli, files, own_modules, quiet
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
@@ -70,6 +70,7 @@ class InspectionSettings(Settings):
 def main(settings: InspectionSettings) -> None:
     from xlnet.records.manifest import Manifest
 
+    files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
     if settings.verify:
         manifest.verify(settings.input)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from xlnet import cli, quiet
+from xlnet import cli, files, quiet
 from xlnet.errors import UserError
 from xlnet.settings.fields import Settings, required, setting
 
@@ -21,6 +21,7 @@ class CurveSettings(Settings):
         super().check()
         if not self.output.endswith(".png"):
             raise UserError(f"output: {self.output}, expected a name that ends in .png")
+        files.check_output(self.output, ())
 
 
 def main(settings: CurveSettings) -> None:

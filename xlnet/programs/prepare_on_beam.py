@@ -1,8 +1,9 @@
 """Makes the records of xlnet data make, byte for byte, with Apache Beam.
 
-It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output must be
-wherever all workers reach them (gs://, s3://, hdfs://, a shared folder); the SentencePiece model is
-a file that every worker has. Run the same command again to resume a pipeline that failed.
+It needs Apache Beam, here and on the workers: pip install 'apache-beam[dask]>=2.50'. Input and
+output must be wherever all workers reach them (gs://, s3://, hdfs://, a shared folder); the
+SentencePiece model is a file that every worker has. Run the same command again to resume a pipeline
+that failed.
 """
 
 import dataclasses
@@ -31,7 +32,9 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
     try:
         from apache_beam.options.pipeline_options import PipelineOptions
     except ImportError:
-        raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
+        raise UserError(
+            "Apache Beam is not installed; pip install 'apache-beam[dask]>=2.50'"
+        ) from None
     # Beam's own options are one string, as in a shell.
     from xlnet.text import beam
 
@@ -40,7 +43,9 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
         try:
             import distributed
         except ImportError:
-            raise UserError("Dask is not installed; pip install '.[beam]'") from None
+            raise UserError(
+                "Dask is not installed; pip install 'apache-beam[dask]>=2.50'"
+            ) from None
         silenced += [distributed.__name__, distributed.client.__name__]
         if "partition" not in runner.beam_options:
             options.append("--dask_partition_size=1")  # Dask's 128 would keep workers idle

@@ -164,7 +164,7 @@ def run(
     # To a file, in batches; otherwise one text after the other, each shown at once.
     if settings.output:
         files.write_lines(settings.output, lines())
-        if settings.output != "-":
+        if not files.is_standard_output(settings.output):
             print(f"written: {settings.output}")
     else:
         for text in texts():

@@ -120,13 +120,12 @@ def main(settings: VocabularySettings) -> None:
             if getattr(settings, name) is None
         },
     )
+    # Reading may take minutes, so the target is tried first.
     files.check_output(settings.sp_path, (), "sp_path")
     if os.path.exists(settings.sp_path):
         raise UserError(
             f"sp_path: {settings.sp_path} is there already; remove it, or give another name"
         )
-    # Reading may take minutes, so the target is tried first.
-    files.require_writable(os.path.dirname(os.path.abspath(settings.sp_path)), "sp_path")
     paths = reading.find_files(settings.input_glob)
     # The sentences that records will have, cleaned alike, or a sample of them.
     chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)

@@ -44,8 +44,8 @@ try:
     from xlnet.serving.server.metrics import Metrics
 except ModuleNotFoundError as e:
     raise UserError(
-        f"the server needs the package {e.name}: pip install 'xlnet[serve]', or '.[serve]' in "
-        "a checkout"
+        f"the server needs the package {e.name}: "
+        "pip install 'uvicorn>=0.38' 'prometheus-client>=0.21'"
     ) from None
 
 from xlnet.serving.server.request_forms import (

@@ -46,8 +46,9 @@ def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
     from sklearn import metrics
 
     positive = positive_label(task)
+    # np.nan itself here and below: scikit-learn 1.3 refuses other objects that are not a number.
     return metrics.f1_score(
-        np.equal(labels, positive), np.equal(decisions, positive), zero_division=math.nan
+        np.equal(labels, positive), np.equal(decisions, positive), zero_division=np.nan
     )
 
 
@@ -57,7 +58,7 @@ def _averaged_f1(average):
 
         labels, decisions, ids = _occurring(labels, decisions)
         return metrics.f1_score(
-            labels, decisions, labels=ids, average=average, zero_division=math.nan
+            labels, decisions, labels=ids, average=average, zero_division=np.nan
         )
 
     return f1
