@@ -13,6 +13,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.task import Asked
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import Tags
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -177,6 +178,47 @@ def test_what_is_only_predicted_needs_no_tags(tmp_path):
     assert rows[0].label is None and rows[0].source.words == ("EU", "Oslo")
     assert read(task, tmp_path, "EU NNP\n", need_labels=False)[0].label is None
     assert read(task, tmp_path, "EU I-ORG\n", need_labels=False)[0].label == ("B-ORG",)
+
+
+def spaced_words(task, rows):
+    """The words of each row, with a space before those that are tokenized after one."""
+    return [
+        "".join(" " * after + word for word, after in zip(example.words, example.after_space))
+        for example in task.reader.examples(rows)
+    ]
+
+
+@pytest.mark.parametrize(
+    "train, columns, text, expected",
+    [
+        ("中 B-X\n国 I-X\n人 O\n", "在\n中\n国\n", "在中国", "在中国"),
+        ("中 B-X\n国 I-X\n人 O\n", "在\nEU\n国\n", "在 EU国", "在EU国"),
+        ("EU B-X\nsays O\n. O\n", "Go\nto\nEU\n.\n", "Go to EU.", " Go to EU ."),
+    ],
+)
+def test_words_of_columns_and_of_texts_are_tokenized_as_in_training(
+    tmp_path, train, columns, text, expected
+):
+    """Columns do not say where the spaces are, so a model that has learned from them does not look
+    at those of a text: each word has the space mark, or none has it."""
+    task = make_task(tmp_path, train)
+    from_columns = read(task, tmp_path, columns, need_labels=False)
+    from_text = read(task, tmp_path, json.dumps({"text": text}), "a.jsonl", need_labels=False)
+    asked, _ = task.reader.row("0", Asked(text))
+    for rows in (from_columns, from_text, [asked]):
+        assert spaced_words(task, rows) == [expected]
+
+
+def test_a_model_of_texts_looks_at_their_spaces(tmp_path):
+    """The first word is like one from columns, whose sentences begin in the same way."""
+    for text, entity, sentence, expected in (
+        ("在 EU 国人", [5, 6, "X"], "中 AB国", "中 AB国"),
+        ("In EU.", [3, 5, "X"], "Go to EU.", " Go to EU."),
+    ):
+        (tmp_path / "train.jsonl").write_text(json.dumps({"text": text, "entities": [entity]}))
+        task = custom.known_or_own(settings(tmp_path / "train.jsonl", dev_share=0.0))
+        asked, _ = task.reader.row("0", Asked(sentence))
+        assert spaced_words(task, [asked]) == [expected]
 
 
 # --- From records to answers

@@ -71,6 +71,8 @@ class TaggingOptions:
     scheme: str = "auto"  # of the files; "auto" until the train file is read
     is_scheme_given: bool = False  # by the user: files are repaired, not refused
     is_spaced: bool = True  # put spaces between the words of files without any
+    # Whether the train file has texts, which say where the spaces are; columns do not.
+    knows_spaces: bool = True
 
     @property
     def learned_scheme(self) -> str:
@@ -126,7 +128,11 @@ class TaggingReader(contract.Reader):
         )
         return dataclasses.replace(
             task, labels=schemes.all_tags(labels, schemes.learned(scheme))
-        ).with_options(scheme=scheme, is_spaced=unspaced[True] <= unspaced[False])
+        ).with_options(
+            scheme=scheme,
+            is_spaced=unspaced[True] <= unspaced[False],
+            knows_spaces=all(sentence.after_space is not None for sentence in sentences),
+        )
 
     def _sentences(self, path, form, need_tags):
         """The sentences; the tags of texts with entities get the files' scheme."""
@@ -152,7 +158,12 @@ class TaggingReader(contract.Reader):
         )
         return dataclasses.replace(
             super().from_model(stored), text_a=text_a, label=label
-        ).with_options(**{name: stored["kind_options"][name] for name in ("scheme", "is_spaced")})
+        ).with_options(
+            scheme=stored["kind_options"]["scheme"],
+            is_spaced=stored["kind_options"]["is_spaced"],
+            # Models of older versions do not have it; they looked at the spaces of texts.
+            knows_spaces=stored["kind_options"].get("knows_spaces", True),
+        )
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         task, scheme = self.task, self.options.scheme
@@ -215,14 +226,31 @@ class TaggingReader(contract.Reader):
         position = {tag: id for id, tag in enumerate(self.task.class_names)}
 
         def example(row):
-            words, after_space = row.source.words, row.source.after_space
+            words = row.source.words
             return word_encoding.TaggedExample(
                 words,
-                list(map(int, after_space or [self.options.is_spaced] * len(words))),
+                self._space_marks(row.source),
                 None if row.label is None else [position[tag] for tag in row.label],
             )
 
         return Mapped(example, rows)
+
+    def _space_marks(self, sentence: tagged_words.TaggedSentence) -> list[int]:
+        """1 for each word that is tokenized as after a space, else 0.
+
+        Training and prediction must agree, or the network sees subword tokens that it has not
+        learned. The spaces of a text count if the model learned from texts. A model that learned
+        from columns, which do not have them, gives all words the same mark. So does a sentence of
+        columns, and the first word of any sentence, which has nothing before it.
+        """
+        usual = int(self.options.is_spaced)
+        if sentence.after_space is None or not self.options.knows_spaces:
+            return [usual] * len(sentence.words)
+        return [usual, *map(int, sentence.after_space[1:])]
+
+    @property
+    def record_options(self) -> tuple:
+        return self.options.is_spaced, self.options.knows_spaces
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return word_encoding.arrays_of(examples, tokenizer, layout)
