@@ -366,11 +366,10 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
         "JSON the key of the entities or the tags; if not given, "
         "the last column, or a usual key",
     )
-    scheme: str = of_model(
-        "auto",
-        "tagging scheme of the files; auto: found in the train file, and illegal tags are "
-        "an error; if given, they are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
+    scheme: Optional[str] = of_model(
+        None,
+        "tagging scheme of the files; if not given, that of a known task, or bio2",
+        choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
         need=Need.TEXT,
     )
     delimiter: Optional[str] = as_in(
@@ -385,7 +384,7 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
         "predict_form",
         help="form of predict_file: columns, JSON, or raw text, a "
         "sentence a line; found by its content if not given",
-        choices=("conll", "jsonl", "text"),
+        choices=("conll", "conllu", "jsonl", "json", "parquet", "text"),
     )
 
     program = "xlnet tag"

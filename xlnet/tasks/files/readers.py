@@ -433,6 +433,19 @@ def _read_json(task, path, lines):
 
 def _read_parquet(_, path, opened):
     """The rows of a Parquet file, an object each."""
+    stored = parquet_file(path, opened)
+    rows = (row for batch in stored.iter_batches(batch_size=1000) for row in batch.to_pylist())
+    return Table(
+        None,
+        (
+            (f"{path}: row {number}", plain_object(row))
+            for number, row in enumerate(map(as_json, rows), 1)
+        ),
+    )
+
+
+def parquet_file(path: str, opened: Any = None) -> Any:
+    """A Parquet file as pyarrow reads it; opened: a function that opens it."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -442,27 +455,18 @@ def _read_parquet(_, path, opened):
             "or convert the file to CSV or JSON lines"
         ) from None
     try:
-        stored = parquet.ParquetFile(opened())
+        return parquet.ParquetFile((opened or decoding.opener(path, "Parquet"))())
     except pyarrow.ArrowException as e:
         raise UserError(f"{path}: not a Parquet file: {str(e).splitlines()[0]}") from None
 
-    rows = (row for batch in stored.iter_batches(batch_size=1000) for row in batch.to_pylist())
-    return Table(
-        None,
-        (
-            (f"{path}: row {number}", plain_object(row))
-            for number, row in enumerate(map(_as_json, rows), 1)
-        ),
-    )
 
-
-def _as_json(value):
+def as_json(value):
     """A value of Parquet as one of JSON, None for NaN; bytes that are not UTF-8 as half
     surrogates."""
     if isinstance(value, dict):
-        return dict(zip(value, map(_as_json, value.values())))
+        return dict(zip(value, map(as_json, value.values())))
     if isinstance(value, (list, tuple)):
-        return list(map(_as_json, value))
+        return list(map(as_json, value))
     if isinstance(value, bytes):
         return value.decode(errors="surrogateescape")
     if value is None or value != value:

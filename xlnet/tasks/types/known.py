@@ -398,8 +398,8 @@ _RANKING = _task(
 # --- Tagging: columns of words and tags; labels and scheme are those of the train file
 
 
-def _tagging(name, tag_column, files):
-    return _task(
+def _tagging(name, tag_column, scheme, files):
+    task = _task(
         name,
         "1",
         None,
@@ -410,21 +410,28 @@ def _tagging(name, tag_column, files):
         id=None,
         files=files,
     )
+    return task.with_options(scheme=scheme)
 
 
 _TAGGING_TASKS = (
     _tagging(
         "conll2003",
         "4",
+        "iob1",
         {
             "train": ("eng.train", "train.txt"),
             "dev": ("eng.testa", "valid.txt"),
             "test": ("eng.testb", "test.txt"),
         },
     ),
-    _tagging("msra_ner", "2", {split: split + ".txt" for split in ("train", "dev", "test")}),
     _tagging(
-        "resume_ner", "2", {split: split + ".char.bmes" for split in ("train", "dev", "test")}
+        "msra_ner", "2", "bio2", {split: split + ".txt" for split in ("train", "dev", "test")}
+    ),
+    _tagging(
+        "resume_ner",
+        "2",
+        "bmes",
+        {split: split + ".char.bmes" for split in ("train", "dev", "test")},
     ),
 )
 
