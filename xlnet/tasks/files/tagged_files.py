@@ -149,6 +149,7 @@ def _read_objects(
         declared.word_column, declared.tag_column, need_tags, declared.keep_where
     )
     values: Iterable[tuple[str, Any]]
+    hint = ""
     if form == "parquet":
         values = tagged_json.parquet_rows(path)
     else:
@@ -157,7 +158,8 @@ def _read_objects(
             values = tagged_json.document(path, lines)
         else:
             values = tagged_json.object_lines(path, lines, keeps)
-    yield from _sentences(path, values, objects.sentence, skips, keeps)
+            hint = tagged_hints.of_json_lines(lines.start())
+    yield from _sentences(path, values, objects.sentence, skips, keeps, hint)
     objects.notes.note(path, "entities or examples are not used as they are")
 
 
@@ -217,9 +219,16 @@ def _sentences(
     sentence: Callable[[Any, str], Optional[TaggedSentence]],
     skips: bool,
     keeps: bool,
+    hint: str = "",
 ) -> Iterator[TaggedSentence]:
     """Yields `sentence(value, place)` of (place, value) pairs, unless it is None; its ValueErrors
-    are the errors of the file. keeps: whether something represents a skipped one."""
+    are the errors of the file.
+
+    Args:
+      skips: whether sentences with errors are left out.
+      keeps: whether something represents a skipped one.
+      hint: the end of errors.
+    """
     errors = RowErrors()
     has_words = False
     for place, value in values:
@@ -233,4 +242,6 @@ def _sentences(
         if made is not None:
             has_words = True
             yield made
-    errors.end(path, skips and (has_words or not keeps))
+    if not skips or keeps and not has_words:
+        errors.refuse(hint)
+    errors.end(path, skips)
