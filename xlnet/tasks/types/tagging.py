@@ -96,10 +96,10 @@ class TaggingReader(contract.Reader):
                 self._sentences(path, None, need_tags=True),
                 functools.cache(lambda tag: schemes.tag_error(tag, given)),
                 found,
-                task.skips_errors,
+                task.files.skips_errors,
             )
         )
-        found.end(path, task.skips_errors and bool(sentences))
+        found.end(path, task.files.skips_errors and bool(sentences))
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
@@ -115,11 +115,11 @@ class TaggingReader(contract.Reader):
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,)
                 for names, column in (
-                    (task.text_a, source.word_column),
-                    (task.label, source.tag_column),
+                    (task.columns.text_a, source.word_column),
+                    (task.columns.label, source.tag_column),
                 )
             )
-            task = dataclasses.replace(task, text_a=text_a, label=label)
+            task = task.with_columns(text_a=text_a, label=label)
         # Whether there are spaces between words, as in most scripts.
         unspaced = collections.Counter(
             is_unspaced(word) for sentence in sentences for word in sentence.words
@@ -134,12 +134,12 @@ class TaggingReader(contract.Reader):
         for sentence in tagged_files.read(
             path,
             form,
-            task.text_a[0],
-            task.label[0] if task.label else None,
+            task.columns.text_a[0],
+            task.columns.label[0] if task.columns.label else None,
             need_tags,
-            encoding=task.encoding,
-            delimiter=task.delimiter,
-            skips=task.skips_errors,
+            encoding=task.files.form.encoding,
+            delimiter=task.files.form.delimiter,
+            skips=task.files.skips_errors,
         ):
             if sentence.tags and sentence.entities is not None and scheme != "auto":
                 sentence = sentence._replace(tags=schemes.repaired(sentence.tags, scheme))
@@ -147,12 +147,13 @@ class TaggingReader(contract.Reader):
 
     def from_model(self, stored: dict) -> Task:
         text_a, label = (
-            tuple(stored["columns"].get(name, getattr(self.task, name)))
+            tuple(stored["columns"].get(name, getattr(self.task.columns, name)))
             for name in ("text_a", "label")
         )
-        return dataclasses.replace(
-            super().from_model(stored), text_a=text_a, label=label
-        ).with_options(**{name: stored["kind_options"][name] for name in ("scheme", "is_spaced")})
+        task = super().from_model(stored).with_columns(text_a=text_a, label=label)
+        return task.with_options(
+            **{name: stored["kind_options"][name] for name in ("scheme", "is_spaced")}
+        )
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         task, scheme = self.task, self.options.scheme
@@ -168,7 +169,7 @@ class TaggingReader(contract.Reader):
 
         def checked():
             nonlocal count
-            for sentence in _checked(sentences, fault, found, task.skips_errors):
+            for sentence in _checked(sentences, fault, found, task.files.skips_errors):
                 tags = sentence.tags
                 count += sum(tag != schemes.OUTSIDE for tag in tags)
                 for i in schemes.illegal(tags, scheme):
@@ -189,7 +190,7 @@ class TaggingReader(contract.Reader):
             self._row(i, sentence, fault)
             for i, sentence in enumerate(checked() if need_labels else sentences)
         )
-        found.end(path, task.skips_errors and bool(rows))
+        found.end(path, task.files.skips_errors and bool(rows))
         if not rows:
             raise UserError(f"{path}: no sentences")
         # A few illegal tags are repaired; many are another scheme than that of the train file.
