@@ -139,7 +139,7 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
     stored = dict(
         labels=list(task.labels),
         kind_options=dataclasses.asdict(task.options),
-        columns=dict(text_a=task.text_a, label=task.label),
+        columns=dict(text_a=task.columns.text_a, label=task.columns.label),
     )
     task = custom.known_or_own(settings(REPORTS / name, **flags), stored)
     rows = parsing.read_to_predict(task, str(REPORTS / name))

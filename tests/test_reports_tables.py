@@ -24,7 +24,7 @@ from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
@@ -713,8 +713,8 @@ def make(directory, *names, rows=20):
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
     task = custom.known_or_own(settings(tmp_path))
-    assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
-    assert task.dev_share == 0.0
+    assert task.files.by_split == {"train": "train.csv", "dev": name, "test": "test.csv"}
+    assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
         reader = custom.find_type(settings(tmp_path, group)).reader
         found, held_out = custom._own_files(settings(tmp_path, group), reader)
@@ -761,9 +761,9 @@ def test_named_files(tmp_path):
     }
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
     alone = custom.known_or_own(settings("", train_file=at % "a1.csv"))
-    assert (list(alone.files), alone.dev_share) == (["train"], 0.1)
+    assert (list(alone.files.by_split), alone.files.dev_share) == (["train"], 0.1)
     over = custom.known_or_own(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
-    assert over.files["dev"] == at % "b.csv" and "test" in over.files
+    assert over.files.by_split["dev"] == at % "b.csv" and "test" in over.files.by_split
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
     assert custom.known_or_own(settings("", train_file=at % "d,e.csv")).files == {
         "train": at % "d,e.csv"
@@ -897,18 +897,16 @@ def test_a_delimiter_of_tagged_files(tmp_path):
 
 def multi(*labels, **more):
     kind = TASK_TYPES["multi_label"]
-    return Task("mine", ("t",), (), ("l",), labels, kind.scorer.default_metrics, kind).with_options(
-        **more
-    )
+    return Task(
+        "mine", Columns(("t",), (), ("l",)), labels, kind.scorer.default_metrics, kind
+    ).with_options(**more)
 
 
 def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     rng = np.random.default_rng(0)
     task = Task(
         "mine",
-        ("t",),
-        (),
-        ("l",),
+        Columns(("t",), (), ("l",)),
         tuple("abcde"),
         ("macro_f1", "micro_f1"),
         TASK_TYPES["classification"],
@@ -942,7 +940,9 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     "labels, positive", [(("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)]
 )
 def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels, positive):
-    task = Task("mine", ("t",), (), ("l",), labels, ("f1", "auc"), TASK_TYPES["classification"])
+    task = Task(
+        "mine", Columns(("t",), (), ("l",)), labels, ("f1", "auc"), TASK_TYPES["classification"]
+    )
     share = np.array([0.9, 0.4, 0.3, 0.45])  # of the positive label
     values = np.stack([1 - share, share] if positive else [share, 1 - share], axis=1)
     truth = np.where([True, True, False, False], positive, 1 - positive)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 
 # --- Prediction files
@@ -27,7 +27,9 @@ def write(directory, task, rows, values, split="test", threshold=0.5, is_officia
     return directory / (f"predictions_{task.name}_{split}.tsv")
 
 
-SEVERAL = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
+SEVERAL = Task(
+    "mine", Columns(("t",), (), ("l",)), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"]
+)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not
 def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
     task = known.TASKS[name]
-    path = readers.find_file(DATA / FOLDERS[name], task.files[split])
+    path = readers.find_file(DATA / FOLDERS[name], task.files.by_split[split])
     return path, parsing.read_file(task, path, **more)
 
 
@@ -41,17 +41,17 @@ def read(name, split, **more):
 def test_file(name, split):
     task = known.TASKS[name]
     has_names = not task.header or (name, split) == ("cola", "test")
-    is_labelled = not split.startswith("test") or bool(task.directory_form) or not has_names
+    is_labelled = not split.startswith("test") or bool(task.files.directory_form) or not has_names
     path, rows = read(name, split, need_labels=is_labelled)
     if (name, split) in COUNTS:
         assert len(rows) == COUNTS[name, split]
-    elif not task.directory_form:
+    elif not task.files.directory_form:
         lines = pathlib.Path(path).read_bytes().rstrip(b"\n").count(b"\n") + 1
         assert len(rows) == lines - (has_names and path.endswith(".tsv")) > 0
     assert len({row.id for row in rows}) == len(rows)
     assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
     assert {(len(row.pairs), row.pairs[0][1] is None) for row in rows} == {
-        (4 if task.choices else 1, not (task.text_b or task.choices))
+        (4 if task.columns.choices else 1, not (task.columns.text_b or task.columns.choices))
     }
     if not is_labelled:
         assert {row.label for row in rows} == {None}

@@ -19,7 +19,7 @@ from xlnet.tasks.files import parsing, squad_files
 from xlnet.tasks.files.squad_files import GoldAnswer, position_of
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
-from xlnet.tasks.task import Asked, Row, Task
+from xlnet.tasks.task import Asked, Columns, Row, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
 
@@ -27,14 +27,10 @@ CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = TASK_TYPES["spans"]
 TABLE = Task(
     "table",
-    ("context",),
-    ("question",),
-    ("answer", "start"),
+    Columns(("context",), ("question",), ("answer", "start"), id="id", query="context"),
     None,
     SPANS.scorer.default_metrics,
     SPANS,
-    id="id",
-    query="context",
 )
 SQUAD = known.find_task("squad2")
 
@@ -181,11 +177,11 @@ def test_tables(tmp_path):
     # Questions on one paragraph are held out together.
     train, dev = parsing.hold_out([*rows, rows[0]._replace(query="other")], 0.5)
     assert sorted(map(len, (train, dev))) == [1, 2]
-    alone = dataclasses.replace(TABLE, files={"train": "t.tsv"}, dev_share=0.1)
+    alone = TABLE.with_files(by_split={"train": "t.tsv"}, dev_share=0.1)
     for split in ("train", "dev"):
         with pytest.raises(UserError, match="t.tsv: all rows belong together, so none can be held"):
             parsing.read_rows(alone, str(tmp_path), split, True)
-    found = dataclasses.replace(TABLE, label=("answer",))
+    found = TABLE.with_columns(label=("answer",))
     lines = [
         {"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
         {"id": "y", "context": "a b a", "question": "?", "answer": "a"},
@@ -234,15 +230,15 @@ def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
 ):
     with caplog.at_level(logging.INFO, "xlnet"):
         task = given(tmp_path, questions)
-    assert task.files["train"] == "train-v2.0.json"
-    assert task.files["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
+    assert task.files.by_split["train"] == "train-v2.0.json"
+    assert task.files.by_split["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
     assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
 
 
 def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
     for questions, is_dev in (([question()], True), ([question(answers=None)], False)):
         task = given(tmp_path, questions, name="new.txt")
-        assert (task.files["dev"] == str(tmp_path / "new.txt")) == is_dev
+        assert (task.files.by_split["dev"] == str(tmp_path / "new.txt")) == is_dev
 
 
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
@@ -251,9 +247,9 @@ def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
         task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt", predict_form="tsv"
     )
     task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
-    assert (list(task.files), task.dev_share) == (["train"], 0.1)
+    assert (list(task.files.by_split), task.files.dev_share) == (["train"], 0.1)
     task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
-    assert (list(task.files), task.dev_share) == (["train", "dev"], 0.0)
+    assert (list(task.files.by_split), task.files.dev_share) == (["train", "dev"], 0.0)
 
 
 def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
@@ -267,7 +263,7 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
         (dict(do_eval=True), {"dev": str(tmp_path / "new.json")}),
     ):
         task = given(tmp_path, [question(answers=None)], task_name="custom", **alone, **more)
-        assert (task.files, task.dev_share) == (files, 0.0)
+        assert (task.files.by_split, task.files.dev_share) == (files, 0.0)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])

@@ -1,6 +1,5 @@
 """The kind of task whose answers are tags: from files to rows, records and answers."""
 
-import dataclasses
 import json
 import re
 
@@ -51,7 +50,7 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     task = make_task(tmp_path)
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
     assert task.options.scheme == "iob1" and task.options.learned_scheme == "bio2"
-    assert task.label == ("2",) and task.options.is_spaced and task.dev_share == 0.1
+    assert task.columns.label == ("2",) and task.options.is_spaced and task.files.dev_share == 0.1
     assert task.head.words() == "entities LOC, ORG, PER, scheme iob1"
 
 
@@ -64,10 +63,10 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
         write(tmp_path, name, TRAIN)
     task = custom.known_or_own(settings(tmp_path))
-    assert task.files == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
+    assert task.files.by_split == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
     for name in ("custom.train.1.tfrecord", "custom.dev.1.windows.npy", "custom.dev.1.seen.json"):
         write(tmp_path, name, "")
-    assert custom.known_or_own(settings(tmp_path)).files == task.files
+    assert custom.known_or_own(settings(tmp_path)).files == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)
     with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
         custom.known_or_own(settings(tmp_path))
@@ -329,7 +328,7 @@ def test_entities_have_the_mean_probability_of_their_tags(small):
 
 
 def test_a_skipped_sentence_has_no_tags_in_the_prediction_file(tmp_path):
-    task = dataclasses.replace(make_task(tmp_path, dev_share=0.0), skips_errors=True)
+    task = make_task(tmp_path, dev_share=0.0).with_files(skips_errors=True)
     rows = read(task, tmp_path, "EU I-ORG\n\nx\ny I-ORG\n\nz O\n", need_labels=False)
     assert [bool(row.pairs) for row in rows] == [True, False, True]
     (file,) = task.scorer.prediction_files(rows, [tags_of(3), tags_of(0)])
@@ -361,7 +360,7 @@ REAL = {
 def test_real_files(name, caplog):
     folder = DATA / FOLDERS[name]
     task = known.TASKS[name]
-    task = task.reader.from_train_file(readers.find_file(folder, task.files["train"]))
+    task = task.reader.from_train_file(readers.find_file(folder, task.files.by_split["train"]))
     assert task.options.scheme == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
     assert task.options.is_spaced is (name == "conll2003")
     tokenizer = Tokenizer(str(SPIECE))
@@ -371,7 +370,7 @@ def test_real_files(name, caplog):
         (file,) = task.scorer.prediction_files(
             rows, [tags_of(*[0] * len(row.label)) for row in rows]
         )
-        with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
+        with open(readers.find_file(folder, task.files.by_split[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
             line and line + " O" for line in original

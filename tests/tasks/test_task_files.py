@@ -13,7 +13,7 @@ from helpers.tasks import write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 
 
@@ -129,13 +129,10 @@ FILES = [
 def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
     task = Task(
         "custom",
-        ("title", "text"),
-        (),
-        ("label",),
+        Columns(("title", "text"), (), ("label",), id="id"),
         ("0", "1"),
         ("accuracy",),
         TASK_TYPES["classification"],
-        id="id",
     )
     path = tmp_path / "x.jsonl"
     path.write_text(
@@ -444,7 +441,7 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
 
 # --- Encodings and delimiters
 
-PAIRS = dataclasses.replace(GLUE["rte"], label_names={})
+PAIRS = GLUE["rte"]
 TABLE = 'index%ssentence1%ssentence2%slabel\r\n7%s"naïve; or, say, caf\xe9"%sb%sentailment\r\n'
 
 
@@ -567,7 +564,7 @@ FASTTEXT = (
 def test_fasttexts_lines(tmp_path):
     write(tmp_path, "lines.txt", *FASTTEXT[:2])
     several = Task(
-        "mine", ("t",), (), ("l",), (), ("micro_f1",), TASK_TYPES["multi_label"], id=None
+        "mine", Columns(("t",), (), ("l",), id=None), (), ("micro_f1",), TASK_TYPES["multi_label"]
     )
     for read in (parsing.read_to_predict, lambda *a: parsing.read_file(*a, need_labels=True)):
         assert read(several, str(tmp_path / "lines.txt")) == [
@@ -600,7 +597,7 @@ BROKEN = {
 }
 
 
-SKIPPING = dataclasses.replace(GLUE["rte"], skips_errors=True)
+SKIPPING = GLUE["rte"].with_files(skips_errors=True)
 
 
 @pytest.mark.parametrize("name", BROKEN)  # and plain lines: x.txt

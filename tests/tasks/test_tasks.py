@@ -35,9 +35,16 @@ def test_every_task_is_sound():
     for name, task in TASKS.items():
         assert task.name == name and known.find_task(name) is task
         names = {metric.partition("@")[0] for metric in task.metrics}
-        assert names <= {*task.scorer.metrics, *(ranking.MEASURES if task.query else ())}
-        assert all(isinstance(each, tuple) for each in (task.text_a, task.text_b, task.label))
-        assert "dev" in (*task.files, *task.groups) or task.dev_share or task.trained_as
+        assert names <= {*task.scorer.metrics, *(ranking.MEASURES if task.columns.query else ())}
+        assert all(
+            isinstance(each, tuple)
+            for each in (task.columns.text_a, task.columns.text_b, task.columns.label)
+        )
+        assert (
+            "dev" in (*task.files.by_split, *task.files.groups)
+            or task.files.dev_share
+            or task.published.trained_as
+        )
         assert not task.labels or len(set(task.labels)) == len(task.labels) > 1
         assert task.labels != () or task.type.name == "tagging"  # the train file has them
 
@@ -82,7 +89,7 @@ def test_all_of_glue():
     for task in GLUE.values():
         assert task.labels is None or list(task.labels) == sorted(task.labels)
         assert set(task.metrics) <= set(task.scorer.metrics)
-        assert set(task.submissions) <= set(task.files)
+        assert set(task.published.submissions) <= set(task.files.by_split)
 
 
 def test_unknown_task():

@@ -127,7 +127,9 @@ class Evaluator:
     def note_trained_on(self, trained_on: Collection[str]) -> None:
         """Notes if a split that is evaluated completely is a file of those digests."""
         split = self._settings.eval_split
-        is_held_out = split == "dev" and "dev" not in self._task.files and self._task.dev_share
+        is_held_out = (
+            split == "dev" and "dev" not in self._task.files.by_split and self._task.files.dev_share
+        )
         if split == "train" or is_held_out:
             return
         for path in self._data.paths(split):

@@ -215,7 +215,7 @@ class FineTuner(Job):
 
     def banner(self) -> dict[str, Any]:
         settings, task = self.settings, self._task
-        held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
+        held_out = "; %g %% of the file held out as dev" % (100 * task.files.dev_share)
         epochs = settings.epochs or (
             self.optimization.train_steps * settings.train_batch_size / len(self._train_rows)
         )
@@ -227,7 +227,7 @@ class FineTuner(Job):
                 f"{len(self._train_rows):,}",
                 task.reader.unit,
                 task.head.words(),
-                held_out if task.dev_share else "",
+                held_out if task.files.dev_share else "",
             ),
             "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
             "length": f"{settings.max_seq_length} tokens, {settings.long_document}",

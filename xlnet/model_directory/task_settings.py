@@ -35,8 +35,12 @@ from xlnet.tokenization.tokenizer import (
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_OF_FILES = ("_column", "_columns", "_separator")  # ends of names of settings
-_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Task`
+# Ends of the names of settings that say what files are, which others than those of training may be.
+_OF_FILES = (
+    *("_column", "_columns", "_separator", "_form", "_format"),
+    *("encoding", "delimiter", "quoting", "header", "keep_where", "decimal"),
+)
+_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
 _EPOCHS = 3.0  # the default length of training
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
@@ -240,7 +244,7 @@ def _answered_by(task_name):
         task = known.find_task(task_name)
     except UserError:  # own files, or unknown
         return known.plain(task_name)
-    return task.trained_as or task.name
+    return task.published.trained_as or task.name
 
 
 def _words(value):
@@ -371,7 +375,7 @@ def describe(
 ) -> dict[str, Any]:
     """The content of `task.json`: all that predictions depend on, except the architecture."""
     return {
-        "task": task.trained_as or task.name,
+        "task": task.published.trained_as or task.name,
         "labels": None if task.labels is None else list(task.labels),
         "is_regression": task.is_regression,
         "head": task.head.scope(settings.cls_scope),
@@ -384,7 +388,7 @@ def describe(
         "kind": task.type.name,
         "module": known.module_of(task.type),
         "kind_options": dataclasses.asdict(task.options),
-        "columns": {name: getattr(task, name) for name in _COLUMNS},
+        "columns": {name: getattr(task.columns, name) for name in _COLUMNS},
         "settings": dict(
             kept_by_model(settings),
             is_regression=(

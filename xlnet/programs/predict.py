@@ -37,8 +37,9 @@ class PredictionSettings(Settings):
         finetuning.ClassifierSettings,
         "predict_form",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"),
-        help="form of the "
-        "input, if neither its extension nor its content shows it; conll: a word a line",
+        aliases=("input_format",),
+        help="form of the input, if it is not that of the training data or of its extension; "
+        "conll: a word a line",
     )
     id_column: Optional[str] = as_in(
         finetuning.ClassifierSettings,

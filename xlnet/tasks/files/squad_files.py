@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 
 from xlnet import json_stream
 from xlnet.errors import UserError
-from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files import readers, table_rows
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.task import Row, Task
 
@@ -38,8 +38,9 @@ def _read_json(task, path, lines):
     if event not in (None, "start_array"):
         raise UserError(f"{path}: data is not a list, expected a list of articles")
     if event is None:
-        return _read_rows("jsonl", task, path, lines)
-    names = task.id, *task.text_a, *task.text_b, *task.label[:1]
+        is_list = lines.start().startswith("[")
+        return _read_rows("json" if is_list else "jsonl", task, path, lines)
+    names = task.columns.id, *task.columns.text_a, *task.columns.text_b, *task.columns.label[:1]
 
     def rows():
         place = ""
@@ -49,7 +50,7 @@ def _read_json(task, path, lines):
                     f"{path}: {place}",
                     cells
                     if isinstance(cells, str)
-                    else {**dict.fromkeys(task.label), **dict(zip(names, cells))},
+                    else {**dict.fromkeys(task.columns.label), **dict(zip(names, cells))},
                 )
         except ValueError as e:
             raise readers.not_json(path, lines, e, place) from None
@@ -60,7 +61,7 @@ def _read_json(task, path, lines):
 def _read_rows(form, task, path, source):
     """A question in each row of a table; source: as of the function of the form in
     `readers.FORMS`."""
-    table = readers.FORMS[form](task, path, source)
+    table = readers.plain_table(task, path, source, form)
     # Answers of a row whose `is_impossible` is true do not count: KLUE-MRC keeps plausible ones so.
     plausible = RowErrors()
 
@@ -91,12 +92,12 @@ def _checked_row(task, cells, place, plausible):
     """The cells of a row, or an error; the answers are [] where `is_impossible` is true, and None,
     no label, where it is false and there is none."""
     said = cells.get(_IMPOSSIBLE)
-    if not task.label or said is None or not readers.to_text(said).strip():
+    if not task.columns.label or said is None or not readers.to_text(said).strip():
         return cells
     is_impossible = _SAID.get(readers.to_text(said).strip().lower())
     if is_impossible is None:
         return f"is_impossible is {json.dumps(said, ensure_ascii=False)}, expected true or false"
-    name = task.label[0]
+    name = task.columns.label[0]
     answers = cells.get(name)
     has_none = answers in (None, []) or isinstance(answers, str) and not answers.strip()
     if is_impossible and not has_none:
@@ -108,17 +109,21 @@ def _with_answers(task, cells):
     """A row with the label, if it has that under another name, `answers`, or in Hugging Face's
     form, {"text": [...], "answer_start": [...]}."""
     found = next(
-        (name for name in (*task.label[:1], "answers") if name in cells or name + ".text" in cells),
+        (
+            name
+            for name in (*task.columns.label[:1], "answers")
+            if name in cells or name + ".text" in cells
+        ),
         None,
     )
-    if not task.label or found is None or found in task.label and found in cells:
+    if not task.columns.label or found is None or found in task.columns.label and found in cells:
         return cells
     answers = cells.get(found)
     if cells.get(found + ".text") is not None:
         answers = _listed(
             {"text": cells[found + ".text"], "answer_start": cells.get(found + ".answer_start")}
         )
-    return {**dict.fromkeys(task.label), **cells, task.label[0]: answers}
+    return {**dict.fromkeys(task.columns.label), **cells, task.columns.label[0]: answers}
 
 
 def _listed(answers):
@@ -187,7 +192,7 @@ def _cells(context, question):
 # The forms of files with answers in contexts; others are as for any task.
 FORMS: dict[str, Callable] = {
     **dict.fromkeys(("json", "jsonl", "ndjson"), _read_json),
-    **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")},
+    **{form: functools.partial(_read_rows, form) for form in ("tsv", "csv", "parquet")},
 }
 
 
@@ -197,10 +202,10 @@ FORMS: dict[str, Callable] = {
 def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
     """Whether any question of a file has answers, or is marked as having none; form: as in
     `parsing.read_to_predict`."""
-    table = readers.read_table(task, path, parsing.form_to_predict(task, path, form))
+    table = readers.read_table(task.reader, path, False, form)
     return any(
-        parsing.by_name(table.columns, values).get(name) is not None
-        for name in task.label[:1]
+        table_rows.by_name(table.columns, values).get(name) is not None
+        for name in task.columns.label[:1]
         for _, values in table.rows
     )
 

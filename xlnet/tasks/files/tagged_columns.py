@@ -40,6 +40,15 @@ class ColumnForm(NamedTuple):
     delimiter: Optional[str] = None  # None: any number of spaces and tabs
     is_quoted: bool = False  # whether cells may be in quotation marks, as of CSV
     is_conllu: bool = False
+    header: Optional[str] = None  # "names" or "none"; None: names if columns have names
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line has the names of the columns."""
+        names = [name for name in (self.word_column, self.tag_column) if name]
+        if self.header is None:
+            return not all(map(str.isdecimal, names))
+        return self.header == "names"
 
 
 # ---- a line
@@ -85,7 +94,7 @@ class ColumnReader:
         self._separator = form.delimiter or _separator_in(lines, self._is_comment)
         # The line with the names of the columns, if they have names; from 0 on.
         self._header: Optional[int] = None
-        if any(name and not name.isdecimal() for name in (form.word_column, form.tag_column)):
+        if form.has_header:
             self._header = next(
                 number for number, line in enumerate(lines) if not self._is_blank(line)
             )

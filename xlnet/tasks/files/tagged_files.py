@@ -18,10 +18,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import readers, tagged_columns, tagged_hints, tagged_json
+from xlnet.tasks.files import (
+    decoding,
+    diagnosis,
+    forms,
+    readers,
+    tagged_columns,
+    tagged_hints,
+    tagged_json,
+)
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_columns import ColumnForm
-from xlnet.tasks.files.tagged_words import TaggedSentence, of_text
+from xlnet.tasks.files.tagged_words import TEXT_KEY, TaggedSentence, of_text
 
 FORMS = ("conll", "conllu", "jsonl", "json", "parquet", "text")
 _BY_EXTENSION = {
@@ -42,26 +50,29 @@ class Declared(NamedTuple):
     tag_column: Optional[str] = None
     delimiter: Optional[str] = None
     quoting: Optional[str] = None  # "standard" or "none"
+    header: Optional[str] = None  # "names" or "none"; None: names if columns have names
     encoding: Optional[str] = None
-    keep_where: Mapping[str, str] = {}  # key -> value of the examples that are kept
+    # Key -> value of the examples that are kept. None: nobody said what to do with rejected ones.
+    keep_where: Optional[Mapping[str, str]] = None
 
 
-def form_of(path: str, declared: Optional[str], is_predicted: bool = False) -> str:
-    """The form of a file: as declared, or of its extension.
-
-    is_predicted: whether it is a file of --predict_file, not of a split.
-    """
+def form_of(path: str, declared: Optional[str]) -> str:
+    """The form of a file: as declared, or of its extension; the standard input is text."""
     if declared:
         return declared
     if path == "-":
         return "text"
-    extension = readers.extension(path)
-    if is_predicted and extension == "txt":
+    return _BY_EXTENSION.get(readers.extension(path), "conll")
+
+
+def check_to_predict(path: str) -> None:
+    """Raises UserError for a .txt file whose form nothing declares: people have columns and text in
+    such files, and either could be read as the other one."""
+    if readers.extension(path) == "txt":
         raise UserError(
             f"{path}: .txt may be columns or text; give --input_format=conll for a word a line, "
             "or --input_format=text for a sentence a line"
         )
-    return _BY_EXTENSION.get(extension, "conll")
 
 
 def read(
@@ -70,7 +81,6 @@ def read(
     need_tags: bool,
     *,
     skips: bool = False,
-    is_predicted: bool = False,
 ) -> Iterator[TaggedSentence]:
     """Yields the sentences of a file, or of several. Errors are raised after the last one.
 
@@ -81,16 +91,15 @@ def read(
       skips: leave out sentences with errors, with a warning that counts them. If tags are not
         needed, a sentence without words represents each, so that predictions are aligned with the
         file.
-      is_predicted: as in `form_of`.
     """
-    forms: dict[str, str] = {}  # the first file of each form
+    first: dict[str, str] = {}  # the first file of each form
     for each in readers.each_path(path):
-        form = form_of(each, declared.form, is_predicted)
-        forms.setdefault(form, each)
-        if len(forms) > 1 and not need_tags:  # predictions are written in the form of the file
+        form = form_of(each, declared.form)
+        first.setdefault(form, each)
+        if len(first) > 1 and not need_tags:  # predictions are written in the form of the file
             raise UserError(
                 "{} and {} have different forms: {}; expected files of one form to predict".format(
-                    *forms.values(), " and ".join(forms)
+                    *first.values(), " and ".join(first)
                 )
             )
         yield from _READERS[form](each, declared, need_tags, skips)
@@ -104,7 +113,7 @@ def _read_conll(
 ) -> Iterator[TaggedSentence]:
     lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
     form = column_form(path, declared)
-    if not declared.form and form.word_column == "1":
+    if not declared.form and form.word_column == "1" and not form.has_header:
         problem = tagged_hints.of_columns(lines.start(), lines, form.delimiter)
         if problem:
             raise UserError(f"{path}: {problem}")
@@ -135,44 +144,36 @@ def _read_text(
         problem = tagged_hints.of_text(lines.start(), lines)
         if problem:
             raise UserError(f"{path}: {problem}")
-    # An empty line is not a sentence. With `skips` it has an empty answer.
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if skips or line.strip())
-    yield from _sentences(path, readers.by_line(path, numbered), of_text, skips, keeps=skips)
+
+    def sentence(line: str, place: str) -> TaggedSentence:
+        if not line.strip():  # predictions are aligned with the lines
+            return tagged_json.skipped({TEXT_KEY: line}, place)
+        return of_text(line, place)
+
+    numbered = forms.by_line(path, enumerate(lines, 1))
+    yield from _sentences(path, numbered, sentence, skips, keeps=skips)
 
 
-def _read_objects(
-    path: str, declared: Declared, need_tags: bool, skips: bool, form: str
+def _read_jsonl(
+    path: str, declared: Declared, need_tags: bool, skips: bool
 ) -> Iterator[TaggedSentence]:
-    """JSON lines, a JSON document or Parquet: an object for each sentence."""
-    keeps = skips and not need_tags
-    objects = tagged_json.ObjectReader(
-        declared.word_column, declared.tag_column, need_tags, declared.keep_where
-    )
-    values: Iterable[tuple[str, Any]]
-    hint = ""
-    if form == "parquet":
-        values = tagged_json.parquet_rows(path)
-    else:
-        lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
-        if form == "json":
-            values = tagged_json.document(path, lines)
-        else:
-            values = tagged_json.object_lines(path, lines, keeps)
-            hint = tagged_hints.of_json_lines(lines.start())
-    yield from _sentences(path, values, objects.sentence, skips, keeps, hint)
-    objects.notes.note(path, "entities or examples are not used as they are")
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    hint = diagnosis.of_json_lines(path, lines)
+    yield from _of_objects(path, forms.json_lines(path, lines), declared, need_tags, skips, hint)
 
 
-def _read_jsonl(*arguments: Any) -> Iterator[TaggedSentence]:
-    return _read_objects(*arguments, form="jsonl")
+def _read_json(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    yield from _of_objects(path, forms.json_items(path, lines), declared, need_tags, skips)
 
 
-def _read_json(*arguments: Any) -> Iterator[TaggedSentence]:
-    return _read_objects(*arguments, form="json")
-
-
-def _read_parquet(*arguments: Any) -> Iterator[TaggedSentence]:
-    return _read_objects(*arguments, form="parquet")
+def _read_parquet(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    rows = tagged_json.parquet_objects(path, decoding.opener(path, _WHAT))
+    yield from _of_objects(path, rows, declared, need_tags, skips)
 
 
 _READERS: dict[str, Callable[[str, Declared, bool, bool], Iterator[TaggedSentence]]] = {
@@ -210,7 +211,25 @@ def column_form(path: str, declared: Declared) -> ColumnForm:
         declared.tag_column,
         delimiter,
         is_quoted=delimiter is not None and declared.quoting != "none",
+        header=declared.header,
     )
+
+
+def _of_objects(
+    path: str,
+    values: Iterable[tuple[str, Any]],
+    declared: Declared,
+    need_tags: bool,
+    skips: bool,
+    hint: str = "",
+) -> Iterator[TaggedSentence]:
+    """The sentences of (place, object) pairs; hint: the end of errors."""
+    objects = tagged_json.ObjectReader(
+        declared.word_column, declared.tag_column, need_tags, declared.keep_where
+    )
+    keeps = skips and not need_tags
+    yield from _sentences(path, values, objects.sentence, skips, keeps, hint)
+    objects.notes.note(path, "entities or examples are not used as they are")
 
 
 def _sentences(
@@ -234,6 +253,8 @@ def _sentences(
     for place, value in values:
         try:
             made = sentence(value, place)
+        except UserError:
+            raise
         except ValueError as e:
             errors.add(place, str(e))
             if keeps:

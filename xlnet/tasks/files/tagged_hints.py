@@ -71,13 +71,6 @@ def of_text(start: str, lines: Iterable[str]) -> Optional[str]:
     return None
 
 
-def of_json_lines(start: str) -> str:
-    """The end of an error of JSON lines; start: the beginning of the file's text."""
-    if re.match(r"\[\s*[{\[]", start):
-        return "; a list of objects is --input_format=json"
-    return ""
-
-
 def _counts_words(lines: Iterable[str], delimiter: Optional[str]) -> bool:
     """Whether the first column counts the words of each sentence, from 1 or 0 on."""
     before: Optional[int] = None  # the number in the line before; None: a sentence begins

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import bisect
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, Optional
 
-from xlnet import json_stream
-from xlnet.errors import UserError
-from xlnet.tasks.files import decoding, readers, schemes
+from xlnet.tasks.files import diagnosis, forms, readers, schemes
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_words import (
     ADDED,
@@ -40,59 +37,21 @@ _PARTS = (
 # ---- values of a file
 
 
-def object_lines(path: str, lines: decoding.Lines, keeps: bool) -> Iterator[tuple[str, Any]]:
-    """Yields (place, value, or the ValueError of a line) of a file with a JSON value on each line.
-
-    keeps: an empty line is an error, so that predictions are aligned with the lines of the file.
-    """
-    for number, line in enumerate(lines, 1):
-        place = f"{path}:{number}"
-        if line.strip():
-            yield place, readers.parsed(line)
-        elif keeps:
-            yield place, ValueError("expected JSON, found an empty line")
-
-
-def document(path: str, lines: decoding.Lines) -> Iterator[tuple[str, Any]]:
-    """Yields (place, value) of the items of one JSON list, or of the list `data` of an object."""
-    start = lines.start()
-    prefix = "item"
-    if start.startswith("{"):
-        if json_stream.event_at(lines.chunks(), "data") != "start_array":
-            raise UserError(
-                f"{path}: an object without a list 'data', expected a list of objects; an object "
-                "a line is --input_format=jsonl"
-            )
-        prefix = "data.item"
-    elif not start.startswith("["):
-        raise UserError(f"{path}: not JSON, expected a list of objects; give --input_format")
-    try:
-        for number, value in enumerate(json_stream.items(lines.chunks(), prefix), 1):
-            yield f"{path}: item {number}", value
-    except ValueError as e:
-        error = readers.not_json(path, lines, e)
-        if re.search(r"[}\]]\s*\n\s*[{\[]", start):
-            raise UserError(f"{error}; an object a line is --input_format=jsonl") from None
-        raise error from None
-
-
-def parquet_rows(path: str) -> Iterator[tuple[str, dict]]:
+def parquet_objects(
+    path: str, opened: Callable[[], IO[bytes]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (place, object) of the rows of a Parquet file. Numbers of classes become their names
     where the file has them, as `datasets` of Hugging Face writes it."""
-    stored = readers.parquet_file(path)
+    stored = forms.parquet_file(path, opened)
     names = _class_names(stored.schema_arrow.metadata or {})
-    number = 0
-    for batch in stored.iter_batches(batch_size=1000):
-        for row in batch.to_pylist():
-            number += 1
-            value = readers.as_json(row)
-            for key, known in names.items():
-                numbers = value.get(key)
-                if isinstance(numbers, list) and all(
-                    type(one) is int and 0 <= one < len(known) for one in numbers
-                ):
-                    value[key] = [known[one] for one in numbers]
-            yield f"{path}: row {number}", value
+    for place, value in forms.parquet_objects(path, stored):
+        for key, known in names.items():
+            numbers = value.get(key)
+            if isinstance(numbers, list) and all(
+                type(one) is int and 0 <= one < len(known) for one in numbers
+            ):
+                value[key] = [known[one] for one in numbers]
+        yield place, value
 
 
 def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
@@ -129,14 +88,15 @@ class ObjectReader:
         word_column: str,
         tag_column: Optional[str],
         need_tags: bool,
-        keep_where: Mapping[str, str],
+        keep_where: Optional[Mapping[str, str]],
     ):
         """
         Args:
           word_column: the key of the text or the tokens; a number: one of the usual keys.
           tag_column: the same of the entities or tags; None: one of the usual keys.
           need_tags: whether an object without them is an error.
-          keep_where: key -> value of the objects that are used where tags are needed.
+          keep_where: key -> value of the objects that are used where tags are needed; None: nothing
+            is declared.
         """
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
@@ -150,10 +110,17 @@ class ObjectReader:
         Raises:
           ValueError: the object has no text, or bad entities or tags.
         """
+        if value is forms.EMPTY_LINE and self._need_tags:
+            self.notes.add(place, "an empty line is left out")
+            return None
+        if value is forms.EMPTY_LINE:  # predictions are aligned with the lines
+            return skipped({}, place)
         if isinstance(value, ValueError):
             raise value
-        if isinstance(value, list) and list(map(type, value)) == [str, dict]:
-            value = dict(value[1], text=value[0])  # spaCy: [text, {"entities": ...}]
+        if isinstance(value, list) and len(value) == 2:
+            text, more = value
+            if isinstance(text, str) and isinstance(more, dict):
+                value = dict(more, text=text)  # spaCy: [text, {"entities": ...}]
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object, found {type(value).__name__}")
         if self._need_tags and self._is_left_out(value, place):
@@ -179,15 +146,13 @@ class ObjectReader:
     def _is_left_out(self, value: dict, place: str) -> bool:
         """Whether `keep_where` leaves an object out. One that an annotator rejected or skipped, as
         Prodigy writes it, is an error if nobody said what to do with it."""
+        if self._keep_where is None:
+            diagnosis.refuse_rejected(place, value, ())
+            return False
         for key, wanted in self._keep_where.items():
             if readers.to_text(value.get(key)) != wanted:
                 self.notes.add(place, f"{key} is not {wanted}: the example is left out")
                 return True
-        if value.get("answer") in ("reject", "ignore") and "answer" not in self._keep_where:
-            raise ValueError(
-                f"answer is {value['answer']}; give --keep_where=answer=accept to leave out what "
-                "annotators did not accept"
-            )
         return False
 
     def _of_tokens(self, value: dict, key: str, place: str, line: str) -> TaggedSentence:
@@ -211,6 +176,7 @@ class ObjectReader:
         if tag_key is None:
             return made
         entities = _checked_entities(text, value[tag_key], tag_key)
+        assert isinstance(made.source, JsonLine)
         return made._replace(entities=entities, tags=self._tags(made.source, entities, place))
 
     def _tag_key(self, value: dict, names: Sequence[str]) -> Optional[str]:

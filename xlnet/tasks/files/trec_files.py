@@ -97,7 +97,9 @@ def _judgements(task, path, is_noted=True):
     """Dict of (query, document) to relevance; is_noted: whether lines with errors are."""
     found: dict[tuple[str, str], float] = {}
     errors = row_errors.RowErrors()
-    lines = readers.read_lines(path, "judgements", task.encoding, task.skips_errors)
+    lines = readers.read_lines(
+        path, "judgements", task.files.form.encoding, task.files.skips_errors
+    )
     for number, cells in _split(path, lines, _JUDGEMENT):
         if isinstance(cells, str):
             relevance, error = 0.0, cells
@@ -110,7 +112,7 @@ def _judgements(task, path, is_noted=True):
         else:
             found[cells[0], cells[2]] = relevance
     if is_noted:
-        errors.end(path, task.skips_errors)
+        errors.end(path, task.files.skips_errors)
     return found
 
 
@@ -141,7 +143,13 @@ def _join_texts(task, path, rows, relevance):
     Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, next to the file NAME.
     relevance: function of a line's cells.
     """
-    columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
+    columns = [
+        task.columns.query,
+        *task.columns.text_a,
+        task.columns.id,
+        *task.columns.text_b,
+        *task.columns.label,
+    ]
     if len(columns) != 5 or None in columns:
         raise UserError(
             f"{path}: TREC's files are for rankings whose queries, documents and their "
@@ -172,7 +180,7 @@ def _read_texts(task, path, wanted):
     larger than the memory."""
     texts: dict[str, str] = {}
     found = row_errors.RowErrors()
-    lines = readers.read_lines(path, "ranking", task.encoding, skips=True)
+    lines = readers.read_lines(path, "ranking", task.files.form.encoding, skips=True)
     for number, line in enumerate(lines, 1):
         name, tab, text = line.partition("\t")
         name = name.strip()
@@ -185,7 +193,7 @@ def _read_texts(task, path, wanted):
             found.add(f"{path}:{number}", "not UTF-8: byte 0x%02x" % (ord(escaped) & 0xFF))
         elif name in wanted:
             texts[name] = text.replace("\t", " ")
-    found.end(path, task.skips_errors)
+    found.end(path, task.files.skips_errors)
     return texts
 
 

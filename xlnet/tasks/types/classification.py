@@ -34,7 +34,7 @@ class ClassificationReader(contract.Reader):
 
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
-        where = f"{path}: column '{self.task.label[0]}'"
+        where = f"{path}: column '{self.task.columns.label[0]}'"
         # Labels that nearly all differ, or are all the same, are another column; lists are for
         # another task type.
         rows = self.read(path, True)
@@ -68,13 +68,13 @@ class ClassificationReader(contract.Reader):
             return (
                 None,
                 "column '{}' has {} labels: {}; several in a row are for --multi_label=True".format(
-                    task.label[0], len(cell), ", ".join(map(to_text, cell))
+                    task.columns.label[0], len(cell), ", ".join(map(to_text, cell))
                 ),
             )
         text = to_text(cell).strip()
         if not text:
-            return None, f"column '{task.label[0]}' is empty"
-        return known_label(task, task.label_names.get(text, text))
+            return None, f"column '{task.columns.label[0]}' is empty"
+        return known_label(task, task.published.label_names.get(text, text))
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
@@ -259,7 +259,7 @@ def numbers_of(
 def known_label(task: Task, text: str) -> tuple:
     """(the label of a text in any spelling, None) or (None, error); any text is a label of a task
     that does not know its labels yet: ()."""
-    if not task.labels or text in task.labels or text in task.skipped_labels:
+    if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
     same = [label for label in task.labels if plain(label) == plain(text)]
     return (

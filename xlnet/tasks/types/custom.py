@@ -11,8 +11,9 @@ from typing import Any, Optional
 from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers
+from xlnet.tasks.files.forms import FORMS
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Files, Form, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
@@ -40,26 +41,19 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
                     task.name, ", ".join(task.class_names)
                 )
             )
-    # How its files are written.
-    if settings.encoding is not None:
-        encodings.check(settings.encoding)
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
-    task = dataclasses.replace(
-        task,
-        encoding=settings.encoding,
-        delimiter=delimiter,
-        skips_errors=settings.on_error == "skip",
-    )
+    task = _with_forms(task, settings)
     # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
     # The rows that a model held out stay held out.
     dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
-    if dev_share is not None and "dev" not in (*task.files, *task.groups) and "train" in task.files:
-        task = dataclasses.replace(task, dev_share=dev_share)
+    if (
+        dev_share is not None
+        and "dev" not in (*task.files.by_split, *task.files.groups)
+        and "train" in task.files.by_split
+    ):
+        task = task.with_files(dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         for name in task.own_metrics.values():
@@ -67,15 +61,60 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
     return task
 
 
+def _with_forms(task: Task, settings: Any) -> Task:
+    """The task with what flags declare of the form of its files in place of its own."""
+    if settings.encoding is not None:
+        encodings.check(settings.encoding)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
+    declared: dict[str, Any] = {
+        "name": settings.input_format,
+        "delimiter": delimiter,
+        "quoting": settings.quoting,
+        "header": settings.header,
+        "encoding": settings.encoding,
+    }
+    declared = {name: value for name, value in declared.items() if value is not None}
+
+    def changed(form: Form) -> Form:
+        if settings.header == "names":
+            form = dataclasses.replace(form, names=())
+        return dataclasses.replace(form, **declared)
+
+    keep_where = task.files.keep_where
+    if settings.keep_where is not None:
+        keep_where = _pairs(settings.keep_where)
+    return task.with_files(
+        form=changed(task.files.form),
+        forms={name: changed(form) for name, form in task.files.forms.items()},
+        keep_where=keep_where,
+        skips_errors=settings.on_error == "skip",
+    )
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """{"answer": "accept"} of "answer=accept", of pairs with commas between."""
+    found = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        column, equals, value = part.partition("=")
+        if not (column and equals):
+            raise UserError(f"keep_where: '{part}', expected column=value")
+        found[column.strip()] = value.strip()
+    return found
+
+
 def complete(task: Task, data_dir: str) -> Task:
     """The task with the labels of its train file if they are not known."""
     if task.labels != ():
         return task
-    if "train" not in task.files:
+    if "train" not in task.files.by_split:
         raise UserError(
             "data_dir: no file of split train, which names the labels; give it, or --train_file"
         )
-    return task.reader.from_train_file(readers.require_file(data_dir, task.files["train"], "train"))
+    return task.reader.from_train_file(
+        readers.require_file(data_dir, task.files.by_split["train"], "train")
+    )
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
@@ -120,12 +159,12 @@ def _own_task(settings, stored):
     return _configured(
         Task(
             CUSTOM,
+            Columns(**columns),
             labels=() if its_type.has_labels else None,
-            type=its_type,
-            files=found,
             metrics=its_type.scorer.default_metrics,
-            dev_share=dev_share,
-            **columns,
+            type=its_type,
+            files=Files(by_split=found, dev_share=dev_share),
+            cut_first=bool(columns.get("choices")),
         ),
         settings,
     )
@@ -147,7 +186,7 @@ def _table_columns(settings):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
             raise UserError(f"{name} is '{names}', expected the name of a column")
-    if settings.multi_label and not settings.label_separator:
+    if settings.multi_label and settings.label_separator == "":
         raise UserError("label_separator is empty, expected the text between the labels of a cell")
     chosen = [
         name
@@ -178,7 +217,6 @@ def _table_columns(settings):
         id=settings.id_column,
         id_required=True,
         choices=_listed(settings.choice_columns),
-        cut_first=bool(settings.choice_columns),
     )
 
 
@@ -246,7 +284,7 @@ def _own_files(settings, reader):
         for name in there
         if name not in found.values()
         and readers.extension(name)
-        in (*readers.FORMS, *reader.forms, "parquet", readers.extension(found["train"]))
+        in (*FORMS, *reader.forms, "txt", readers.extension(found["train"]))
     ]
     if (
         unread
@@ -287,16 +325,15 @@ def _with_named_files(task, settings):
     }
     if not named:
         return task
-    found = dict(task.files if settings.data_dir else {}, **named)
+    found = dict(task.files.by_split if settings.data_dir else {}, **named)
     groups = {
         split: parts
-        for split, parts in task.groups.items()
+        for split, parts in task.files.groups.items()
         if split not in named and set(parts) <= set(found)
     }
     has_dev = "dev" in found or "dev" in groups
-    return dataclasses.replace(
-        task,
-        files=found,
+    return task.with_files(
+        by_split=found,
         groups=groups,
-        dev_share=0.0 if has_dev or "train" not in found else task.dev_share or _DEV_SHARE,
+        dev_share=0.0 if has_dev or "train" not in found else task.files.dev_share or _DEV_SHARE,
     )

@@ -6,17 +6,16 @@ ones, XNLI, rankings.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import importlib.metadata
 import os
 import sys
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Files, Form, Published, Task, TypeOfTask
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
@@ -34,21 +33,33 @@ TASK_TYPES = {
 }
 
 
-def _task(name, text_a, text_b, label, labels, metrics, type="classification", **more):
-    """A `Task` whose columns and type may be given as plain names."""
-    return Task(
-        name,
-        _columns(text_a),
-        _columns(text_b),
-        _columns(label),
-        labels,
-        metrics,
-        TASK_TYPES[type],
-        **dict(dict(quoted=False), **more),
-    )
+# How most published sets are written: quotation marks are characters of the text.
+_PLAIN = Form(quoting="none", header="names")
 
 
-def _columns(names):
+def _task(
+    name: str,
+    text_a: Union[str, tuple[str, ...]],
+    text_b: Union[None, str, tuple[str, ...]],
+    label: str,
+    labels: Optional[tuple[str, ...]],
+    metrics: tuple[str, ...],
+    type: str = "classification",
+    **more: Any,
+) -> Task:
+    """A `Task` whose columns and type are given as plain names; more: fields of `Columns`, `Files`,
+    `Published` and `Task`."""
+
+    def part(group: Any) -> dict[str, Any]:
+        return {each: more.pop(each) for each in list(more) if each in group.__dataclass_fields__}
+
+    columns = Columns(_names(text_a), _names(text_b), _names(label), **part(Columns))
+    files_of_task = Files(**{"forms": {".tsv": _PLAIN}, **part(Files)})
+    published = Published(**part(Published))
+    return Task(name, columns, labels, metrics, TASK_TYPES[type], files_of_task, published, **more)
+
+
+def _names(names: Union[None, str, tuple[str, ...]]) -> tuple[str, ...]:
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -65,7 +76,12 @@ _GLUE_TASKS = (
         "label",
         ("0", "1"),
         ("matthews", "accuracy"),
-        header=("source", "label", "mark", "sentence"),
+        forms={
+            "test.tsv": _PLAIN,
+            ".tsv": Form(
+                quoting="none", header="none", names=("source", "label", "mark", "sentence")
+            ),
+        },
         submissions={"test": "CoLA.tsv"},
     ),
     _task(
@@ -105,7 +121,7 @@ _GLUE_TASKS = (
         ("f1", "accuracy"),
         id="id",
         submissions={"test": "QQP.tsv"},
-        broken_rows=True,
+        has_broken_rows=True,
     ),
     _task(
         "mnli",
@@ -114,7 +130,7 @@ _GLUE_TASKS = (
         "gold_label",
         _NLI,
         ("accuracy",),
-        files={
+        by_split={
             "train": "train.tsv",
             "dev_matched": "dev_matched.tsv",
             "dev_mismatched": "dev_mismatched.tsv",
@@ -162,7 +178,7 @@ _GLUE_TASKS = (
         "label",
         _NLI,
         ("matthews",),
-        files={"test": "diagnostic.tsv"},
+        by_split={"test": "diagnostic.tsv"},
         submissions={"test": "AX.tsv"},
         trained_as="mnli",
     ),
@@ -189,8 +205,8 @@ def _csv_task(name, columns, text_a, num_labels, replacements=_ESCAPED):
         "label",
         _NUMBERS[1 : num_labels + 1],
         ("accuracy", "macro_f1"),
-        files=dict(_TRAIN_TEST_CSV),
-        header=columns,
+        by_split=dict(_TRAIN_TEST_CSV),
+        forms={".csv": Form(quoting="standard", header="none", names=columns)},
         replacements=replacements,
         dev_share=0.05,
     )
@@ -208,13 +224,17 @@ _OTHER_TASKS = (
         _NLI,
         ("accuracy",),
         id="pairID",
-        files={
+        by_split={
             split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt", split + ".tsv")
             for split in ("train", "dev", "test")
         },
         skipped_labels=("-",),
-        label_at_end=True,
-    ),  # GLUE's train.tsv: the labels of one person, or of five
+        # GLUE's train.tsv has the labels of one person, or of five, before that of the row.
+        forms={
+            ".tsv": Form(quoting="none", header="names", is_wider=True),
+            ".txt": Form("tsv", quoting="none", header="names", is_wider=True),
+        },
+    ),
     _task(
         "imdb",
         "text",
@@ -223,7 +243,7 @@ _OTHER_TASKS = (
         ("neg", "pos"),
         ("accuracy", "auc"),
         id="id",
-        files={"train": "train", "test": "test"},
+        by_split={"train": "train", "test": "test"},
         directory_form="folders",
         dev_share=0.05,
         replacements=(("<br />", " "),),
@@ -250,7 +270,7 @@ def _race(name, folders):
         choices=("options",),
         directory_form="race",
         cut_first=True,
-        files={
+        by_split={
             split: tuple(f"{split}/{folder}" for folder in folders) if len(folders) == 1 else split
             for split in ("train", "dev", "test")
         },
@@ -283,7 +303,12 @@ def _clue(name, text_a, text_b, labels, submitted=None, **more):
         ("accuracy", "macro_f1"),
         submissions={"test": "%s_predict.json" % (submitted or name)},
         submission_form="json",
-        **dict(dict(id="id", files=dict(_JSON_FILES)), **more),
+        **{
+            "id": "id",
+            "by_split": dict(_JSON_FILES),
+            "forms": {".json": Form("jsonl")},  # an object on each line
+            **more,
+        },
     )
 
 
@@ -321,7 +346,11 @@ _CLUE_TASKS = (
         _NLI,
         "ocnli_50k",
         skipped_labels=("-",),
-        files={"train": ("train.json", "train.50k.json"), "dev": "dev.json", "test": "test.json"},
+        by_split={
+            "train": ("train.json", "train.50k.json"),
+            "dev": "dev.json",
+            "test": "test.json",
+        },
     ),
     _clue("csl", "keyword", "abst", ("0", "1")),
     _clue(
@@ -367,7 +396,7 @@ def _xnli(language):
         keep_where={"language": language},
         column_aliases={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
         label_names={"contradictory": "contradiction"},
-        files={
+        by_split={
             "train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
             "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),
             "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv"),
@@ -388,8 +417,8 @@ _RANKING = _task(
     id="document_id",
     id_required=True,
     query="query_id",
-    quoted=True,
-    files={
+    forms={},
+    by_split={
         split: tuple(f"{split}.{form}" for form in ("tsv", "csv", "jsonl", "run", "qrels"))
         for split in ("train", "dev", "test")
     },
@@ -408,7 +437,8 @@ def _tagging(name, tag_column, scheme, files):
         TASK_TYPES["tagging"].scorer.default_metrics,
         type="tagging",
         id=None,
-        files=files,
+        by_split=files,
+        forms={},
     )
     return task.with_options(scheme=scheme)
 
@@ -441,17 +471,9 @@ _TAGGING_TASKS = (
 
 def _questions(name, scoring, files):
     spans = TASK_TYPES["spans"]
+    columns = Columns(("context",), ("question",), ("answers",), id="id", query="context")
     return Task(
-        name,
-        ("context",),
-        ("question",),
-        ("answers",),
-        None,
-        spans.scorer.default_metrics,
-        spans,
-        id="id",
-        query="context",
-        files=files,
+        name, columns, None, spans.scorer.default_metrics, spans, Files(by_split=files)
     ).with_options(scoring=scoring)
 
 
@@ -568,7 +590,7 @@ def type_of(stored: dict, path: str) -> TaskType:
     return TASK_TYPES[kind]
 
 
-def module_of(its_type: TaskType) -> Optional[str]:
+def module_of(its_type: TypeOfTask) -> Optional[str]:
     """The module of an own task type; None: the library's."""
     parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
     return next(
@@ -586,8 +608,8 @@ def find_task(name: str) -> Task:
         _load_packages()
     by_name = {plain(task.name): task for task in TASKS.values()}
     for half in ("matched", "mismatched"):
-        by_name["mnli" + half] = dataclasses.replace(
-            GLUE["mnli"], groups={"dev": ("dev_" + half,), "test": ("test_" + half,)}
+        by_name["mnli" + half] = GLUE["mnli"].with_files(
+            groups={"dev": ("dev_" + half,), "test": ("test_" + half,)}
         )
     if plain(name) not in by_name:
         known = [*TASKS, CUSTOM]

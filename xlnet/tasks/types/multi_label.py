@@ -59,9 +59,9 @@ class MultiLabelReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The names of the columns, or those in the one column, sorted."""
         task = self.task
-        if len(task.label) > 1:
-            return dataclasses.replace(task, labels=task.label)
-        where = f"{path}: column '{task.label[0]}'"
+        if len(task.columns.label) > 1:
+            return dataclasses.replace(task, labels=task.columns.label)
+        where = f"{path}: column '{task.columns.label[0]}'"
         found = {row.label for row in self.read(path, True)}
 
         # Lists of 0 and 1 with an item for each label. Names are sorted and not repeated.
@@ -122,11 +122,11 @@ class MultiLabelReader(contract.Reader):
         if len(cells) > 1:
             return self._parse_indicators(cells)
         if not cells or cells[0] is None:
-            return None, f"no '{task.label[0]}'"
+            return None, f"no '{task.columns.label[0]}'"
         try:
             listed = cells[0] if isinstance(cells[0], list) else _parse_list(to_text(cells[0]))
         except ValueError as e:
-            return None, f"column '{task.label[0]}': {e}"
+            return None, f"column '{task.columns.label[0]}': {e}"
         if listed is not None:
             texts = [to_text(text).strip() for text in listed]
             values = [_INDICATORS.get(text) for text in texts]
@@ -134,7 +134,7 @@ class MultiLabelReader(contract.Reader):
                 if len(values) != len(task.labels):
                     return (
                         None,
-                        f"column '{task.label[0]}' has a list of {len(values)}, expected "
+                        f"column '{task.columns.label[0]}' has a list of {len(values)}, expected "
                         f"{len(task.labels)}",
                     )
                 return tuple(
@@ -160,13 +160,13 @@ class MultiLabelReader(contract.Reader):
             return None, "{} columns of labels, expected {}: {}".format(
                 len(texts), len(task.labels), ", ".join(task.labels)
             )
-        for name, text in zip(task.label, texts):
+        for name, text in zip(task.columns.label, texts):
             if text not in _INDICATORS:
                 return None, f"column '{name}': '{text}', expected 0 or 1"
         return tuple(
             sorted(
                 name
-                for name, text in zip(task.labels or task.label, texts)
+                for name, text in zip(task.labels or task.columns.label, texts)
                 if _INDICATORS[text] == "1"
             )
         ), None
@@ -328,7 +328,7 @@ def _thresholds(task, threshold):
 
 def _configured(task: Task, settings: Any) -> Task:
     return task.with_options(
-        separator=settings.label_separator, thresholds=settings.label_thresholds or ""
+        separator=settings.label_separator or ",", thresholds=settings.label_thresholds or ""
     )
 
 

@@ -56,14 +56,20 @@ def _read_race(task, path):
 
 def _read_race_text(task, path, lines):
     """An article, or the common lines of text."""
-    if task.directory_form == "race" and lines.start().startswith("{"):
+    if task.files.directory_form == "race" and lines.start().startswith("{"):
         return _race_table(task, [(path, "\n".join(lines))])
-    return readers.FORMS["text"](task, path, lines)
+    return readers.plain_table(task, path, lines, "text")
 
 
 def _race_table(task, articles):
     return readers.Table(
-        [task.id, *task.text_a, *task.text_b, *task.choices, *task.label],
+        [
+            task.columns.id,
+            *task.columns.text_a,
+            *task.columns.text_b,
+            *task.columns.choices,
+            *task.columns.label,
+        ],
         ((path, row) for path, text in articles for row in _questions(path, text)),
     )
 
@@ -103,16 +109,22 @@ class ChoiceReader(ClassificationReader):
         names = self._find_names({row.label for row in rows}, count, path)
         if names:
             return dataclasses.replace(task, labels=names)
-        names = task.choices if len(task.choices) == count else tuple(map(str, range(1, count + 1)))
+        names = (
+            task.columns.choices
+            if len(task.columns.choices) == count
+            else tuple(map(str, range(1, count + 1)))
+        )
         task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
         task.reader.read(path, True)  # raises the errors of these labels
-        _log.info("note: %s: column '%s' has the texts of the right answers", path, task.label[0])
+        _log.info(
+            "note: %s: column '%s' has the texts of the right answers", path, task.columns.label[0]
+        )
         return task
 
     def _find_names(self, found, count, path):
         """The labels of a file: the columns of the answers, letters, or numbers from 1, or from 0
         where one is 0; None for others."""
-        choices = self.task.choices
+        choices = self.task.columns.choices
         if not found & set(choices):
             found = set(map(plain, found))
         for names in (
@@ -153,7 +165,7 @@ class ChoiceReader(ClassificationReader):
         task, options = self.task, _texts(choices)
         if len(options) < 2 or not all(option.strip() for option in options):
             return None, "column '{}': expected two or more answers, none of them empty".format(
-                " ".join(task.choices)
+                " ".join(task.columns.choices)
             )
         if task.labels and len(options) > len(task.labels):
             return None, f"{len(options)} answers, expected at most {len(task.labels)}"
@@ -171,7 +183,7 @@ class ChoiceReader(ClassificationReader):
         """The label as a letter where each row has the names of its answers, as ARC has A to D in
         some and 1 to 4 in others: in `choices.label` with `choices.text`, or with each text."""
         label, *choices = super().label_cells(cells)
-        column, names = self.task.choices[0], None
+        column, names = self.task.columns.choices[0], None
         if len(choices) == 1 and isinstance(choices[0], list) and label is not None:
             names = (
                 cells.get(column.removesuffix("text") + "label")
@@ -236,7 +248,7 @@ class ChoiceReader(ClassificationReader):
         # A question and its choice are one text in a row.
         return (
             None
-            if self.task.text_b
+            if self.task.columns.text_b
             else {"text_a": row.pairs[0][0], "choices": [choice for _, choice in row.pairs]}
         )
 
@@ -282,7 +294,7 @@ class ChoiceExport(ClassificationExport):
     def features(self, encoder: Any, text: Callable) -> dict:
         return encoder.choices(
             text("text_a"),
-            text("text_b") if self.task.text_b else None,
+            text("text_b") if self.task.columns.text_b else None,
             text("choices", len(self.task.class_names)),
             self.options.fills_gaps,
         )

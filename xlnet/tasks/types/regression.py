@@ -24,7 +24,11 @@ class RegressionReader(contract.Reader):
 
     def parse_label(self, cells: list) -> tuple:
         text = to_text(cells[0]).strip() if cells else ""
-        return self.parse_score(text) if text else (None, f"column '{self.task.label[0]}' is empty")
+        return (
+            self.parse_score(text)
+            if text
+            else (None, f"column '{self.task.columns.label[0]}' is empty")
+        )
 
     def parse_score(self, text: str) -> tuple:
         """As `parse_label`, for a cell that is not empty."""
@@ -32,7 +36,7 @@ class RegressionReader(contract.Reader):
         return (
             (score, None)
             if math.isfinite(score)
-            else (None, f"column '{self.task.label[0]}': '{text}' is not a number")
+            else (None, f"column '{self.task.columns.label[0]}': '{text}' is not a number")
         )
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:

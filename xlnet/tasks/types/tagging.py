@@ -26,8 +26,6 @@ from xlnet.tokenization.tokenizer import is_unspaced
 
 # Maximum fraction of illegal tags among those that are not O, whatever scheme they fit better.
 _MOST_ILLEGAL = 0.01
-# In place of the form of a file to predict whose name does not say its form.
-_UNDECLARED = "undeclared"
 
 
 def _entity_metric(name):
@@ -88,7 +86,7 @@ class TaggingReader(contract.Reader):
     row is its tags."""
 
     unit = "sentences"
-    plain_form = _UNDECLARED
+    plain_form = ""  # see `check_to_predict`
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
@@ -106,11 +104,11 @@ class TaggingReader(contract.Reader):
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,)
                 for names, column in (
-                    (task.text_a, source.word_column),
-                    (task.label, source.tag_column),
+                    (task.columns.text_a, source.word_column),
+                    (task.columns.label, source.tag_column),
                 )
             )
-            task = dataclasses.replace(task, text_a=text_a, label=label)
+            task = task.with_columns(text_a=text_a, label=label)
         # Whether there are spaces between words, as in most scripts.
         unspaced = collections.Counter(
             is_unspaced(word) for sentence in sentences for word in sentence.words
@@ -128,19 +126,17 @@ class TaggingReader(contract.Reader):
         """The sentences of a file; the tags of texts with entities get the files' scheme."""
         task = self.task
         declared = tagged_files.Declared(
-            form=None if form == _UNDECLARED else form,
-            word_column=task.text_a[0],
-            tag_column=task.label[0] if task.label else None,
-            delimiter=task.delimiter,
-            encoding=task.encoding,
+            form=form or task.files.form.name,
+            word_column=task.columns.text_a[0],
+            tag_column=task.columns.label[0] if task.columns.label else None,
+            delimiter=task.files.form.delimiter,
+            quoting=task.files.form.quoting,
+            header=task.files.form.header,
+            encoding=task.files.form.encoding,
+            keep_where=task.files.keep_where,
         )
-        for sentence in tagged_files.read(
-            path,
-            declared,
-            need_tags,
-            skips=task.skips_errors,
-            is_predicted=form == _UNDECLARED,
-        ):
+        skips = task.files.skips_errors
+        for sentence in tagged_files.read(path, declared, need_tags, skips=skips):
             if sentence.tags and sentence.entities is not None:
                 tags = schemes.repaired(sentence.tags, self.options.scheme)
                 sentence = sentence._replace(tags=tags)
@@ -175,8 +171,9 @@ class TaggingReader(contract.Reader):
         count = 0  # of tags but O
         has_error = []
         for sentence in sentences:
+            tags = sentence.tags or ()
             errors_before = len(wrong)
-            for tag, place in zip(sentence.tags, sentence.places):
+            for tag, place in zip(tags, sentence.places):
                 error = error_of(tag)
                 if error:
                     wrong.add(place, error)
@@ -184,11 +181,11 @@ class TaggingReader(contract.Reader):
             has_error.append(len(wrong) > errors_before)
             if has_error[-1]:
                 continue
-            for i in schemes.illegal(sentence.tags, scheme):
-                before = sentence.tags[i - 1] if i else "(beginning)"
+            for i in schemes.illegal(tags, scheme):
+                before = tags[i - 1] if i else "(beginning)"
                 illegal.add(
                     sentence.places[i],
-                    f"tag '{sentence.tags[i]}' after '{before}' is illegal in scheme {scheme}",
+                    f"tag '{tags[i]}' after '{before}' is illegal in scheme {scheme}",
                 )
         are_many = len(illegal) > max(1, _MOST_ILLEGAL * count)
         hint = ""
@@ -196,7 +193,7 @@ class TaggingReader(contract.Reader):
             better = schemes.fitting(Mapped(lambda sentence: sentence.tags, sentences))
             if better not in (None, scheme):
                 hint = f"; the tags of the file fit --scheme={better}"
-        if not self.task.skips_errors or all(has_error):
+        if not self.task.files.skips_errors or all(has_error):
             wrong.refuse(hint)
         wrong.note(path, "tags are wrong; their sentences are skipped")
         if are_many and hint:
@@ -223,13 +220,12 @@ class TaggingReader(contract.Reader):
 
     def from_model(self, stored: dict) -> Task:
         text_a, label = (
-            tuple(stored["columns"].get(name, getattr(self.task, name)))
+            tuple(stored["columns"].get(name, getattr(self.task.columns, name)))
             for name in ("text_a", "label")
         )
         options = stored["kind_options"]
-        return dataclasses.replace(
-            super().from_model(stored), text_a=text_a, label=label
-        ).with_options(
+        task = super().from_model(stored).with_columns(text_a=text_a, label=label)
+        return task.with_options(
             # A file may have another scheme than the one that the model has learned.
             scheme=self.options.scheme if self.options.is_scheme_given else options["scheme"],
             learned=options.get("learned") or schemes.learned(options["scheme"]),
@@ -237,6 +233,11 @@ class TaggingReader(contract.Reader):
             # Models of older versions do not have it; they looked at the spaces of texts.
             knows_spaces=options.get("knows_spaces", True),
         )
+
+    def check_to_predict(self, path: str) -> None:
+        super().check_to_predict(path)
+        if not self.task.files.form.name:
+            tagged_files.check_to_predict(path)
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         sentences: Iterable[tagged_words.TaggedSentence]
