@@ -308,7 +308,7 @@ def test_conll_2012_is_refused_by_name(tmp_path):
 
 def predicted(path, **declared):
     if not declared:
-        tagged_files.check_to_predict(path)
+        tagged_files.check_to_predict(path, None)
     return read(path, need_tags=False, **declared)
 
 

@@ -1,5 +1,6 @@
 """The kind of task whose answers are tags: from files to rows, records and answers."""
 
+import dataclasses
 import json
 import re
 
@@ -28,9 +29,9 @@ def settings(directory, **more):
     return tasks.settings(directory, TaggerSettings, **more)
 
 
-def make_task(directory, train=TRAIN, **more):
+def make_task(directory, train=TRAIN, scheme="iob1", **more):
     write(directory, "train.txt", train)
-    return custom.known_or_own(settings(directory, **more))
+    return custom.known_or_own(settings(directory, scheme=scheme, **more))
 
 
 def test_files_to_predict_have_one_form(tmp_path):
@@ -55,18 +56,18 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
 
 
 def test_a_script_without_spaces_is_seen(tmp_path):
-    task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n")
+    task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n", scheme="bmes")
     assert task.options.scheme == "bmes" and not task.options.is_spaced
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
-        write(tmp_path, name, TRAIN)
+        write(tmp_path, name, "EU B-ORG\n")
     task = custom.known_or_own(settings(tmp_path))
     assert task.files.by_split == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
     for name in ("custom.train.1.tfrecord", "custom.dev.1.windows.npy", "custom.dev.1.seen.json"):
         write(tmp_path, name, "")
-    assert custom.known_or_own(settings(tmp_path)).files == task.files.by_split
+    assert custom.known_or_own(settings(tmp_path)).files.by_split == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)
     with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
         custom.known_or_own(settings(tmp_path))
@@ -78,25 +79,42 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         (
             "a NNP\nb O\n\nc VB\n",
             {},
-            "train.txt:1: tag 'NNP', expected O, or B, I, M, E, S, L, U "
-            "before a label, as in B-PER (and 1 more faulty row(s))",
+            "train.txt:1: tag 'NNP', expected O, or B, I before a label, as in B-PER (scheme bio2) "
+            "(and 1 more faulty row(s))",
         ),
         (
             "a B-X\nb M-X\nc E-X\n\nd B-X\ne I-X\n",
             {},
-            "train.txt: mixed schemes: prefixes B, E, I, M",
+            "train.txt:2: tag 'M-X', expected O, or B, I",
         ),
         ("a O\n", {}, "train.txt: all tags are O; expected some entities"),
         (
             "a B-X\nb E-X\n",
-            dict(scheme="bio2"),
-            "train.txt:2: tag 'E-X', expected O, or B, I before a label, as in B-PER (scheme bio2)",
+            dict(scheme="iob1"),
+            "train.txt:2: tag 'E-X', expected O, or I, B before a label, as in I-PER (scheme "
+            "iob1); the tags of the file fit --scheme=bioes",
         ),
+        ("a B-X\nb M-X\nc E-X\n", {}, "; the tags of the file fit --scheme=bmes"),
+        ("a B-X\nb L-X\nc U-X\n", {}, "; the tags of the file fit --scheme=bilou"),
+        ("a I-X\nb E-X\n", {}, "; the tags of the file fit --scheme=ioe2"),
+        (
+            "a I-X\nb O\nc I-X\n",
+            {},
+            "train.txt:1: tag 'I-X' after '(beginning)' is illegal in scheme bio2; the tags of the "
+            "file fit --scheme=iob1 (and 1 more faulty row(s))",
+        ),
+        ("a B-X|B-X\n", {}, "train.txt:1: tags 'B-X|B-X', expected one tag"),
     ],
 )
 def test_faults_of_the_train_file(tmp_path, train, more, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        make_task(tmp_path, train, **more)
+    """The scheme is declared, bio2 if nobody says another one, and the error names one that fits:
+    with that the file is read."""
+    with pytest.raises(UserError, match=re.escape(message)) as e:
+        make_task(tmp_path, train, **{"scheme": None, **more})
+    fitting = re.search(r"--scheme=(\w+)", str(e.value))
+    assert "\n" not in str(e.value)
+    if fitting:
+        assert make_task(tmp_path, train, scheme=fitting[1]).options.scheme == fitting[1]
 
 
 # --- Rows
@@ -127,8 +145,8 @@ def test_tags_become_those_of_the_scheme_that_is_learned(tmp_path):
         ("EU S-ORG\n", "dev.txt:1: tag 'S-ORG', expected O, or I, B before a label"),
         (
             "EU B-ORG\nsaid O\nOslo B-LOC\n",
-            "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in "
-            "scheme iob1; with --scheme=iob1 such tags are repaired (and 1 more",
+            "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in scheme iob1; the tags of the "
+            "file fit --scheme=bio2 (and 1 more",
         ),
     ],
 )
@@ -138,23 +156,49 @@ def test_faults_of_other_files(tmp_path, text, message):
 
 
 def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
-    task = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
+    task = make_task(tmp_path, "a B-X\nb I-X\nc O\n", scheme=None)
     rows = read(task, tmp_path, "a B-X\n\nc O\nb I-X\n")
     assert [row.label for row in rows] == [("B-X",), ("O", "B-X")]
     path = tmp_path / "dev.txt"
     assert caplog.messages == [
         f"note: {path}: 1 of 2 tags are illegal and repaired:\n  {path}:4: tag 'I-X' "
-        "after 'O' is illegal in scheme bio2; with --scheme=bio2 such tags "
-        "are repaired"
+        "after 'O' is illegal in scheme bio2"
     ]
 
 
-def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
-    task = make_task(tmp_path, "a I-X\nb I-X\n\nc I-X\n", scheme="bio2")
-    assert task.options.scheme == "bio2"
-    rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
-    assert [row.label for row in rows] == [("B-X",)] * 3
-    assert "3 of 3 tags are illegal" in caplog.text
+def test_illegal_tags_that_fit_no_other_scheme_better_are_repaired_and_counted(tmp_path, caplog):
+    """A mixed file has a meaning, too, by the rule of conlleval."""
+    mixed = "a I-X\nb I-X\n\nc B-X\n\nd B-X\n\ne I-X\n\nf B-X\n"
+    task = make_task(tmp_path, mixed, scheme=None)
+    rows = read(task, tmp_path, mixed)
+    assert [row.label for row in rows] == [("B-X", "I-X"), *[("B-X",)] * 4]
+    assert "2 of 6 tags are illegal and repaired" in caplog.text
+
+
+def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
+    """Without training the flag is that of the file; the labels are the model's."""
+    trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n", scheme="bio2")
+    stored = dict(
+        labels=list(trained.labels),
+        kind_options=dataclasses.asdict(trained.options),
+        columns=dict(text_a=("1",), label=("2",)),
+    )
+    write(tmp_path, "dev.txt", "a S-X\nc O\nb B-X\nb E-X\n")
+    for scheme in (None, "bioes"):
+        task = custom.known_or_own(settings(tmp_path, do_train=False, scheme=scheme), stored)
+        assert task.labels == trained.labels
+        if scheme is None:
+            with pytest.raises(UserError, match="--scheme=bioes"):
+                parsing.read_file(task, str(tmp_path / "dev.txt"), True)
+            continue
+        (row,) = parsing.read_file(task, str(tmp_path / "dev.txt"), True)
+        assert row.label == ("B-X", "O", "B-X", "I-X")
+        (file,) = task.scorer.prediction_files([row], [tags_of(1, 0, 1, 2)])
+        assert "".join(file.lines) == "a S-X S-X\nc O O\nb B-X B-X\nb E-X E-X\n"
+    # Models of older versions do not say what they have learned.
+    stored["kind_options"] = {"scheme": "iob1", "is_spaced": True}
+    task = custom.known_or_own(settings(tmp_path, do_train=False, scheme=None), stored)
+    assert (task.options.scheme, task.options.learned_scheme) == ("iob1", "bio2")
 
 
 @pytest.mark.parametrize(

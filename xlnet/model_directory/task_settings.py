@@ -38,7 +38,7 @@ OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 # Ends of the names of settings that say what files are, which others than those of training may be.
 _OF_FILES = (
     *("_column", "_columns", "_separator", "_form", "_format"),
-    *("encoding", "delimiter", "quoting", "header", "keep_where", "decimal"),
+    *("encoding", "delimiter", "quoting", "header", "keep_where", "decimal", "scheme"),
 )
 _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
 _EPOCHS = 3.0  # the default length of training
@@ -206,6 +206,8 @@ def _with_kept(settings, given, path):
     stored, kept = dict(described["settings"]), {}
     for name in kept_by_model(settings):
         field = field_of(settings, name)
+        if name == "scheme" and stored.get(name) == "auto":
+            continue  # older versions found the scheme: it is in `kind_options`
         if name in stored:
             kept[name] = stored[name]
             if stored[name] is not None or field.default is not None:

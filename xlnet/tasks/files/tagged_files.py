@@ -65,10 +65,20 @@ def form_of(path: str, declared: Optional[str]) -> str:
     return _BY_EXTENSION.get(readers.extension(path), "conll")
 
 
-def check_to_predict(path: str) -> None:
-    """Raises UserError for a .txt file whose form nothing declares: people have columns and text in
-    such files, and either could be read as the other one."""
-    if readers.extension(path) == "txt":
+def check_to_predict(path: str, declared: Optional[str]) -> None:
+    """Raises UserError for a file to predict whose form is not clear.
+
+    The form that was declared, perhaps in training, may be another one than the name says. A .txt
+    file that nobody declared may be columns or text, and either could be read as the other one.
+    """
+    extension = readers.extension(path)
+    by_extension = _BY_EXTENSION.get(extension, declared)
+    if declared and by_extension != declared:
+        raise UserError(
+            f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
+            f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
+        )
+    if not declared and extension == "txt":
         raise UserError(
             f"{path}: .txt may be columns or text; give --input_format=conll for a word a line, "
             "or --input_format=text for a sentence a line"

@@ -235,9 +235,7 @@ class TaggingReader(contract.Reader):
         )
 
     def check_to_predict(self, path: str) -> None:
-        super().check_to_predict(path)
-        if not self.task.files.form.name:
-            tagged_files.check_to_predict(path)
+        tagged_files.check_to_predict(path, self.task.files.form.name)
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         sentences: Iterable[tagged_words.TaggedSentence]
