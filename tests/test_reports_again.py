@@ -20,54 +20,67 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
 from xlnet.text import processes
 
-REPORTS = ROOT / "tests" / "reports_t4"
+REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}
 # Of a model, a signal or a second call in one process: tested with what they concern.
-ELSEWHERE = {"65", "67", "68", "73", "115"}
+ELSEWHERE = {
+    "readonly_model",
+    "called_twice",
+    "backend_of_notebooks",
+    "signal_usr1",
+    "model_in_a_fork",
+}
 
 # By number, for each of its commands: the number of examples with each label, and a part of the log
 # or None; or a part of the error.
 CASES = {
-    "52": [(12, None), "full.json: item 1: Label Studio's complete JSON.*JSON-MIN"],
-    "53": ["doc.tsv: WebAnno TSV"] * 2,
-    "54": [
+    "label_studio": [(12, None), "full.json: item 1: Label Studio's complete JSON.*JSON-MIN"],
+    "webanno": ["doc.tsv: WebAnno TSV"] * 2,
+    "tagged_csv": [
         "kaggle.csv:.*--delimiter=,.*empty line between sentences",
         "kaggle.csv: no column 'Word'.*--delimiter=,",
         "simple.csv: .*--delimiter=,",
         "words.csv: .*--delimiter=,",
     ],
-    "57": [({"bad": 6, "good": 12}, "6 examples were rejected by their annotator")],
-    "59": [({"contradiction": 6, "entailment": 6, "neutral": 6}, None)],
-    "79": ["train.tsv: the last column is empty, .*--tag_column=2"],
-    "81": [(0, "documents")],
-    "82": [
+    "rows_rejected_in_prodigy": [
+        ({"bad": 6, "good": 12}, "6 examples were rejected by their annotator")
+    ],
+    "snli_wider_rows": [({"contradiction": 6, "entailment": 6, "neutral": 6}, None)],
+    "empty_last_column": ["train.tsv: the last column is empty, .*--tag_column=2"],
+    "brackets_in_paths": [(0, "documents")],
+    "zip_files": [
         "train.csv.zip: a zip file; unpack it",
         "train.zip: a zip file",
         "named.csv: a zip file",
     ],
-    "83": [
+    "json_by_columns": [
         "default.json: JSON of a table by columns.*orient='records'",
         "split.json: JSON of a table by columns",
         ({"neg": 6, "pos": 6}, None),
     ],
-    "85": ["text.jsonl:1: column 'text' is empty", "label.jsonl:1: column 'label' is empty"],
-    "87": [
+    "nan_in_json": [
+        "text.jsonl:1: column 'text' is empty",
+        "label.jsonl:1: column 'label' is empty",
+    ],
+    "tables_without_names": [
         "tweets.csv: no column 'text' .*give their numbers, from 1 on",
         ({"ham": 13, "spam": 7}, "its first line is an example"),
     ],
-    "103": [
+    "labels_joined_by_doccano": [
         ({("A",): 8, ("A#B",): 8, ("B",): 8}, "has 'A#B' and its parts.*--label_separator='#'")
     ],
-    "105": [
+    "git_lfs_pointers": [
         ({"0": 6, "1": 6}, None),
         "train.csv.*a Git LFS pointer.*git lfs pull",
         "corpus.txt.*a Git LFS pointer.*git lfs pull",
     ],
-    "107": [({"0": 6, "1": 6}, None)] * 2,
-    "113": [({"0": 9, "1": 9, "#N/A": 2}, "8 cells have an error of a spreadsheet")],
+    "byte_order_marks_in_settings": [({"0": 6, "1": 6}, None)] * 2,
+    "errors_of_spreadsheets": [
+        ({"0": 9, "1": 9, "#N/A": 2}, "8 cells have an error of a spreadsheet")
+    ],
 }
 # Tested below: they need a shell, or another machine.
-BELOW = {"70", "109", "111"}
+BELOW = {"arguments_in_c_locale", "no_semaphores", "fewer_cores"}
 
 
 def commands_of(number):
@@ -159,8 +172,8 @@ def test_every_report_is_tried():
 
 def test_arguments_are_utf8_in_any_locale(monkeypatch, tmp_path):
     """Python then has half surrogates for them, and cannot write these into settings."""
-    monkeypatch.chdir(REPORTS / "70")
-    ((_, flags),) = commands_of("70")
+    monkeypatch.chdir(REPORTS / "arguments_in_c_locale")
+    ((_, flags),) = commands_of("arguments_in_c_locale")
     flags["label_column"] = flags["label_column"].encode().decode("ascii", "surrogateescape") + "x"
     flags.update(model_dir=tmp_path / "m", output_dir=tmp_path / "r")
     done = command.run("xlnet classify", **flags)

@@ -55,17 +55,41 @@ SPAIN = ["Coruña/B-LOC España/B-LOC"] * 6
 GERM = {"input_format": "conllu"}
 FILES = (
     # file, flags, the entities of each sentence or the error
-    ("02/train.tsv", {**GERM, "tag_column": "3"}, GERMEVAL),
-    ("02/dev.tsv", {**GERM, "word_column": "2", "tag_column": "3"}, GERMEVAL),
-    ("02/train.tsv", dict(tag_column="3"), "column 1 counts the words .*--input_format=conllu"),
-    ("02naive/train.tsv", GERM, ["", "Altdorf/B-LOC"]),  # the last column is a second layer
-    ("02naive/train.tsv", {}, "column 1 counts the words .*--input_format=conllu"),
-    ("02naive/dev.tsv", dict(tag_column="2"), "column 1 counts the words .*--input_format=conllu"),
-    ("05/train.conll", {}, ": a CoNLL-2012 file .#begin document., whose brackets are not read"),
-    ("05/dev.conll", dict(word_column="4", tag_column="11"), ": a CoNLL-2012 file"),
-    ("35/esp.train", dict(encoding="latin-1"), SPAIN),
-    ("35/esp.testa", dict(encoding="cp1252"), SPAIN),
-    ("35/esp.train", {}, "--encoding=cp1252"),
+    ("germeval_comments_and_numbers/train.tsv", {**GERM, "tag_column": "3"}, GERMEVAL),
+    (
+        "germeval_comments_and_numbers/dev.tsv",
+        {**GERM, "word_column": "2", "tag_column": "3"},
+        GERMEVAL,
+    ),
+    (
+        "germeval_comments_and_numbers/train.tsv",
+        dict(tag_column="3"),
+        "column 1 counts the words .*--input_format=conllu",
+    ),
+    (
+        "germeval_numbers_in_column_1/train.tsv",
+        GERM,
+        ["", "Altdorf/B-LOC"],
+    ),  # the last column is a second layer
+    (
+        "germeval_numbers_in_column_1/train.tsv",
+        {},
+        "column 1 counts the words .*--input_format=conllu",
+    ),
+    (
+        "germeval_numbers_in_column_1/dev.tsv",
+        dict(tag_column="2"),
+        "column 1 counts the words .*--input_format=conllu",
+    ),
+    (
+        "conll2012_brackets/train.conll",
+        {},
+        ": a CoNLL-2012 file .#begin document., whose brackets are not read",
+    ),
+    ("conll2012_brackets/dev.conll", dict(word_column="4", tag_column="11"), ": a CoNLL-2012 file"),
+    ("conll2002_in_latin1/esp.train", dict(encoding="latin-1"), SPAIN),
+    ("conll2002_in_latin1/esp.testa", dict(encoding="cp1252"), SPAIN),
+    ("conll2002_in_latin1/esp.train", {}, "--encoding=cp1252"),
 )
 IOB1 = {"scheme": "iob1"}
 JSONL = {"input_format": "jsonl"}
@@ -327,7 +351,7 @@ def read_questions(path):
 
 
 def test_answers_in_another_unicode_form_are_found(caplog):
-    rows = read_questions(REPORTS / "08" / "train.json")
+    rows = read_questions(REPORTS / "answers_in_another_unicode_form" / "train.json")
     assert [row.id for row in rows] == ["a0", "a1", "a2", *(f"v{i}" for i in range(6))]
     for row in rows:
         (context, _), (text, _) = row.pairs[0], row.label[0]
@@ -374,7 +398,7 @@ def test_answers_as_pandas_writes_them(cells, expected):
 
 @pytest.mark.parametrize("form", ("lines", "list", "data", "objects"))
 def test_hugging_faces_flat_squad(tmp_path, form):
-    content = (REPORTS / "18" / "flat.jsonl").read_text()
+    content = (REPORTS / "flat_squad" / "flat.jsonl").read_text()
     values = list(map(json.loads, content.splitlines()))
     if form == "objects":
         values = [

@@ -48,7 +48,7 @@ def read(path, **changes):
 GERMAN = dict(text_a_column="Text", label_column="Urteil")
 # file: (settings, labels, number of examples, the first ones)
 READ = {
-    "09/middle_end.txt": (
+    "fasttext_labels_anywhere/middle_end.txt": (
         dict(multi_label=True),
         ("price", "speed", "wiring"),
         18,
@@ -59,7 +59,7 @@ READ = {
             ("fast and cheap", ("price", "speed")),
         ],
     ),
-    "10/pandas_lists.csv": (
+    "lists_of_labels_in_cells/pandas_lists.csv": (
         dict(multi_label=True),
         ("MM", "PR", "TE"),
         24,
@@ -70,29 +70,54 @@ READ = {
             ("nothing here", ()),
         ],
     ),
-    "10/newlines.csv": (
+    "lists_of_labels_in_cells/newlines.csv": (
         dict(multi_label=True),
         ("MM", "PR", "TE"),
         24,
         [("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",))],
     ),
-    "14/cp.csv": (
+    "old_encodings_and_sep_line/cp.csv": (
         dict(GERMAN, encoding="cp1252"),
         ("gut", "schlecht"),
         12,
         [("Guter Tag; schön", "gut"), ('Er sagte "nein"', "schlecht")],
     ),
-    "14/sep.csv": (GERMAN, ("gut", "schlecht"), 12, [("Guter Tag; schön", "gut")]),
-    "16/t.csv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
-    "16/t.tsv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
-    "32/quoted_labels.tsv": (
+    "old_encodings_and_sep_line/sep.csv": (
+        GERMAN,
+        ("gut", "schlecht"),
+        12,
+        [("Guter Tag; schön", "gut")],
+    ),
+    "carriage_returns_end_lines/t.csv": (
+        {},
+        ("a", "b"),
+        20,
+        [("the text 0", "a"), ("the text 1", "b")],
+    ),
+    "carriage_returns_end_lines/t.tsv": (
+        {},
+        ("a", "b"),
+        20,
+        [("the text 0", "a"), ("the text 1", "b")],
+    ),
+    "quoted_cells_in_tsv/quoted_labels.tsv": (
         {},
         ("Art", "Law", 'Law, "hard" cases'),
         16,
         [('He said "no" to it', 'Law, "hard" cases'), ("fine, thanks", "Art")],
     ),
-    "41/bs.csv": ({}, ("a", "b"), 20, [('He said "no 0", then left', "a")]),
-    "41/trail.csv": ({}, ("a", "b"), 20, [("two 0", "a"), ("two 1", "b")]),
+    "backslashes_and_trailing_commas/bs.csv": (
+        {},
+        ("a", "b"),
+        20,
+        [('He said "no 0", then left', "a")],
+    ),
+    "backslashes_and_trailing_commas/trail.csv": (
+        {},
+        ("a", "b"),
+        20,
+        [("two 0", "a"), ("two 1", "b")],
+    ),
 }
 
 
@@ -366,7 +391,7 @@ def test_parquet(tmp_path, monkeypatch):
 
 
 REFUSED = {
-    "14/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
+    "old_encodings_and_sep_line/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
     "another separator": ("text,label\na,x;y\nb,y;z\n", MANY, "--label_separator=';'"),
     "a list that does not end": (
         "text,label\na,\"['it's', 'x']\"\n",
@@ -1093,7 +1118,7 @@ def start(directory, name, model_dir, **flags):
     flags = {
         **dict(
             task_name="custom",
-            data_dir=REPORTS / "31" / (name + ".csv"),
+            data_dir=REPORTS / "other_classes_of_a_model" / (name + ".csv"),
             text_a_column="text",
             model_dir=model_dir,
             output_dir=directory / "records",

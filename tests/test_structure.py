@@ -45,17 +45,10 @@ MODULES = {
 }
 
 
-def nodes(tree):
-    """All that runs of a file: without what is for type checkers alone."""
-    yield tree
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
-            yield from nodes(node)
-
-
 def imported(path):
-    """Names of the library's modules that a file imports, wherever in it."""
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    """Names of the library's modules that a file imports, wherever in it; also those for type
+    checkers alone."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "xlnet":
             if node.module in MODULES:
                 yield node.module

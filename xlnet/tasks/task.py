@@ -41,6 +41,7 @@ class Columns:
       id_required: whether a file without the column `id` is refused.
       choices: the columns of the answers of a multiple choice, or one that lists them.
       query: the column of the query's name; rows are then documents to be ranked.
+      label_form: how a cell has its labels, as --label_form says; None: not declared.
     """
 
     text_a: tuple[str, ...] = ()
@@ -50,6 +51,7 @@ class Columns:
     id_required: bool = False
     choices: tuple[str, ...] = ()
     query: Optional[str] = None
+    label_form: Optional[str] = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -70,6 +72,7 @@ class Form:
         "names".
       names: the names of the columns where the file has none; (): they are numbers from 1 on.
       encoding: of the text; None: UTF-8, or as a byte order mark says.
+      decimal: the decimal mark of scores.
       is_wider: whether rows may have more cells than names; the last one is then the label.
     """
 
@@ -79,6 +82,7 @@ class Form:
     header: Optional[str] = None
     names: tuple[str, ...] = ()
     encoding: Optional[str] = None
+    decimal: str = "."
     is_wider: bool = False
 
 

@@ -52,6 +52,8 @@ def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form) -> str:
         bare = [name.strip("'") for name in names]
         if bare != names and set(wanted) <= set(bare):
             return "; cells are between apostrophes: " + _rewritten(delimiter, quotechar="'")
+    if form.header == "none":
+        return "; such a file has no names: give the numbers of its columns, from 1 on"
     if all(map(str.isdecimal, wanted)):
         return "; if the first line is not the columns' names, give --header=none"
     return (
@@ -189,6 +191,15 @@ def of_json(path: str, lines: Any) -> str:
     return ""
 
 
+def of_json_item(value: Any) -> str:
+    """What a document may be whose items are not objects."""
+    return f"; JSON of a table by columns: write it with {_WRITE}" if _is_list(value) else ""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value)
+
+
 def of_json_lines(path: str, lines: Any) -> str:
     """What a file may be whose lines are not objects of JSON."""
     start = lines.start()
@@ -249,6 +260,55 @@ def of_form(path: str, lines: Any) -> str:
 
 
 # --- Cells
+
+
+def of_labels(text: str) -> str:
+    """Which form the labels of a cell may have that is not names between commas."""
+    text = text.strip()
+    if "\n" in text:
+        return "a line break in a cell of labels: give --label_separator=newline"
+    if re.fullmatch(r"\[.*\]", text, re.DOTALL):
+        if _is_json(text):
+            return f"'{text:.80}' is a list: give --label_form=json"
+        return f"'{text:.80}' looks like a list: give --label_form=python, or --label_form=names"
+    if re.fullmatch(r"set\(\)|\(.*\)|\{\s*['\"].*\}", text, re.DOTALL):
+        return f"'{text:.80}' looks like Python: give --label_form=python, or --label_form=names"
+    if re.fullmatch(r"\{.*\}", text, re.DOTALL):
+        return (
+            f"'{text:.80}' looks like an array of PostgreSQL: write it with "
+            "array_to_string(labels, ','), or give --label_form=names"
+        )
+    if re.fullmatch(r"[01](\s*,\s*[01])+", text):
+        return of_indicators(text)
+    return ""
+
+
+def of_choices(fitting: Sequence[str]) -> str:
+    """Which forms labels of multiple choice may have, those whose names fit first."""
+    forms = {
+        "letters": "letters",
+        "numbers": "numbers from 1 on",
+        "indices": "numbers from 0 on",
+        "texts": "the texts of the right answers",
+    }
+    listed = [*fitting, *(name for name in forms if name not in fitting)]
+    return ": give " + ", ".join(f"--label_form={name} ({forms[name]})" for name in listed)
+
+
+def of_indicators(cell: Any) -> str:
+    """A list of 0 and 1 in place of names."""
+    return (
+        f"{cell!s:.80}: give --label_form=indicators if 0 and 1 say which labels a row has, "
+        "--label_form=names if these are names"
+    )
+
+
+def of_number(text: str, decimal: str) -> str:
+    """What a text may be that is not a number with the decimal mark `decimal`."""
+    other = "," if decimal == "." else "."
+    if re.fullmatch(rf"[-+]?\d+{re.escape(other)}\d+", text):
+        return f": give --decimal='{other}'"
+    return ""
 
 
 def refuse_rejected(place: str, cells: Mapping[str, Any], used: Iterable[str]) -> None:

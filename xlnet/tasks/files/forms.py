@@ -108,9 +108,9 @@ def _checked(
 ) -> Iterator[tuple[int, Any]]:
     """The rows, or the errors of those that are not as wide as the names."""
     for number, cells in rows:
-        if isinstance(cells, list) and cells:
+        if isinstance(cells, list) and not is_blank(cells):
             if [cell.strip("\ufeff \t") for cell in cells] == names and len(names) > 1:
-                cells = "the names of the columns again; are these files that were joined?"
+                cells = "the names of the columns again, as where files were joined"
             elif len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
                 cells = f"{len(cells)} column(s), expected {len(names)}"
         yield number, cells
@@ -175,15 +175,18 @@ def is_blank(cells: Any) -> bool:
 
 def read_json_lines(path: str, lines: Lines, form: Form) -> Table:
     """An object on each line; "a.b" is the key b in the object of a."""
-    rows = (
-        (place, [] if value is EMPTY_LINE else plain_object(value))
-        for place, value in json_lines(path, lines)
-    )
-    return Table(None, rows)
+
+    def rows() -> Iterator[tuple[str, Any]]:
+        for place, value in json_lines(path, lines):
+            cells = [] if value is EMPTY_LINE else plain_object(value)
+            yield place, cells + hint if isinstance(cells, str) else cells
+
+    hint = diagnosis.of_json_lines(path, lines)
+    return Table(None, rows())
 
 
 def json_lines(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
-    """Yields (place, value) of each line: that of its JSON, its ValueError, or `EMPTY_LINE`."""
+    """Yields (place, value) of each line: what its JSON is, its ValueError, or `EMPTY_LINE`."""
     values = (
         (number, parsed(line) if line.strip() else EMPTY_LINE)
         for number, line in enumerate(lines, 1)
@@ -193,10 +196,13 @@ def json_lines(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
 
 def read_json(path: str, lines: Lines, form: Form) -> Table:
     """A list of objects, or an object whose `data` is a list of objects."""
-    return Table(
-        None,
-        ((place, plain_object(value)) for place, value in json_items(path, lines)),
-    )
+
+    def rows() -> Iterator[tuple[str, Any]]:
+        for place, value in json_items(path, lines):
+            cells = plain_object(value)
+            yield place, cells + diagnosis.of_json_item(value) if isinstance(cells, str) else cells
+
+    return Table(None, rows())
 
 
 def json_items(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:

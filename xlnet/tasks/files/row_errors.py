@@ -34,9 +34,9 @@ class RowErrors:
         else:
             self._has_others = True
 
-    def refuse(self, hint: str = "") -> None:
+    def refuse(self, hint: str = "", remedy: str = "") -> None:
         """Raises UserError with the first error, if there is one, and logs a list of several; each
-        is followed by `hint`."""
+        is followed by `hint`, all of them by `remedy`."""
         if not self._count:
             return
         others = ""
@@ -44,7 +44,7 @@ class RowErrors:
             _log.info("%d faulty rows%s", self._count, self._listed(hint))
             others = " (and %s more faulty row(s))" % (self._count - 1)
         text, (place, *_) = next(iter(self._places.items()))
-        raise UserError(f"{place}: {text}{hint}{others}")
+        raise UserError(f"{place}: {text}{hint}{others}{remedy}")
 
     def note(self, path: str, what: str) -> None:
         """Warns of them, if there are any, as "PATH: COUNT WHAT", with a list."""

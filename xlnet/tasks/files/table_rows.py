@@ -231,7 +231,11 @@ class _TableRows:
             answers = "" if self._need_labels else ", their answers are empty"
             self._errors.note(self._path, f"of {count} rows skipped{answers}")
         else:
-            self._errors.refuse()
+            # Not where nothing would be left.
+            some_are_good = len(self._errors) < count
+            how = "are left out and counted" if self._need_labels else "have empty predictions"
+            remedy = f"; with --on_error=skip such rows {how}" if some_are_good else ""
+            self._errors.refuse(remedy=remedy)
         for why, number in self._left_out.items():
             decoding.note(self._path, f"without {number:,} {why}")
 

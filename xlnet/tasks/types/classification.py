@@ -15,7 +15,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
-from xlnet.tasks.files.readers import to_number, to_text
+from xlnet.tasks.files.readers import not_plain, to_number, to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.task import Row, Task
@@ -52,18 +52,19 @@ class ClassificationReader(contract.Reader):
                 "{} holds a single label, '{}'; expected two or more".format(where, "".join(names))
             )
         listed = sorted(name for name in names if _is_list(name, names))
-        if listed:
+        if listed and self.task.columns.label_form is None:
             raise UserError(
-                "{} has '{}' and its parts; several labels in a row are for "
-                "--multi_label=True; one label is written without {}".format(
-                    where, listed[0], " ".join(SEPARATORS)
-                )
+                f"{where} has '{listed[0]}' and its parts; several labels in a row are for "
+                "--multi_label=True; if it is one label, give --label_form=names"
             )
         note_joined(names, where, "--multi_label=True with ")
         return dataclasses.replace(self.task, labels=sorted_names(names))
 
     def parse_label(self, cells: list) -> tuple:
         task, cell = self.task, cells[0] if cells else None
+        error = not_plain(task.columns.label[0], cell) if task.columns.label else None
+        if error:
+            return None, error
         if isinstance(cell, list) and len(cell) > 1:
             return (
                 None,
@@ -262,11 +263,12 @@ def known_label(task: Task, text: str) -> tuple:
     if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
     same = [label for label in task.labels if plain(label) == plain(text)]
-    return (
-        (same[0], None)
-        if same
-        else (None, "unknown label '{}' (labels: {})".format(text, ", ".join(task.labels)))
-    )
+    if same:
+        return same[0], None
+    shown = ", ".join(task.labels[: contract.LABELS_SHOWN])
+    more = ", ..." if len(task.labels) > contract.LABELS_SHOWN else ""
+    close = did_you_mean(text, task.labels) if more else ""
+    return None, f"unknown label '{text:.200}'{close} (labels: {shown}{more})"
 
 
 def plain(name: str) -> str:

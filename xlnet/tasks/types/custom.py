@@ -74,6 +74,7 @@ def _with_forms(task: Task, settings: Any) -> Task:
         "quoting": settings.quoting,
         "header": settings.header,
         "encoding": settings.encoding,
+        "decimal": getattr(settings, "decimal", None),
     }
     declared = {name: value for name, value in declared.items() if value is not None}
 
@@ -202,7 +203,8 @@ def _table_columns(settings):
             "query_id_column makes a ranking of documents for the queries in "
             "text_a_column; give --text_b_column, the column of the documents"
         )
-    columns = {
+    _check_label_form(settings)
+    columns: dict[str, Any] = {
         name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")
     }
     if len(columns["label"]) > 1 and not settings.multi_label:
@@ -217,7 +219,22 @@ def _table_columns(settings):
         id=settings.id_column,
         id_required=True,
         choices=_listed(settings.choice_columns),
+        label_form=settings.label_form,
     )
+
+
+def _check_label_form(settings: Any) -> None:
+    """Raises UserError for a --label_form that labels of the task's type do not have."""
+    forms: tuple[str, ...] = ("names",)
+    if settings.multi_label:
+        forms = ("names", "json", "python", "indicators")
+    elif settings.choice_columns:
+        forms = ("letters", "numbers", "indices", "texts")
+    if settings.label_form not in (None, *forms):
+        raise UserError(
+            f"label_form is {settings.label_form}, expected one of {', '.join(forms)} for the "
+            "labels of this task"
+        )
 
 
 def _listed(names):

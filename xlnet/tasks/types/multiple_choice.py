@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
+from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import diagnosis, readers
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
@@ -30,6 +31,12 @@ from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, c
 
 _log = logging.getLogger(__name__)
 
+_LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
+_EXPECTED = {
+    "letters": "a letter from A on, or the name of a column,",
+    "numbers": "a number from 1 on",
+    "indices": "a number from 0 on",
+}
 _ABSENT = -1e30  # the logit of an answer that a row does not have
 
 
@@ -103,48 +110,40 @@ class ChoiceReader(ClassificationReader):
     directory_forms: ClassVar = {"race": _read_race}
 
     def from_train_file(self, path: str) -> Task:
+        """With as many labels as the row with the most answers has, in the declared form."""
         task, rows = self.task, self.read(path, True)
-        # Labels are names of the answers, or else the texts of the right ones.
         count = max(len(row.pairs) for row in rows)
-        names = self._find_names({row.label for row in rows}, count, path)
-        if names:
-            return dataclasses.replace(task, labels=names)
-        names = (
-            task.columns.choices
-            if len(task.columns.choices) == count
-            else tuple(map(str, range(1, count + 1)))
+        choices = task.columns.choices
+        form = task.columns.label_form
+        if form == "texts":
+            names = choices if len(choices) == count else _numbers(1, count)
+            task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
+            task.reader.read(path, True)  # raises the errors of these labels
+            return task
+        found = {row.label for row in rows}
+        if form is None and len(choices) == count and found <= set(choices):
+            return dataclasses.replace(task, labels=choices)
+        found = set(map(plain, found))
+        forms = {
+            "letters": [tuple(letters[:count]) for letters in _LETTERS],
+            "numbers": [_numbers(1, count)],
+            "indices": [_numbers(0, count)],
+        }
+        for names in forms[form or "letters"]:
+            if found <= set(names):
+                return dataclasses.replace(task, labels=names)
+        wrong = sorted(found - set(forms[form or "letters"][0]))[0]
+        fitting = [name for name, each in forms.items() if any(found <= set(one) for one in each)]
+        raise UserError(
+            "{}: column '{}' has '{:.80}', expected {} of {} answers{}".format(
+                path,
+                task.columns.label[0],
+                wrong,
+                _EXPECTED[form or "letters"],
+                count,
+                diagnosis.of_choices(fitting),
+            )
         )
-        task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
-        task.reader.read(path, True)  # raises the errors of these labels
-        _log.info(
-            "note: %s: column '%s' has the texts of the right answers", path, task.columns.label[0]
-        )
-        return task
-
-    def _find_names(self, found, count, path):
-        """The labels of a file: the columns of the answers, letters, or numbers from 1, or from 0
-        where one is 0; None for others."""
-        choices = self.task.columns.choices
-        if not found & set(choices):
-            found = set(map(plain, found))
-        for names in (
-            choices,
-            string.ascii_uppercase[:count],
-            string.ascii_lowercase[:count],
-            map(str, range(1, count + 1)),
-            map(str, range(count)),
-        ):
-            names = tuple(names)
-            if len(names) == count and found <= set(names):
-                if found <= set(map(str, range(1, count))):  # neither 0 nor the last number
-                    _log.info(
-                        "note: %s: answers are %s of %d: taken as numbered from 1",
-                        path,
-                        ", ".join(sorted(found)),
-                        count,
-                    )
-                return names
-        return None
 
     def from_model(self, stored: dict) -> Task:
         # Those of a converted model may be another type's.
@@ -206,11 +205,8 @@ class ChoiceReader(ClassificationReader):
             if len(places) != 1:
                 return (
                     None,
-                    f"label '{text}' is the text of {len(places)} answers of its row; "
-                    "expected the text "
-                    f"of one of the {len(options)} answers, or in all rows a column's "
-                    "name, a letter or a "
-                    "number",
+                    f"label '{text}' is the text of {len(places)} answers of its row; expected the "
+                    f"text of one of the {len(options)} answers",
                 )
             return task.class_names[places[0]], None
         name, error = super().parse_label(cells[:1])
@@ -325,6 +321,10 @@ MULTIPLE_CHOICE = TaskType(
     asked_by="choice_columns",
     export=ChoiceExport,
 )
+
+
+def _numbers(first: int, count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(first, first + count)))
 
 
 def _is_there(features, count):
