@@ -90,6 +90,12 @@ FILES = (
     ("conll2002_in_latin1/esp.train", dict(encoding="latin-1"), SPAIN),
     ("conll2002_in_latin1/esp.testa", dict(encoding="cp1252"), SPAIN),
     ("conll2002_in_latin1/esp.train", {}, "--encoding=cp1252"),
+    ("nested_tags/train.txt", {}, ":4: tags 'B-LOC.B-LOC', expected one tag: nested entities"),
+    (
+        "tagger_tsv_saved_by_excel/train.tsv",
+        {"word_column": "word", "tag_column": "tag"},
+        ["Anna/B-PER Oslo/B-LOC"] * 12,
+    ),
 )
 IOB1 = {"scheme": "iob1"}
 JSONL = {"input_format": "jsonl"}
@@ -396,6 +402,19 @@ def test_answers_as_pandas_writes_them(cells, expected):
     assert found == expected[0] and (fault or "").startswith(expected[1] or "")
 
 
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("impossible_in_short_rows", "train.csv:[0-9]+: 5 column.*, expected 6"),
+        ("impossible_in_long_rows", "train.csv:[0-9]+: 7 column.*, expected 6"),
+    ],
+)
+def test_rows_of_questions_have_the_width_of_the_header(name, message):
+    """Or `is_impossible` would be read from another column, or not at all."""
+    with pytest.raises(UserError, match=message):
+        read_questions(REPORTS / name / "train.csv")
+
+
 @pytest.mark.parametrize("form", ("lines", "list", "data", "objects"))
 def test_hugging_faces_flat_squad(tmp_path, form):
     content = (REPORTS / "flat_squad" / "flat.jsonl").read_text()
@@ -411,7 +430,7 @@ def test_hugging_faces_flat_squad(tmp_path, form):
             )
             for value in values
         ]
-    path = tmp_path / ("q.json" if form in ("list", "data") else "q.jsonl")
+    path = tmp_path / ("q.jsonl" if form == "lines" else "q.json")
     path.write_text(
         content if form == "lines" else json.dumps({"data": values} if form == "data" else values)
     )

@@ -91,8 +91,13 @@ def test_squad_s_list_may_come_after_other_values(tmp_path):
 
 WRONG = (
     ('{"data": [', "not valid JSON"),
-    ({"data": {}}, "data is not a list, expected a list of articles"),
-    ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
+    ({"data": {}}, "expected a list of JSON objects, or an object whose data is that list"),
+    ({"data": [3]}, "item 1: expected a JSON object, found int"),
+    ({"data": [{"paragraphs": 3}]}, "article 1: expected an object with a list of paragraphs"),
+    (
+        {"version": "KorQuAD_2.0", "data": [{"context": "<p>a</p>", "qas": [question()]}]},
+        "item 1: a context with qas and without paragraphs, as in KorQuAD 2, which is not read",
+    ),
     (
         {"data": [{"paragraphs": [{"qas": []}]}]},
         "article 1, paragraph 1: expected an object with a context and a list of qas",
@@ -123,6 +128,49 @@ WRONG = (
     ({"data": [article(question(is_impossible=True))]}, "is_impossible, and has answers"),
     ({"data": []}, "no rows"),
 )
+
+
+def test_a_list_of_squad_s_articles(tmp_path):
+    """Without the object around it, or an article on each line."""
+    articles = [article(question()), article(question("q2"))]
+    for name, content in (
+        ("a.json", json.dumps(articles)),
+        ("a.jsonl", "\n".join(map(json.dumps, articles))),
+    ):
+        rows = read(tmp_path, content, name=name)
+        assert [row.id for row in rows] == ["q1", "q2"]
+        assert rows[0].label == (GoldAnswer("The dog", 13),)
+
+
+def test_mrqa_is_refused_by_name(tmp_path):
+    lines = [
+        {"header": {"dataset": "SQuAD", "split": "train"}},
+        {"context": CONTEXT, "context_tokens": [["The", 0]], "qas": []},
+    ]
+    for value in lines:
+        with pytest.raises(UserError, match="a.jsonl:1: MRQA's JSON lines, which are not read"):
+            read(tmp_path, json.dumps(value), name="a.jsonl")
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ("1,a b c,what?,b,2,True", None),
+        ("1,a b c,what?,b,2,False", None),
+        ("1,a b c,what?,b,2,", None),
+        ("1,a b c,what?,b,2", ":2: 5 column.*, expected 6"),
+        ("1,a b c,what?,b,2,True,", ":2: 7 column.*, expected 6"),
+        ("1,a b c,what?,b,2,True,,", ":2: 8 column.*, expected 6"),
+    ],
+)
+def test_rows_of_another_width_do_not_lose_is_impossible(tmp_path, row, message):
+    text = f"id,context,question,answer,start,is_impossible\n{row}\n"
+    if message:
+        with pytest.raises(UserError, match=message):
+            read(tmp_path, text, task=TABLE, name="t.csv")
+        return
+    (found,) = read(tmp_path, text, task=TABLE, name="t.csv")
+    assert found.label == (() if "True" in row else (GoldAnswer("b", 2),))
 
 
 @pytest.mark.parametrize("value, message", WRONG)
