@@ -160,6 +160,8 @@ def _reason(error: csv.Error) -> str:
         )
     if str(error) == "unexpected end of data":
         return "not CSV: a quotation mark that is not closed"
+    if "expected after" in str(error):
+        return "not CSV: text behind a closing quotation mark"
     return f"not CSV: {error}"
 
 

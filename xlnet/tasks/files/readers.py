@@ -351,5 +351,6 @@ def texts_in(directory: str, task: Task) -> list[str]:
 
 
 def text_of(path: str, task: Task) -> str:
-    """The text of a file."""
-    return "\n".join(decoding.Lines(path, lambda: open(path, "rb"), task.files.form.encoding))
+    """The text of a file, without the line breaks at its end."""
+    lines = decoding.Lines(path, lambda: open(path, "rb"), task.files.form.encoding)
+    return "\n".join(lines).rstrip("\n")
