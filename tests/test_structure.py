@@ -28,7 +28,7 @@ ROOMS = {
     "finetuning": {"", "network", "records", "batches", "engine", "tasks", "model_directory"},
     "serving": {"", "network", "records", "engine", "tasks", "model_directory", "finetuning"},
     "convert": {"", "engine", "tasks", "model_directory", "serving"},  # reads what it wrote
-    "plots": {"", "network", "records", "batches", "engine"},
+    "plots": {"", "network", "records", "batches", "engine", "serving"},
 }
 ROOMS["programs"] = set(ROOMS)
 ENTRY_POINTS = (

@@ -67,7 +67,7 @@ def top_level(chunks: Iterable[str]) -> Iterator[tuple[str, str]]:
     is not JSON."""
     try:
         for place, event, _ in ijson.parse(_Bytes(chunks), use_float=True):
-            if place and "." not in place and not event.startswith("end_"):
+            if place and "." not in place and event not in ("map_key", "end_map", "end_array"):
                 yield place, event
     except (ijson.JSONError, ValueError):
         return

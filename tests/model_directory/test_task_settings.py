@@ -185,9 +185,9 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share):
         settings = SpanSettings(
             model_dir=str(tmp_path), train_file=__file__, seed=5, **{what: True}
         )
-        assert task_settings.task_of_run(settings).dev_share == share
+        assert task_settings.task_of_run(settings).files.dev_share == share
         other = dataclasses.replace(settings, dev_share=0.3)
-        assert task_settings.task_of_run(other).dev_share == 0.3
+        assert task_settings.task_of_run(other).files.dev_share == 0.3
         with pytest.raises(UserError, match=f"held out as dev is {share:g} in "):
             task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3), other)
         task_settings.check(

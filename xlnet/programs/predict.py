@@ -36,7 +36,10 @@ class PredictionSettings(Settings):
     predict_form: Optional[str] = as_in(
         finetuning.ClassifierSettings,
         "predict_form",
-        choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"),
+        choices=(
+            *("csv", "tsv", "json", "jsonl", "parquet", "text", "fasttext", "run", "qrels"),
+            *("conll", "conllu"),
+        ),
         aliases=("input_format",),
         help="form of the input, if it is not that of the training data or of its extension; "
         "conll: a word a line",

@@ -170,21 +170,18 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
             "qrels",
         ),
         need=Need.TEXT,
-        resume="any",
     )
     encoding: Optional[str] = of_model(
         None,
         "encoding of the files, such as cp1252 or gb18030; if not given, UTF-8, or as a byte order "
         "mark says",
         need=Need.TEXT,
-        resume="any",
     )
     delimiter: Optional[str] = of_model(
         None,
         "character between the columns of a table, or tab; if not given, a comma in .csv, a tab in "
         ".tsv",
         need=Need.TEXT,
-        resume="any",
     )
     quoting: Optional[str] = of_model(
         None,
@@ -193,7 +190,6 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         "rows that may not be meant so are an error",
         choices=("standard", "none"),
         need=Need.TEXT,
-        resume="any",
     )
     header: Optional[str] = of_model(
         None,
@@ -201,14 +197,12 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         "columns are numbered from 1; names if not given",
         choices=("names", "none"),
         need=Need.TEXT,
-        resume="any",
     )
     keep_where: Optional[str] = of_model(
         None,
         "rows to train and evaluate on, as column=value,...: answer=accept; others are left out "
         "and counted; all if not given",
         need=Need.TEXT,
-        resume="any",
     )
     on_error: str = as_in(
         InputSettings,

@@ -84,13 +84,13 @@ class Lines:
         with opened() as file:
             mark = _marked(path, file.read(4))
         given = encodings.other_than_utf8(encoding)
-        encoding = mark or given
+        encoding = None if mark == "utf-8" else mark or given
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         # Phase: decode all of it, so that a bad byte in the last line is found before any work.
-        has_feed = has_return = False
+        self.has_line_feeds = has_return = False
         try:
             for chunk in self.chunks():
-                has_feed = has_feed or "\n" in chunk
+                self.has_line_feeds = self.has_line_feeds or "\n" in chunk
                 has_return = has_return or "\r" in chunk
                 if "\0" in chunk:
                     raise UserError(
@@ -98,25 +98,26 @@ class Lines:
                         + ("" if encoding else encodings.hint_of_zeros(opened))
                     )
         except UnicodeError:
+            self.has_line_feeds = True
             self._find_errors(encoding, skips)
         else:
             if given and not mark:
                 self._refuse_utf8(given)
-        if has_return and not has_feed:
+        if has_return and not self.has_line_feeds:
             self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:
         with io.TextIOWrapper(self._opened(), **self._how) as file:
             for number, line in enumerate(file):
                 line = line.removesuffix("\n").removesuffix("\r")
-                yield line if number else line.removeprefix("\ufeff")
+                yield line if number else line.lstrip("\ufeff")
 
     def with_ends(self) -> Iterator[str]:
         """The lines with the characters that end them, as `csv` takes them: these are a line feed,
         a carriage return, or both."""
         with io.TextIOWrapper(self._opened(), **{**self._how, "newline": ""}) as file:
             for number, line in enumerate(file):
-                yield line if number else line.removeprefix("\ufeff")
+                yield line if number else line.lstrip("\ufeff")
 
     def first(self, count: int) -> list[str]:
         """The first lines, as many as there are."""
@@ -129,7 +130,7 @@ class Lines:
     def chunks(self) -> Iterator[str]:
         """The text piece by piece, wherever its lines end, without a byte order mark."""
         with io.TextIOWrapper(self._opened(), **self._how) as file:
-            yield file.read(_CHUNK).removeprefix("\ufeff")
+            yield file.read(_CHUNK).lstrip("\ufeff")
             yield from iter(lambda: file.read(_CHUNK), "")
 
     def _refuse_utf8(self, given: str) -> None:
@@ -166,7 +167,9 @@ class Lines:
         except UnicodeError as e:  # as in UTF-16, whose half characters cannot be escaped
             raise UserError(f"{self.path}: not {encoding}: {e}") from None
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
-        hint = encodings.hint(bad) if not encoding and len(found) > good else ""
+        hint = ""
+        if not encoding and len(found) > good:
+            hint = encodings.hint_of_zeros(self._opened) or encodings.hint(bad)
         if encoding or not skips:
             found.refuse(hint)
         elif hint:

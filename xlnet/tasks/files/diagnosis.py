@@ -179,16 +179,29 @@ def of_json(path: str, lines: Any) -> str:
     start = [line for line in lines.first(_FIRST) if line.strip()]
     if len(start) > 1 and all(map(_is_json, start[:2])):
         return "; each line is JSON: give --input_format=jsonl"
-    for key, event in json_stream.top_level(lines.chunks()):
-        if event in ("start_map", "start_array") and key in ("columns", "index", "data", "schema"):
-            return f"; JSON of a table by columns: write it with {_WRITE}"
-        if event == "start_array":
-            return f"; its '{key}' is a list: give that list alone, or call it data"
-        if event == "start_map":
-            return f"; JSON of a table by columns: write it with {_WRITE}"
+    if re.match(r"\{\s*\n", lines.start()) and _is_followed(lines):
+        return "; it is several objects: rewrite it with jq -c . OLD > NEW.jsonl"
+    values = dict(itertools.islice(json_stream.top_level(lines.chunks()), _FIRST))
+    containers = [key for key, event in values.items() if event.startswith("start_")]
+    if containers == ["data"]:
+        return ""
+    if len(containers) > 1 and len(containers) == len(values) or "start_map" in values.values():
+        return f"; JSON of a table by columns: write it with {_WRITE}"
+    if containers:
+        return f"; its '{containers[0]}' is a list: give that list alone, or call it data"
     if len(start) == 1 and start[0].lstrip().startswith("{") and _is_json(start[0]):
         return "; it is one object: give --input_format=jsonl"
     return ""
+
+
+def _is_followed(lines: Any) -> bool:
+    """Whether another object follows the first one of a text."""
+    try:
+        text = "".join(lines.chunks()).lstrip()
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].lstrip().startswith("{")
 
 
 def of_json_item(value: Any) -> str:
@@ -228,7 +241,8 @@ def refuse_tables(path: str, lines: Any, names: Sequence[str]) -> None:
         found = "fasttext"
     else:
         for delimiter in ("\t", ",", ";", "|"):
-            cells = [cell.strip() for cell in _cells(first, delimiter)]
+            # Prose has a blank after a comma.
+            cells = [name.strip(" " * (delimiter != ",")) for name in _cells(first, delimiter)]
             if names and set(names) <= set(cells):
                 found = {"\t": "tsv", ",": "csv"}.get(
                     delimiter, f"csv --delimiter={shown(delimiter)}"
@@ -267,6 +281,8 @@ def of_labels(text: str) -> str:
     text = text.strip()
     if "\n" in text:
         return "a line break in a cell of labels: give --label_separator=newline"
+    if re.fullmatch(r"\[\s*[01]\.?([\s,]+[01]\.?)+\s*\]", text):
+        return of_indicators(text) + ", or --label_form=json"
     if re.fullmatch(r"\[.*\]", text, re.DOTALL):
         if _is_json(text):
             return f"'{text:.80}' is a list: give --label_form=json"

@@ -138,6 +138,8 @@ def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tup
                 number, found = taken[0][0], cells
                 # The library takes a quotation mark inside of an unquoted cell for a character.
                 text = "".join(line for _, line in taken)
+                if lines.has_line_feeds and text.endswith("\r"):
+                    raise csv.Error("a carriage return in a cell without quotation marks")
                 if '"' in text and not record.fullmatch(text):
                     raise csv.Error("a quotation mark in a cell without quotation marks around it")
                 if len(taken) > 1 and form.quoting is None:
@@ -160,6 +162,8 @@ def _reason(error: csv.Error) -> str:
         )
     if str(error) == "unexpected end of data":
         return "not CSV: a quotation mark that is not closed"
+    if "expected after" in str(error):
+        return "not CSV: text behind a closing quotation mark"
     return f"not CSV: {error}"
 
 

@@ -264,16 +264,21 @@ def plain_table(task: Task, path: str, source: Any, name: str) -> Table:
         )
     columns = task.columns
     form = dataclasses.replace(declared_form(task, path), name=name)
-    # Texts that are joined from several columns are one column in lines of text.
-    if name == "text":
-        names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
-        form = dataclasses.replace(form, names=names)
-    elif name == "fasttext":
-        names = (*columns.label[:1], *columns.text_a[:1])
-        form = dataclasses.replace(form, names=names)
-    elif name in forms.DELIMITERS:
+    if name in forms.DELIMITERS:
         diagnosis.refuse_numbers(path, columns.texts, form)
-    return forms.FORMS[name](path, source, form)
+    if name not in ("text", "fasttext"):
+        return forms.FORMS[name](path, source, form)
+    # Lines of text have no names, and one text in place of several columns that are joined.
+    names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
+    if name == "fasttext":
+        names = (*columns.label[:1], *columns.text_a[:1])
+    table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names))
+    joined = [each for each in columns.texts if each not in names]
+    rows = (
+        (place, [*cells, *[None] * len(joined)] if isinstance(cells, list) and cells else cells)
+        for place, cells in table.rows
+    )
+    return Table((*names, *joined), rows)
 
 
 def read_lines(
@@ -351,5 +356,6 @@ def texts_in(directory: str, task: Task) -> list[str]:
 
 
 def text_of(path: str, task: Task) -> str:
-    """The text of a file."""
-    return "\n".join(decoding.Lines(path, lambda: open(path, "rb"), task.files.form.encoding))
+    """The text of a file, without the line breaks at its end."""
+    lines = decoding.Lines(path, lambda: open(path, "rb"), task.files.form.encoding)
+    return "\n".join(lines).rstrip("\n")

@@ -84,7 +84,9 @@ class _TableRows:
             needed.append(columns.query)
         if self._need_labels:
             needed += columns.label
-            needed += task.files.keep_where or ()
+            # In published sets only some files have rows of several kinds.
+            kinds = task.files.keep_where or ()
+            needed += [name for name in kinds if self._is_own or name in (names or ())]
         if columns.id and columns.id_required:
             needed.append(columns.id)
         if names is None:
@@ -170,7 +172,7 @@ class _TableRows:
                 diagnosis.refuse_rejected(place, cells, self._used())
             return True
         for name, value in wanted.items():
-            if readers.to_text(cells.get(name)) != value:
+            if name in cells and readers.to_text(cells[name]) != value:
                 self._leave_out(f"rows whose {name} is not {value}")
                 return False
         return True

@@ -269,6 +269,7 @@ def _race(name, folders):
         id="id",
         choices=("options",),
         directory_form="race",
+        forms={".txt": Form("text")},  # an article, or texts
         cut_first=True,
         by_split={
             split: tuple(f"{split}/{folder}" for folder in folders) if len(folders) == 1 else split
