@@ -1,6 +1,7 @@
 """Sentences with tagged words: what is read from each form, refused, and written again."""
 
 import csv
+import functools
 import io
 import json
 import random
@@ -135,7 +136,8 @@ def test_comments_and_numbers_of_words_are_conllu(tmp_path):
         ("a.tsv", CONLLU, "column 1 counts the words.*--input_format=conllu"),
         ("a.conll", "# x = 1\nEU B-X\nsays O\n", ":2: 2 column.*"),
         ("a.conll", "EU B-X\n\n# x = 1\nso O\n", ":3: 4 column.*--input_format=conllu"),
-        ("a.conllu", "EU	x	B-X\n", ":1: column 1 is 'EU', expected the number of .*=conll$"),
+        ("a.conllu", "EU	x	B-X\n", ":1: column 1 is 'EU', expected 1, the number .*=conll$"),
+        ("a.conllu", "1\tEU\tO\n3\tx\tO\n", ":2: column 1 is '3', expected 2, the number"),
         ("a.txt", '{"tokens": ["a"], "tags": ["O"]}\n', "begins like JSON.*--input_format=jsonl"),
         ("a.txt", '[\n{"text": "a"}]', "begins like JSON.*--input_format=json"),
         ("a.txt", "New York	B-X\nis	O\n", ":2: 2 column.*--delimiter=tab"),
@@ -301,6 +303,145 @@ def test_conll_2012_is_refused_by_name(tmp_path):
             ": a CoNLL-2012 file (#begin document), whose brackets are not read; expected a word a "
             "line with its tag, such as B-PERSON, I-PERSON or O"
         )
+
+
+# --- Any words and tags, by standard writers
+
+PIECES = [
+    "a",
+    "Z",
+    "1",
+    "2",
+    '"',
+    "'",
+    ",",
+    ";",
+    "#",
+    "|",
+    "{",
+    "[",
+    "-",
+    "字",
+    "é",
+    "😀",
+    "\\",
+    "_",
+]
+
+
+def random_sentences(rng, pieces=PIECES):
+    """Of three words or more, so that two lines that become one do not look like a file with other
+    columns."""
+    return [
+        [
+            ("".join(rng.choices(pieces, k=rng.randint(1, 3))), rng.choice(["O", "B-X", "I-X"]))
+            for _ in range(rng.randint(3, 5))
+        ]
+        for _ in range(rng.randint(1, 4))
+    ]
+
+
+def as_conll(sentences, rng, separators=(" ", "\t", "  ")):
+    between = rng.choice(separators)
+    return "".join(
+        "".join(f"{word}{between}{tag}\n" for word, tag in words) + "\n" for words in sentences
+    )
+
+
+def as_conllu(sentences, rng):
+    return "".join(
+        rng.choice(["", "# text = x\n"])
+        + "".join(f"{i}\t{word}\t{tag}\n" for i, (word, tag) in enumerate(words, 1))
+        + "\n"
+        for words in sentences
+    )
+
+
+def as_quoted(sentences, rng):
+    content = io.StringIO()
+    writer = csv.writer(
+        content,
+        delimiter="\t",
+        lineterminator=rng.choice(["\n", "\r\n"]),
+        quoting=rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    )
+    for words in sentences:
+        writer.writerows(words)
+        writer.writerow([])
+    return content.getvalue()
+
+
+def as_jsonl(sentences, rng):
+    return "".join(
+        json.dumps(dict(zip(("tokens", "tags"), map(list, zip(*words))))) + "\n"
+        for words in sentences
+    )
+
+
+def as_json(sentences, rng):
+    return f"[{','.join(as_jsonl(sentences, rng).splitlines())}]"
+
+
+WRITERS = {
+    "a.conll": (as_conll, {}),
+    "a.tsv": (as_quoted, {}),
+    "b.tsv": (functools.partial(as_conll, separators="\t"), {"quoting": "none"}),
+    "a.conllu": (as_conllu, {}),
+    "a.jsonl": (as_jsonl, {}),
+    "a.json": (as_json, {}),
+}
+COUNTS = [200, pytest.param(10000, marks=pytest.mark.slow)]
+
+
+def pairs_of(path, declared):
+    """(word, tag) of each word of each sentence; None if the file is refused."""
+    try:
+        return [list(zip(one.words, one.tags)) for one in read(str(path), **declared)]
+    except UserError:
+        return None
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_is_read_back_equal_or_refused(tmp_path, name, count):
+    rng, equal = random.Random(name), 0
+    writer, declared = WRITERS[name]
+    pieces = [*PIECES, " "] if name in ("a.tsv", "a.jsonl", "a.json") else PIECES
+    for _ in range(count):
+        sentences = random_sentences(rng, pieces)
+        (tmp_path / name).write_text(writer(sentences, rng), encoding="utf-8", newline="")
+        found = pairs_of(tmp_path / name, declared)
+        if found is None:
+            continue
+        if name == "a.tsv":  # blanks around a cell do not count
+            sentences = [[(word.strip(" "), tag) for word, tag in words] for words in sentences]
+        assert found == sentences, (tmp_path / name).read_text()
+        equal += 1
+    assert equal > 0.4 * count
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", ["a.conll", "a.tsv", "a.conllu", "a.jsonl"])
+def test_a_damaged_byte_changes_at_most_its_word_or_is_refused(tmp_path, name, count):
+    """No word is lost, joined or divided. (Where sentences end cannot be checked.)"""
+    rng, equal = random.Random(name), 0
+    writer, declared = WRITERS[name]
+    for _ in range(count):
+        sentences = random_sentences(rng)
+        content = bytearray(writer(sentences, rng).encode())
+        content[rng.randrange(len(content))] = rng.choice(
+            [*b'",\t\n\r\\{}[]: ;#', rng.randrange(256)]
+        )
+        (tmp_path / name).write_bytes(content)
+        found = pairs_of(tmp_path / name, declared)
+        if found is None:
+            continue
+        before, after = ([pair for words in each for pair in words] for each in (sentences, found))
+        assert len(before) == len(after), bytes(content)
+        different = [pair for pair in zip(before, after) if pair[0] != pair[1]]
+        assert len(different) <= 1, bytes(content)
+        equal += 1
+    assert equal > 0.1 * count
 
 
 # --- What is predicted

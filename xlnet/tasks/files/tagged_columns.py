@@ -27,8 +27,7 @@ DOCUMENT = "-DOCSTART-"
 _CONLL_2012 = "#begin document"
 _WEBANNO = "#FORMAT=WebAnno"
 _NO_TAG = "_"  # in place of the tag of a line that has no prediction
-# CoNLL-U: the number of a word, and what is in its place on lines that are not words.
-_WORD_NUMBER = re.compile(r"\d+")
+# CoNLL-U: what is in place of the number of a word on lines that are not words.
 _RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")
 
 
@@ -204,7 +203,7 @@ class ColumnReader:
                 continue
             lines.append(line)
             try:
-                cells = self._checked_cells(line)
+                cells = self._checked_cells(line, len(words))
             except ValueError as e:
                 errors.add(place, str(e))
                 continue
@@ -220,10 +219,15 @@ class ColumnReader:
         assert isinstance(last.source, ColumnLines)
         yield last._replace(source=last.source._replace(after=tuple(before)))
 
-    def _checked_cells(self, line: str) -> list[str]:
-        """The cells of a line with a word; raises ValueError."""
+    def _checked_cells(self, line: str, count: int) -> list[str]:
+        """The cells of a line with a word; raises ValueError. count: words of the sentence so
+        far."""
         if not is_text(line):
             raise ValueError(NOT_TEXT)
+        if "\r" in line:
+            raise ValueError(
+                "a carriage return inside of a line; expected lines that end in a line feed"
+            )
         cells = split_line(line, self._form)
         if len(cells) != self._width:
             raise ValueError(
@@ -233,10 +237,11 @@ class ColumnReader:
         if self._form.is_conllu:
             if _RANGE_OR_EMPTY_NODE.fullmatch(cells[0]):
                 return cells
-            if not _WORD_NUMBER.fullmatch(cells[0]):
+            # Some files count from 0 on. A word that was lost leaves a gap.
+            if cells[0] not in (str(count), str(count + 1)):
                 raise ValueError(
-                    f"column 1 is '{cells[0]}', expected the number of a word (CoNLL-U); a file "
-                    "without numbers is --input_format=conll"
+                    f"column 1 is '{cells[0]}', expected {count + 1}, the number of the word "
+                    "(CoNLL-U); a file without numbers is --input_format=conll"
                 )
         if not cells[self._word]:
             hint = "; if quotation marks are words, give --quoting=none" if '"' in line else ""
