@@ -60,7 +60,7 @@ def _read_json(task, path, lines):
 
 def _read_rows(form, task, path, source):
     """A question in each row of a table; source: as of the function of the form in
-    `readers.FORMS`."""
+    `readers.plain_table`."""
     table = readers.plain_table(task, path, source, form)
     # Answers of a row whose `is_impossible` is true do not count: KLUE-MRC keeps plausible ones so.
     plausible = RowErrors()
