@@ -4,11 +4,13 @@ line; which file is which split; metrics as scikit-learn and trec_eval have them
 The files in tests/reports/ are small ones that have the property that a report is about.
 """
 
+import csv
 import datetime
 import decimal
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -650,6 +652,91 @@ def test_answers_with_names_of_their_own(tmp_path, column, row):
     labels, rows = read(tmp_path / "train.jsonl", choice_columns=column, label_column="answerKey")
     assert labels == ("A", "B", "C", "D")
     assert [label for _, label in rows] == ["A", "B", "D"]
+
+
+CHOICES = dict(choice_columns="x,y,z")
+# Labels and answers of the rows, the forms that read them, and what is then read.
+CHOSEN = [
+    (["A", "C"], [("p", "q", "r")] * 2, [None, "letters"], ["A", "C"]),
+    (["x", "z"], [("p", "q", "r")] * 2, [None], ["x", "z"]),
+    (["1", "3"], [("p", "q", "r")] * 2, ["numbers"], ["1", "3"]),
+    (["0", "2"], [("p", "q", "r")] * 2, ["indices"], ["0", "2"]),
+    (["1", "2"], [("p", "q", "r")] * 2, ["numbers"], ["1", "2"]),
+    (["1", "2"], [("p", "q", "r")] * 2, ["indices"], ["1", "2"]),
+    (["2", "3"], [("2", "3", "5"), ("1", "2", "3")], ["texts"], ["x", "z"]),
+    (["2", "3"], [("2", "3", "5"), ("1", "2", "3")], ["numbers"], ["2", "3"]),
+]
+
+
+@pytest.mark.parametrize("labels, answers, forms, expected", CHOSEN)
+def test_labels_of_a_choice_have_one_declared_form(tmp_path, labels, answers, forms, expected):
+    """Also where the answers are small numbers."""
+    lines = [",".join(["q", *each, label]) for each, label in zip(answers, labels)]
+    (tmp_path / "t.csv").write_text("\n".join(["text,x,y,z,label", *lines, ""]))
+    for form in forms:
+        rows = read(tmp_path / "t.csv", label_form=form, **CHOICES)[1]
+        assert [label for _, label in rows] == expected
+    if None not in forms:
+        with pytest.raises(UserError, match=f"column 'label' has .*--label_form={forms[0]}"):
+            read(tmp_path / "t.csv", **CHOICES)
+
+
+@pytest.mark.parametrize(
+    "cell, form, labels",
+    [
+        ("()", "python", ()),
+        ("('sad', 'old')", "python", ("old", "sad")),
+        ('["\\ud83d\\ude00"]', "json", ("\U0001f600",)),
+        ("0,1,1", "indicators", ("label_1", "label_2")),
+        ("[0, 1, 1]", "indicators", ("label_1", "label_2")),
+        ("0,1,1", "names", ("0", "1")),
+        ("(a),b", "names", ("(a)", "b")),
+    ],
+)
+def test_a_cell_of_labels_has_one_declared_form(tmp_path, cell, form, labels):
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], ["a", cell]])
+    if cell != "(a),b":
+        with pytest.raises(UserError, match=f"t.csv:2: column 'label': .*--label_form={form}"):
+            read(tmp_path / "t.csv", **MANY)
+    if labels:
+        assert read(tmp_path / "t.csv", label_form=form, **MANY)[1] == [("a", labels)]
+
+
+# Quotation marks that are not those of RFC 4180: the command of the error rewrites the file.
+DIALECTS = {
+    "backslashes": 'text,label\n"He said \\"no\\", then left",x\n"a, b",y\n',
+    "blanks after delimiters": 'text, label\n"a, b", "x"\n"c", "y"\n',
+    "apostrophes": "'text','label'\n'a, b','x'\n'c','y'\n",
+    "marks within cells": 'text,label\na "b" c,x\n"d, e",y\n',
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_another_dialect_is_refused_with_the_command_that_rewrites_it(tmp_path, name):
+    path, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    path.write_text(DIALECTS[name])
+    with pytest.raises(UserError, match="old.csv.*; rewrite|old.csv.*: rewrite") as e:
+        read(path)
+    command_line = re.search(r"rewrite the file with (python .* > NEW)", str(e.value))[1]
+    command_line = command_line.replace("OLD", str(path)).replace("NEW", str(new))
+    command_line = command_line.replace("python -c", f"{sys.executable} -c", 1)
+    subprocess.run(command_line, shell=True, check=True)
+    with open(new, newline="") as file:
+        cells = list(csv.reader(file, strict=True))
+    assert read(new)[1] == [tuple(row) for row in cells[1:]] and len(cells) == 3
+
+
+def test_fasttexts_labels_with_commas_are_refused_with_the_command_that_rewrites_them(tmp_path):
+    path, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    path.write_text("__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n")
+    with pytest.raises(UserError, match="old.txt:1: label 'x,' ends in a comma") as e:
+        read(path, input_format="fasttext", **MANY)
+    command_line = re.search(r"(sed -E '.*')", str(e.value))[1]
+    with open(path) as old, open(new, "w") as file:
+        subprocess.run(command_line, shell=True, check=True, stdin=old, stdout=file)
+    rows = read(new, input_format="fasttext", **MANY)[1]
+    assert rows[0] == ("a, b", ("x", "y")) and rows[2] == ("d", ("x",))
 
 
 def test_a_mistyped_file_of_data_is_a_file(tmp_path):

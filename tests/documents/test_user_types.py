@@ -73,4 +73,4 @@ def test_one_label_and_several_have_the_same_attributes():
     one = Label("a", 0.7, {"a": 0.7, "b": 0.3})
     assert one.labels == ("a",)
     several = Labels((), {"a": 0.2, "b": 0.4})
-    assert (several.columns.label, several.probability) == ("b", 0.4)
+    assert (several.label, several.probability) == ("b", 0.4)

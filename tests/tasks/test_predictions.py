@@ -218,7 +218,7 @@ def test_clues_server_takes_a_json_object_a_line(tmp_path):
         '{"id": 0, "label": "0"}\n{"id": 1, "label": "1"}\n'
     )
     assert [
-        TASKS[name].submissions["test"]
+        TASKS[name].published.submissions["test"]
         for name in ("tnews", "iflytek", "cmnli", "ocnli", "csl", "cluewsc")
     ] == [
         name + "_predict.json"

@@ -74,9 +74,13 @@ def _cells(line: str, delimiter: str, **dialect: Any) -> list[str]:
 
 def _rewritten(delimiter: str, **dialect: Any) -> str:
     """The command that makes a file with RFC 4180's quotation marks of another one."""
-    between = "" if delimiter == "," else f", delimiter={delimiter!r}"
-    options = "".join(f", {name}={value!r}" for name, value in dialect.items())
-    options = options.replace('"', '\\"')
+
+    # For a shell: no backslashes in its quotation marks.
+    def spelled(value: Any) -> str:
+        return f"chr({ord(value)})" if value in ("\\", "\t", "'") else repr(value)
+
+    between = "" if delimiter == "," else f", delimiter={spelled(delimiter)}"
+    options = "".join(f", {name}={spelled(value)}" for name, value in dialect.items())
     return (
         f'rewrite the file with python -c "import csv, sys; csv.writer(sys.stdout{between})'
         f'.writerows(csv.reader(sys.stdin{between}{options}))" < OLD > NEW'
