@@ -185,6 +185,26 @@ def test_the_flag_of_the_error_reads_it(tmp_path, name, text, declared, words):
     assert [" ".join(sentence.words) for sentence in sentences] == words
 
 
+def test_a_column_has_the_numbers_of_sentences(tmp_path):
+    """As in tables of words: on the first word of each sentence, or on all."""
+    first = "Sentence #,Word,Tag\nSentence: 1,EU,B-X\n,says,O\nSentence: 2,Yes,O\n,EU,B-X\n"
+    every = "Sentence #,Word,Tag\n0,EU,B-X\n0,says,O\n1,Yes,O\n1,EU,B-X\n"
+    for text in (first, every):
+        path = write(tmp_path, text, "a.csv")
+        declared = dict(word="Word", tag="Tag", delimiter=",")
+        assert len(read(path, **declared)) == 1
+        sentences = read(path, **declared, sentence_column="Sentence #")
+        assert [s.words for s in sentences] == [("EU", "says"), ("Yes", "EU")]
+        written = conll_text([s.source for s in sentences], ["XY", "ZU"])
+        assert [line.rpartition(",")[0] for line in written.splitlines()] == text.splitlines()
+    with pytest.raises(UserError, match="no column 'Sentence'; did you mean 'Sentence #'"):
+        read(path, **declared, sentence_column="Sentence")
+    # A sentence with an error is skipped alone.
+    path = write(tmp_path, every.replace("0,says,O", "0,says"), "a.csv")
+    (sentence,) = read(path, **declared, sentence_column="Sentence #", skips=True)
+    assert sentence.words == ("Yes", "EU")
+
+
 def test_a_hash_is_a_word_of_plain_conll(tmp_path):
     """Whatever its columns are, as are hashtags and words with an equals sign."""
     text = "# NN O\n1 CD O\n\n# = O\nx = B-X\n\n#tag x O\n"

@@ -431,6 +431,11 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
         "JSON the key of the entities or the tags; if not given, "
         "the last column, or a usual key",
     )
+    sentence_column: Optional[str] = of_model(
+        None,
+        "custom: column of the number or name of a word's sentence, on its first word or on all "
+        "words; if not given, an empty line is between sentences",
+    )
     scheme: Optional[str] = of_model(
         None,
         "tagging scheme of the files; if not given, that of a known task, or bio2",

@@ -40,11 +40,15 @@ class ColumnForm(NamedTuple):
     is_quoted: bool = False  # whether cells may be in quotation marks, as of CSV
     is_conllu: bool = False
     header: Optional[str] = None  # "names" or "none"; None: names if columns have names
+    # The column with the number or name of a word's sentence, on its first word or on all; None:
+    # empty lines alone are between sentences.
+    sentence_column: Optional[str] = None
 
     @property
     def has_header(self) -> bool:
         """Whether the first line has the names of the columns."""
-        names = [name for name in (self.word_column, self.tag_column) if name]
+        columns = (self.word_column, self.tag_column, self.sentence_column)
+        names = [name for name in columns if name]
         if self.header is None:
             return not all(map(str.isdecimal, names))
         return self.header == "names"
@@ -105,6 +109,9 @@ class ColumnReader:
             raise UserError(f"{path}:{self._model + 1}: {e}") from None
         self._width = len(self._names)
         self._word, self._tag = self._find_columns(line)
+        self._number: Optional[int] = None  # the index of the column of the sentence
+        if form.sentence_column:
+            self._number = self._index(form.sentence_column)
 
     def _first_line(self) -> tuple[int, str]:
         for number, line in enumerate(self._lines):
@@ -177,10 +184,14 @@ class ColumnReader:
         words: list[tuple[str, str, list[str]]] = []  # (place, line, cells) of its words
         extra: list[str] = []  # ranges and empty nodes since the last word, as written again
         known = 0  # errors before this sentence
+        its_number = ""  # of the sentence, if a column has it
         for number, line in enumerate(itertools.chain(self._lines, [""])):
             place = f"{self._path}:{number + 1}"
-            # A line between sentences: the one before it is complete.
-            if self._is_blank(line) or line.startswith(DOCUMENT) or number == self._header:
+            # The sentence before is complete at a line between sentences, and at the first word
+            # with another number.
+            is_between = self._is_blank(line) or line.startswith(DOCUMENT) or number == self._header
+            number_here = "" if is_between else self._number_in(line)
+            if is_between or number_here not in ("", its_number):
                 sentence = None
                 if len(errors) == known and words:
                     sentence = self._sentence(before, words)
@@ -194,9 +205,11 @@ class ColumnReader:
                     last = sentence
                     before = []
                 before += extra
-                before.append(self._written_again(number, line))
                 known = len(errors)
                 lines, words, extra = [], [], []
+                its_number = number_here
+            if is_between:
+                before.append(self._written_again(number, line))
                 continue
             if not lines and self._is_comment(line):
                 before.append(line)
@@ -247,6 +260,15 @@ class ColumnReader:
             hint = "; if quotation marks are words, give --quoting=none" if '"' in line else ""
             raise ValueError(f"column {self._word + 1} is empty, expected a word{hint}")
         return cells
+
+    def _number_in(self, line: str) -> str:
+        """What the column of the sentence has; "" if there is none."""
+        if self._number is None:
+            return ""
+        try:
+            return split_line(line, self._form)[self._number]
+        except (ValueError, IndexError):
+            return ""  # an error of the line
 
     def _written_again(self, number: int, line: str) -> str:
         """A line between sentences in the file of predictions."""

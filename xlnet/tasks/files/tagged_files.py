@@ -48,6 +48,7 @@ class Declared(NamedTuple):
     form: Optional[str] = None  # of `FORMS`
     word_column: str = "1"  # in JSON and Parquet the key; a number: the usual ones
     tag_column: Optional[str] = None
+    sentence_column: Optional[str] = None  # of columns: that of the number of the sentence
     delimiter: Optional[str] = None
     quoting: Optional[str] = None  # "standard" or "none"
     header: Optional[str] = None  # "names" or "none"; None: names if columns have names
@@ -207,9 +208,7 @@ def column_form(path: str, declared: Declared) -> ColumnForm:
         delimiter = "\t"
     if delimiter is None and extension == "csv":
         raise UserError(
-            f"{path}: a .csv file of columns; give --delimiter=, with --word_column and "
-            "--tag_column, and an empty line between sentences instead of a column of their "
-            "numbers"
+            f"{path}: a .csv file of columns; give --delimiter=,{tagged_hints.WITH_COMMAS}"
         )
     if delimiter is None and declared.quoting == "standard":
         raise UserError(
@@ -222,6 +221,7 @@ def column_form(path: str, declared: Declared) -> ColumnForm:
         delimiter,
         is_quoted=delimiter is not None and declared.quoting != "none",
         header=declared.header,
+        sentence_column=declared.sentence_column,
     )
 
 

@@ -18,6 +18,12 @@ _JSON = re.compile(r'\{\s*["}]|\[\s*[{"\[]')
 _RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")  # in CoNLL-U, in place of a word's number
 
 
+WITH_COMMAS = (
+    " with --word_column and --tag_column, and --sentence_column if there is no empty line between "
+    "sentences"
+)
+
+
 def of_line(line: str, delimiter: Optional[str]) -> str:
     """The end of an error about the columns of a line that was split at `delimiter`; None: at
     spaces and tabs."""
@@ -28,11 +34,7 @@ def of_line(line: str, delimiter: Optional[str]) -> str:
     if "\t" in line and delimiter != "\t":
         return "; if the columns are between tabs, give --delimiter=tab"
     if "," in line and delimiter != ",":
-        return (
-            "; between columns with commas give --delimiter=, with --word_column and "
-            "--tag_column, and an empty line between sentences instead of a column of their "
-            "numbers"
-        )
+        return f"; between columns with commas give --delimiter=,{WITH_COMMAS}"
     return ""
 
 

@@ -129,6 +129,7 @@ class TaggingReader(contract.Reader):
             form=form or task.files.form.name,
             word_column=task.columns.text_a[0],
             tag_column=task.columns.label[0] if task.columns.label else None,
+            sentence_column=task.columns.query,
             delimiter=task.files.form.delimiter,
             quoting=task.files.form.quoting,
             header=task.files.form.header,
@@ -510,6 +511,7 @@ def _own_columns(settings: TaggerSettings) -> dict:
         text_b=(),
         id=None,
         label=(settings.tag_column,) if settings.tag_column else (),
+        query=settings.sentence_column,
     )
 
 
