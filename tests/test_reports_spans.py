@@ -52,6 +52,13 @@ def outside(rows, tag=0):
 
 GERMEVAL = ["Altdorf/B-LOC Berner-Halle/B-LOCpart", "FC/B-ORG Altdorf/I-ORG deutsche/B-LOCderiv"]
 SPAIN = ["Coruña/B-LOC España/B-LOC"] * 6
+# Sentences of four kinds, in turn.
+KAGGLE = [
+    "Anna/B-PER Berg/I-PER Oslo/B-LOC",
+    "Kolmo/B-ORG Peter/B-PER Lund/I-PER",
+    "Rome/B-LOC",
+    "Maria/B-PER Paris/B-LOC Anna/B-PER Berg/I-PER",
+] * 3
 GERM = {"input_format": "conllu"}
 FILES = (
     # file, flags, the entities of each sentence or the error
@@ -90,6 +97,27 @@ FILES = (
     ("conll2002_in_latin1/esp.train", dict(encoding="latin-1"), SPAIN),
     ("conll2002_in_latin1/esp.testa", dict(encoding="cp1252"), SPAIN),
     ("conll2002_in_latin1/esp.train", {}, "--encoding=cp1252"),
+    (
+        "tagged_csv/kaggle.csv",
+        {
+            "delimiter": ",",
+            "word_column": "Word",
+            "tag_column": "Tag",
+            "sentence_column": "Sentence #",
+        },
+        KAGGLE,
+    ),
+    (
+        "tagged_csv/simple.csv",
+        {
+            "delimiter": ",",
+            "word_column": "words",
+            "tag_column": "labels",
+            "sentence_column": "sentence_id",
+        },
+        KAGGLE,
+    ),
+    ("tagged_csv/words.csv", {"delimiter": ","}, KAGGLE),
     ("nested_tags/train.txt", {}, ":4: tags 'B-LOC.B-LOC', expected one tag: nested entities"),
     (
         "tagger_tsv_saved_by_excel/train.tsv",
@@ -205,7 +233,7 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
     (file,) = task.scorer.prediction_files(rows, outside(rows))
     content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
     for line, source in zip("".join(file.lines).split("\n"), content.split("\n")):
-        assert line == source or re.fullmatch(re.escape(source) + r"[\t ](O|predicted)", line)
+        assert line == source or re.fullmatch(re.escape(source) + r"[\t ,](O|predicted)", line)
 
 
 @pytest.mark.parametrize(

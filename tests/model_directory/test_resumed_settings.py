@@ -62,7 +62,7 @@ OF_EACH = {
         label_separator label_form decimal query_id_column ranking_loss long_document max_segments
         summary_type use_summ_proj""".split()
     ),
-    "tagger": OF_TASKS | {"word_column", "tag_column", "scheme"},
+    "tagger": OF_TASKS | {"word_column", "tag_column", "sentence_column", "scheme"},
     "questions": OF_TASKS
     | set(
         """

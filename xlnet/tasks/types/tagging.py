@@ -70,6 +70,7 @@ class TaggingOptions:
 
     scheme: str = "bio2"  # of the files
     is_scheme_given: bool = False  # by the user, not by the task or the model
+    sentence_column: Optional[str] = None  # of columns; None: empty lines are between sentences
     learned: str = ""  # the scheme of the task's labels; "": that of `scheme`
     is_spaced: bool = True  # put spaces between the words of files without any
     # Whether the train file has texts, which say where the spaces are; columns do not.
@@ -129,7 +130,7 @@ class TaggingReader(contract.Reader):
             form=form or task.files.form.name,
             word_column=task.columns.text_a[0],
             tag_column=task.columns.label[0] if task.columns.label else None,
-            sentence_column=task.columns.query,
+            sentence_column=self.options.sentence_column,
             delimiter=task.files.form.delimiter,
             quoting=task.files.form.quoting,
             header=task.files.form.header,
@@ -511,11 +512,11 @@ def _own_columns(settings: TaggerSettings) -> dict:
         text_b=(),
         id=None,
         label=(settings.tag_column,) if settings.tag_column else (),
-        query=settings.sentence_column,
     )
 
 
 def _configured(task: Task, settings: TaggerSettings) -> Task:
+    task = task.with_options(sentence_column=settings.sentence_column)
     if settings.scheme is None:  # that of the task, or of the model
         return task
     return task.with_options(scheme=settings.scheme, is_scheme_given=True)
