@@ -55,6 +55,18 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     assert task.head.words() == "entities LOC, ORG, PER, scheme iob1"
 
 
+def test_of_many_labels_messages_name_a_few(tmp_path, caplog):
+    """They were some 700 kB."""
+    lines = "".join(f"w B-label{number:04}\n" for number in range(3000))
+    task = make_task(tmp_path, lines, scheme="bio2")
+    assert task.head.words().endswith("label0019, ..., scheme bio2")
+    caplog.set_level("INFO", "xlnet")
+    with pytest.raises(UserError) as e:
+        read(task, tmp_path, lines.replace("label", "labels"))
+    assert "3,000 labels" in str(e.value) and "did you mean 'label0000'" in str(e.value)
+    assert len(str(e.value)) < 400 and len(caplog.text) < 10000
+
+
 def test_a_script_without_spaces_is_seen(tmp_path):
     task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n", scheme="bmes")
     assert task.options.scheme == "bmes" and not task.options.is_spaced

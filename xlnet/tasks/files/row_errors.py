@@ -11,7 +11,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_LISTED = 20  # different errors that are shown
+LISTED = 20  # different errors that are shown
 
 
 class RowErrors:
@@ -28,7 +28,7 @@ class RowErrors:
 
     def add(self, place: str, text: str) -> None:
         self._count += 1
-        if text in self._places or len(self._places) < _LISTED:
+        if text in self._places or len(self._places) < LISTED:
             first, _, rows = self._places.get(text, (place, place, 0))
             self._places[text] = first, place, rows + 1
         else:
@@ -59,7 +59,7 @@ class RowErrors:
 
     def _listed(self, hint=""):
         """The end of a line, and a line for each of the first different errors."""
-        lines = [(f", the first {_LISTED} errors:") if self._has_others else ":"]
+        lines = [(f", the first {LISTED} errors:") if self._has_others else ":"]
         for text, (first, last, rows) in self._places.items():
             lines.append(
                 "  {}: {}{}{}".format(

@@ -184,12 +184,14 @@ def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
     return (OUTSIDE, *(join(prefix, label) for label in labels for prefix in prefixes(scheme)))
 
 
-def unknown_label(tag: str, labels: Sequence[str]) -> Optional[str]:
-    """The error of a tag whose label was not in training; None if it was."""
+def unknown_label(tag: str, labels: Sequence[str], has_nearest: bool = True) -> Optional[str]:
+    """The error of a tag whose label was not in training; None if it was. has_nearest: whether to
+    name the nearest label, which takes long where there are thousands."""
     label = split(tag)[1]
     if tag == OUTSIDE or label in labels:
         return None
+    nearest = did_you_mean(label, labels) if has_nearest else ""
     listed = f"labels: {', '.join(labels)}"
     if len(labels) > _LABELS_LISTED:
         listed = f"{len(labels):,} labels"
-    return f"tag '{tag}' was not in training{did_you_mean(label, labels)} ({listed})"
+    return f"tag '{tag}' was not in training{nearest} ({listed})"

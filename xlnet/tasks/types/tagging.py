@@ -14,7 +14,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import schemes, tagged_columns, tagged_files, tagged_json, tagged_words
-from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.row_errors import LISTED, RowErrors
 from xlnet.tasks.files.row_store import Mapped, store_rows
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
@@ -210,12 +210,17 @@ class TaggingReader(contract.Reader):
 
     def _error_of(self, labels: Optional[Sequence[str]]) -> Callable[[str], Optional[str]]:
         """A function of a tag that returns its error; labels: those of the training, None: any."""
+        unknown = 0
 
         @functools.cache  # files have few different tags
         def error_of(tag: str) -> Optional[str]:
+            nonlocal unknown
             error = schemes.tag_error(tag, self.options.scheme)
             if error is None and labels is not None:
-                error = schemes.unknown_label(tag, labels)
+                # No more errors than these are shown.
+                has_nearest = unknown < LISTED
+                error = schemes.unknown_label(tag, labels, has_nearest)
+                unknown += error is not None
             return error
 
         return error_of
@@ -388,9 +393,10 @@ class TaggingHead(contract.Head):
         )
 
     def words(self) -> str:
-        return "entities {}, scheme {}".format(
-            ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme
-        )
+        labels = schemes.labels_of([self.task.class_names])
+        more = ", ..." if len(labels) > contract.LABELS_SHOWN else ""
+        listed = ", ".join(labels[: contract.LABELS_SHOWN])
+        return f"entities {listed}{more}, scheme {self.options.scheme}"
 
 
 class TaggingExport(contract.Export):
