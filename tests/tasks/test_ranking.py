@@ -425,7 +425,7 @@ def test_a_document_that_no_query_needs_may_be_damaged(tmp_path):
 
 def test_trec_files_are_of_rankings(tmp_path):
     write_trec(tmp_path)
-    with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of tsv"):
+    with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of csv"):
         parsing.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
 
 

@@ -304,14 +304,15 @@ def of_labels(text: str) -> str:
 
 
 def of_choices(fitting: Sequence[str]) -> str:
-    """Which forms labels of multiple choice may have, those whose names fit first."""
+    """Which forms labels of multiple choice may have; first those that fit, or else texts."""
     forms = {
         "letters": "letters",
         "numbers": "numbers from 1 on",
         "indices": "numbers from 0 on",
         "texts": "the texts of the right answers",
     }
-    listed = [*fitting, *(name for name in forms if name not in fitting)]
+    first = list(fitting) or ["texts"]
+    listed = [*first, *(name for name in forms if name not in first)]
     return ": give " + ", ".join(f"--label_form={name} ({forms[name]})" for name in listed)
 
 
