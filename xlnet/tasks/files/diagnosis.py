@@ -67,9 +67,12 @@ def _counted(first: str, form: Form) -> str:
     return f"one column, '{first:.60}'" if len(names) == 1 else f"{len(names)} columns"
 
 
-def _cells(line: str, delimiter: str, **dialect: Any) -> list[str]:
-    """The cells of a line, however it is quoted."""
-    return next(csv.reader([line], delimiter=delimiter, **dialect), [])
+def _cells(line: str, delimiter: str) -> list[str]:
+    """The cells of a line, with or without quotation marks."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
 
 
 def _rewritten(delimiter: str, **dialect: Any) -> str:
