@@ -168,6 +168,7 @@ def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path
                 task_name="custom",
                 data_dir=tmp_path,
                 choice_columns="all",
+                label_form="texts",
                 train_steps=60,
                 train_batch_size=16,
                 output_dir=tmp_path / "records",

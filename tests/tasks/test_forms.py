@@ -255,3 +255,53 @@ def test_there_are_as_many_predictions_as_records(tmp_path, name):
         assert [bool(row.pairs) for row in found] == has_text, path.read_bytes()
         read += 1
     assert read > 20
+
+
+# ---- any content, any flags
+
+
+FLAGS = {
+    "quoting": ["none", "standard"],
+    "header": ["none", "names"],
+    "delimiter": [";", "tab"],
+    "encoding": ["cp1252", "utf-16"],
+    "input_format": ["csv", "tsv", "jsonl", "json", "fasttext", "text"],
+    "keep_where": ["label=a"],
+    "on_error": ["skip"],
+}
+LABELS = [
+    {},
+    {"label_form": "names"},
+    {"is_regression": True, "decimal": ","},
+    *({"multi_label": True, "label_form": form} for form in ("json", "python", "indicators", None)),
+]
+BEGINNINGS = [
+    *("", "text,label\n", "text\tlabel\n", '{"text": "a", "label": "x"}\n', '[{"text": "a"},'),
+    *("text,label\na,x\nb,y\n", "text\tlabel\na\tx\nb\ty\n"),
+]
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(8000, marks=pytest.mark.slow)])
+def test_any_content_with_any_flags_is_read_or_refused_in_a_line(tmp_path, count):
+    rng, read = random.Random(0), 0
+    for number in range(count):
+        path = tmp_path / ("t." + rng.choice(["csv", "tsv", "json", "jsonl", "txt"]))
+        content = rng.choice(BEGINNINGS) + "".join(
+            rng.choices(PIECES, k=rng.randint(0, 40) * rng.randint(0, 1))
+        )
+        path.write_bytes(content.encode() + rng.choice([b"", b"", b"\xc3", b"\xed\xa0\xbd"]))
+        flags = {name: rng.choice(each) for name, each in FLAGS.items() if rng.random() < 0.1}
+        flags["text_a_column"] = rng.choice(["text", "text", "text", "1"])
+        try:
+            if number % 2:
+                more = rng.choice(LABELS)
+                task = custom.known_or_own(tasks.settings(path, dev_share=0.0, **flags, **more))
+                rows = parsing.read_rows(task, "", "train")
+            else:
+                settings = tasks.settings("", do_train=False, do_predict=True, **flags)
+                task = custom.known_or_own(settings, {"labels": ["x", "y"]})
+                rows = parsing.read_to_predict(task, str(path))
+            read += len(rows) > 0
+        except UserError as e:
+            assert "\n" not in str(e) and str(path) in str(e), (content, flags)
+    assert read > 0.01 * count

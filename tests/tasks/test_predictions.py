@@ -151,7 +151,7 @@ def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
 
 
 def test_submission_file(tmp_path):
-    path = tmp_path / GLUE["mnli"].submissions["test_matched"]
+    path = tmp_path / GLUE["mnli"].published.submissions["test_matched"]
     assert path.name == "MNLI-m.tsv"
     write(tmp_path, GLUE["mnli"], ROWS, np.eye(3)[[2, 0]], "test_matched", is_official=True)
     assert path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"

@@ -33,6 +33,9 @@ class PredictionSettings(Settings):
     )
     task_module: Optional[str] = as_in(finetuning.TaskSettings, "task_module")
     encoding: Optional[str] = as_in(finetuning.TaskSettings, "encoding")
+    delimiter: Optional[str] = as_in(finetuning.TaskSettings, "delimiter")
+    quoting: Optional[str] = as_in(finetuning.TaskSettings, "quoting")
+    header: Optional[str] = as_in(finetuning.TaskSettings, "header")
     predict_form: Optional[str] = as_in(
         finetuning.ClassifierSettings,
         "predict_form",
@@ -88,6 +91,9 @@ def main(settings: PredictionSettings) -> None:
         "predict_file": path,
         "predict_dir" if is_directory else "predict_output": settings.output,
         "encoding": settings.encoding,
+        "delimiter": settings.delimiter,
+        "quoting": settings.quoting,
+        "header": settings.header,
         "eval_batch_size": settings.batch_size,
         "predict_form": settings.predict_form,
         "id_column": settings.id_column,

@@ -67,9 +67,12 @@ def _counted(first: str, form: Form) -> str:
     return f"one column, '{first:.60}'" if len(names) == 1 else f"{len(names)} columns"
 
 
-def _cells(line: str, delimiter: str, **dialect: Any) -> list[str]:
-    """The cells of a line, however it is quoted."""
-    return next(csv.reader([line], delimiter=delimiter, **dialect), [])
+def _cells(line: str, delimiter: str) -> list[str]:
+    """The cells of a line, with or without quotation marks."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
 
 
 def _rewritten(delimiter: str, **dialect: Any) -> str:
@@ -304,14 +307,15 @@ def of_labels(text: str) -> str:
 
 
 def of_choices(fitting: Sequence[str]) -> str:
-    """Which forms labels of multiple choice may have, those whose names fit first."""
+    """Which forms labels of multiple choice may have; first those that fit, or else texts."""
     forms = {
         "letters": "letters",
         "numbers": "numbers from 1 on",
         "indices": "numbers from 0 on",
         "texts": "the texts of the right answers",
     }
-    listed = [*fitting, *(name for name in forms if name not in fitting)]
+    first = list(fitting) or ["texts"]
+    listed = [*first, *(name for name in forms if name not in first)]
     return ": give " + ", ".join(f"--label_form={name} ({forms[name]})" for name in listed)
 
 

@@ -152,7 +152,9 @@ class _TableRows:
         cells = by_name(self._names, cells)
         if self._names is None:
             cells = {**dict.fromkeys(self._needed), **cells}
-        if self._need_labels and not self._is_wanted(place, cells):
+        # Predictions are aligned with a user's own file; of a published one that has the rows of
+        # several sets, they are for those of the task.
+        if (self._need_labels or not self._is_own) and not self._is_wanted(place, cells):
             return
         row, error = self._parse(cells, index)
         if row is not None and row.label in self._task.published.skipped_labels:

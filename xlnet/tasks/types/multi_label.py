@@ -83,6 +83,8 @@ class MultiLabelReader(contract.Reader):
                     f"{where} has lists of {lengths[0]} and of {lengths[1]}; expected 0 or 1 for "
                     "each label"
                 )
+            if not lengths[0]:
+                raise UserError(f"{where} has empty lists; expected 0 or 1 for each label")
             labels = tuple(_NUMBERED % i for i in range(lengths[0]))
             _log.info("%s: the labels are called %s to %s", where, labels[0], labels[-1])
             return dataclasses.replace(task, labels=labels)
