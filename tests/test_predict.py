@@ -17,10 +17,10 @@ QUESTION = '{"context": "kamat rokmi", "question": "mi ka", "id": "7"}\n'
 # last one begin
 CASES = {
     "classification": ("kamat\tka\n", None, 2, "id\tlabel\tp_animal", "0\t"),
-    "multi_label": ('{"text_a": "kamat"}\n', None, 2, "id\tlabels\tp_animal", "0\t"),
+    "multi_label": ('{"text_a": "kamat"}\n', "jsonl", 2, "id\tlabels\tp_animal", "0\t"),
     "regression": ("kamat\nka\n", None, 3, "id\tscore", "1\t"),
     "multiple_choice": ("text_a,question,a,b,c\nka,ro,x,y,z\n", "csv", 2, "id\tlabel\tp_a", "0\t"),
-    "ranking": (TABLE, None, 3, "query\tid\tscore", "q\ta\t"),
+    "ranking": (TABLE, "tsv", 3, "query\tid\tscore", "q\ta\t"),
     "tagging": ("kamat\nrokmi\n\nka\n", "conll", 4, "kamat ", "ka "),
     "spans": (QUESTION, "jsonl", 3, "{", "}"),
 }

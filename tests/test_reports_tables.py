@@ -4,11 +4,13 @@ line; which file is which split; metrics as scikit-learn and trec_eval have them
 The files in tests/reports/ are small ones that have the property that a report is about.
 """
 
+import csv
 import datetime
 import decimal
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -24,7 +26,7 @@ from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
@@ -48,8 +50,8 @@ def read(path, **changes):
 GERMAN = dict(text_a_column="Text", label_column="Urteil")
 # file: (settings, labels, number of examples, the first ones)
 READ = {
-    "09/middle_end.txt": (
-        dict(multi_label=True),
+    "fasttext_labels_anywhere/middle_end.txt": (
+        dict(multi_label=True, input_format="fasttext"),
         ("price", "speed", "wiring"),
         18,
         [
@@ -59,8 +61,8 @@ READ = {
             ("fast and cheap", ("price", "speed")),
         ],
     ),
-    "10/pandas_lists.csv": (
-        dict(multi_label=True),
+    "lists_of_labels_in_cells/pandas_lists.csv": (
+        dict(multi_label=True, label_form="python"),
         ("MM", "PR", "TE"),
         24,
         [
@@ -70,29 +72,48 @@ READ = {
             ("nothing here", ()),
         ],
     ),
-    "10/newlines.csv": (
-        dict(multi_label=True),
+    "lists_of_labels_in_cells/newlines.csv": (
+        dict(multi_label=True, label_separator="newline"),
         ("MM", "PR", "TE"),
         24,
         [("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",))],
     ),
-    "14/cp.csv": (
-        dict(GERMAN, encoding="cp1252"),
+    "old_encodings_and_sep_line/cp.csv": (
+        dict(GERMAN, encoding="cp1252", delimiter=";"),
         ("gut", "schlecht"),
         12,
         [("Guter Tag; schön", "gut"), ('Er sagte "nein"', "schlecht")],
     ),
-    "14/sep.csv": (GERMAN, ("gut", "schlecht"), 12, [("Guter Tag; schön", "gut")]),
-    "16/t.csv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
-    "16/t.tsv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
-    "32/quoted_labels.tsv": (
+    "old_encodings_and_sep_line/sep.csv": (
+        GERMAN,
+        ("gut", "schlecht"),
+        12,
+        [("Guter Tag; schön", "gut")],
+    ),
+    "carriage_returns_end_lines/t.csv": (
+        {},
+        ("a", "b"),
+        20,
+        [("the text 0", "a"), ("the text 1", "b")],
+    ),
+    "carriage_returns_end_lines/t.tsv": (
+        {},
+        ("a", "b"),
+        20,
+        [("the text 0", "a"), ("the text 1", "b")],
+    ),
+    "quoted_cells_in_tsv/quoted_labels.tsv": (
         {},
         ("Art", "Law", 'Law, "hard" cases'),
         16,
         [('He said "no" to it', 'Law, "hard" cases'), ("fine, thanks", "Art")],
     ),
-    "41/bs.csv": ({}, ("a", "b"), 20, [('He said "no 0", then left', "a")]),
-    "41/trail.csv": ({}, ("a", "b"), 20, [("two 0", "a"), ("two 1", "b")]),
+    "backslashes_and_trailing_commas/trail.csv": (
+        {},
+        ("a", "b"),
+        20,
+        [("two 0", "a"), ("two 1", "b")],
+    ),
 }
 
 
@@ -121,19 +142,19 @@ FORMS = {
     "quotation marks that are text": (
         "t.tsv",
         'text\tlabel\n"a" b\tx\n"c"\ty\n"d "" e\ty\n',
-        {},
+        dict(quoting="none"),
         [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")],
     ),
     "quotation marks around a text that needs none": (
         "t.tsv",
         'text\tlabel\n"a"\tx\nb\ty\n',
         {},
-        [('"a"', "x"), ("b", "y")],
+        [("a", "x"), ("b", "y")],
     ),
     "quotation marks at the beginning and at the end of other lines": (
         "t.tsv",
         'id\ttext\tlabel\n1\t"a\tx\n2\tb\ty\n3\tc"\ty\n',
-        {},
+        dict(quoting="none"),
         [('"a', "x"), ("b", "y"), ('c"', "y")],
     ),
     "lines that end in CR, with line feeds in cells": (
@@ -153,18 +174,6 @@ FORMS = {
         "text,label\na,01\nb,1\nc,2\n",
         {},
         [("a", "01"), ("b", "1"), ("c", "2")],
-    ),
-    "apostrophes as quotation marks": (
-        "t.csv",
-        "'text','label'\n'a, b','x'\n'c','y'\n",
-        {},
-        [("a, b", "x"), ("c", "y")],
-    ),
-    "a space after the delimiter": (
-        "t.csv",
-        'text, label\n"a, b", "x"\n"c", "y"\n',
-        {},
-        [("a, b", "x"), ("c", "y")],
     ),
     "a space that belongs to a text": (
         "t.csv",
@@ -215,58 +224,46 @@ FORMS = {
         {},
         [("a", "True"), ("b", "True"), ("c", "FALSE")],
     ),
-    "NumPy's lists": (
-        "t.csv",
-        "text,label\na,\"['x y' 'z']\"\nb,[]\n",
-        MANY,
-        [("a", ("x y", "z")), ("b", ())],
-    ),
     "a set": (
         "t.csv",
         "text,label\na,\"{'x', 'y'}\"\nb,set()\n",
-        MANY,
+        dict(MANY, label_form="python"),
         [("a", ("x", "y")), ("b", ())],
-    ),
-    "a list without quotation marks": (
-        "t.csv",
-        'text,label\na,"[x y, z]"\nb,[z]\n',
-        MANY,
-        [("a", ("x y", "z")), ("b", ("z",))],
     ),
     "0 and 1 of each label": (
         "t.csv",
         'text,label\na,"[1, 0, 1]"\nb,"[0, 0, 0]"\n',
-        MANY,
+        dict(MANY, label_form="indicators"),
         [("a", ("label_0", "label_2")), ("b", ())],
     ),
     "NumPy's 0 and 1": (
         "t.csv",
         "text,label\na,[1. 0.]\nb,[0. 1.]\n",
-        MANY,
+        dict(MANY, label_form="indicators"),
         [("a", ("label_0",)), ("b", ("label_1",))],
     ),
     "labels called 0 and 1": (
         "t.csv",
         'text,label\na,"[0, 1]"\nb,[1]\n',
-        MANY,
+        dict(MANY, label_form="json"),
         [("a", ("0", "1")), ("b", ("1",))],
     ),
     "labels in brackets": (
         "t.csv",
         'text,label\na,"[x],[y]"\nb,[x] z\n',
-        MANY,
+        dict(MANY, label_form="names"),
         [("a", ("[x]", "[y]")), ("b", ("[x] z",))],
     ),
     "fastText's labels with tabs": (
         "t.txt",
         "__label__x\ta\n__label__y\tb\n",
-        {},
+        dict(input_format="fasttext"),
         [("a", "x"), ("b", "y")],
     ),
     "numbers of answers as pandas writes them with gaps": (
         "t.csv",
         "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n",
-        dict(choice_columns="x,y"),
+        dict(choice_columns="x,y", label_form="numbers"),
         [("a", "1"), ("b", "2")],
     ),
     "columns of 0 and 1 with gaps": (
@@ -274,18 +271,6 @@ FORMS = {
         "text,x,y\na,1.0,0.0\nb,True,1\n",
         dict(MANY, label_column="x,y"),
         [("a", ("x",)), ("b", ("x", "y"))],
-    ),
-    "fastText's labels with commas behind them": (
-        "t.txt",
-        "__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n",
-        MANY,
-        [("a, b", ("x", "y")), ("c", ("p,q", "y")), ("d", ("x",))],
-    ),
-    "fastText's labels in a file called CSV": (
-        "t.csv",
-        "__label__x, a, b\n__label__y c\n",
-        {},
-        [("a, b", "x"), ("c", "y")],
     ),
     "a label in two forms of Unicode": (
         "t.csv",
@@ -301,8 +286,8 @@ FORMS = {
     ),
     "rows that an annotator rejected": (
         "t.csv",
-        "text,label,answer\na,x,accept\nb,x,reject\nc,y,\nd,y,ignore\n",
-        {},
+        "text,label,answer\na,x,accept\nb,x,reject\nc,y,accept\nd,y,ignore\n",
+        dict(keep_where="answer=accept"),
         [("a", "x"), ("c", "y")],
     ),
     "labels that are called as a status": (
@@ -314,7 +299,7 @@ FORMS = {
     "fastText's first line without a label": (
         "t.txt",
         "a\n__label__x b\nc __label__y\n",
-        MANY,
+        dict(MANY, input_format="fasttext"),
         [("a", ()), ("b", ("x",)), ("c", ("y",))],
     ),
 }
@@ -336,7 +321,9 @@ def test_parquet(tmp_path, monkeypatch):
     path = tmp_path / "train.parquet"
     parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
-    assert custom.known_or_own(settings(tmp_path, **MANY)).files["train"] == "train.parquet"
+    assert (
+        custom.known_or_own(settings(tmp_path, **MANY)).files.by_split["train"] == "train.parquet"
+    )
     parquet.write_table(
         pyarrow.table(
             {
@@ -366,21 +353,79 @@ def test_parquet(tmp_path, monkeypatch):
 
 
 REFUSED = {
-    "14/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
+    "old_encodings_and_sep_line/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
     "another separator": ("text,label\na,x;y\nb,y;z\n", MANY, "--label_separator=';'"),
     "a list that does not end": (
         "text,label\na,\"['it's', 'x']\"\n",
-        MANY,
-        "t.csv:2: column 'label': .* is not a list",
+        dict(MANY, label_form="python"),
+        "t.csv:2: column 'label': .* is not a list of Python",
     ),
     "true and 1": ("text,label\na,true\nb,1\nc,0\n", {}, "column 'label' has 'true' and '1'"),
     "lists of 0 and 1 of two lengths": (
         'text,label\na,"[1, 0, 1]"\nb,"[0, 1]"\n',
-        MANY,
-        "of 0 and 1 of different lengths",
+        dict(MANY, label_form="indicators"),
+        "has lists of 2 and of 3; expected 0 or 1 for each label",
     ),
-    "lists in a list": ("text,label\na,\"[['x'], ['y']]\"\n", MANY, "is not a list"),
-    "brackets in some cells": ('text,label\na,[x]\nb,"[x], y"\n', MANY, r"labels 'x' and '\[x\]'"),
+    "lists in a list": (
+        "text,label\na,\"[['x'], ['y']]\"\n",
+        dict(MANY, label_form="python"),
+        r'a list with \["x"\], expected names of labels',
+    ),
+    "null in a list": (
+        '{"text": "a", "label": ["x", null]}\n',
+        dict(MANY, name="t.jsonl"),
+        "t.jsonl:1: column 'label': a list with null",
+    ),
+    "NumPy's lists": (
+        "text,label\na,\"['x y' 'z']\"\nb,[]\n",
+        dict(MANY, label_form="python"),
+        "has no commas, as NumPy's arrays",
+    ),
+    "NumPy's shortened array": (
+        "text,label\na,['x' ... 'z']\nb,[]\n",
+        dict(MANY, label_form="python"),
+        "is not a list of Python",
+    ),
+    "one key twice": (
+        '{"text": "a", "label": "x", "label": "y"}\n',
+        dict(name="t.jsonl"),
+        "t.jsonl:1: .*the key 'label' twice",
+    ),
+    "one key twice in a document": (
+        '[{"text": "a", "label": "x", "label": "y"}]',
+        dict(name="t.json"),
+        "t.json: .*the key 'label' twice",
+    ),
+    "an object as label": (
+        '{"text": "a", "label": [{"name": "bad"}]}\n',
+        dict(name="t.jsonl"),
+        "t.jsonl:1: column 'label' is a list of objects",
+    ),
+    "a line of JSON that is cut off": (
+        '{"text": "a", "lab',
+        dict(name="t.jsonl"),
+        "t.jsonl:1: not valid JSON",
+    ),
+    "zeros in each second byte": (
+        "text,label\na,x\n".encode("utf-16-le"),
+        {},
+        "--encoding=utf-16-le",
+    ),
+    "UTF-8 that is declared to be something else": (
+        "text,label\nü,x\n",
+        dict(encoding="cp1252"),
+        "t.csv: encoding is cp1252, but the file is UTF-8: give --encoding=utf-8",
+    ),
+    "an error of a spreadsheet": (
+        "text,label\na,x\nb,#N/A\n",
+        {},
+        "t.csv:3: column 'label': '#N/A' is an error of a spreadsheet",
+    ),
+    "a row that is shorter than the names": (
+        "text,label,note\na,x\nb,y,n\n",
+        {},
+        r"t.csv:2: 2 column\(s\), expected 3",
+    ),
     "a threshold without a label": (
         "text,label\na,x\n",
         dict(MANY, label_thresholds="x=0.3"),
@@ -404,12 +449,12 @@ REFUSED = {
     "a list in an object": (
         '{"version": 1, "rows": [{"text": "a", "label": "x"}]}',
         dict(name="t.json"),
-        "t.json: an object whose 'rows' is a list of objects",
+        "t.json: expected a list of JSON objects.* its 'rows' is a list: give that list alone",
     ),
     "a table by columns with lists": (
         '{"text": ["a", "b"], "label": ["x", "y"]}',
         dict(name="t.json"),
-        "t.json: JSON of a table by columns",
+        "t.json: .*JSON of a table by columns",
     ),
     "a pointer of Git LFS, compressed": (
         gzip.compress(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
@@ -444,34 +489,63 @@ def test_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize(
-    "content, texts",
-    [
-        ('{"text": "a"}\n{"text": "b"}\n', ["a", "b"]),
-        ('text,n\n"a, b",1\n', ["a, b"]),
-        ("n;text\n1;a\n", ["a"]),
-        ("n\ttext\n1\ta\n", ["a"]),
-        ("{a} text\nb\n", ["{a} text", "b"]),
-        ('{"n": 1}\n', ['{"n": 1}']),
-        ("a, text\nb\n", ["a, text", "b"]),
-    ],
-)
-def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts):
-    (tmp_path / "new.txt").write_text(content)
-    task = custom.known_or_own(
-        settings("", do_train=False, do_predict=True), stored={"labels": ["x", "y"]}
+# Lines that are to be predicted, in a file whose name does not say what it is; the flags that are
+# proposed, None: the lines are texts; and the texts with these flags.
+LINES = [
+    ('{"text": "a"}\n{"text": "b"}\n', dict(input_format="jsonl"), ["a", "b"]),
+    ('[{"text": "a"},\n{"text": "b"}]\n', dict(input_format="json"), ["a", "b"]),
+    ('text,n\n"a, b",1\n', dict(input_format="csv"), ["a, b"]),
+    ("n;text\n1;a\n", dict(input_format="csv", delimiter=";"), ["a"]),
+    ("n\ttext\n1\ta\n", dict(input_format="tsv"), ["a"]),
+    ("text\na\n", dict(input_format="tsv"), ["a"]),
+    ("__label__x a\nb\n", dict(input_format="fasttext"), ["a", "b"]),
+    ("{a} text\nb\n", None, ["{a} text", "b"]),
+    ("a, text\nb\n", None, ["a, text", "b"]),
+]
+
+
+def to_predict(**changes):
+    return custom.known_or_own(
+        settings("", do_train=False, do_predict=True, **changes), stored={"labels": ["x", "y"]}
     )
-    rows = parsing.read_to_predict(task, str(tmp_path / "new.txt"))
-    assert [row.pairs[0][0] for row in rows] == texts
+
+
+@pytest.mark.parametrize("is_piped", [False, True])
+@pytest.mark.parametrize("content, flags, texts", LINES)
+def test_lines_to_predict_are_texts_or_their_form_is_asked_for(
+    tmp_path, monkeypatch, content, flags, texts, is_piped
+):
+    path = tmp_path / "new.txt"
+    path.write_text(content)
+    name = "-" if is_piped else str(path)
+
+    def read_lines(**flags):
+        with open(path) as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            rows = parsing.read_to_predict(to_predict(**flags), name)
+        return [row.pairs[0][0] for row in rows]
+
+    if flags is None:
+        assert read_lines() == texts
+        return
+    with pytest.raises(UserError, match=f"{name}:1: .*--input_format=") as e:
+        read_lines()
+    for flag, value in flags.items():
+        assert f"--{flag}={value}" in str(e.value).replace("'", "")
+    assert read_lines(**flags) == texts
+    if "\t" not in content:  # declared to be texts, they are texts
+        assert read_lines(input_format="text") == content.splitlines()
 
 
 @pytest.mark.parametrize(
     "content, on_error, message",
     [
-        ('text\nfirst\n""\nthird\n', "fail", "t.csv:3: column 'text' is empty"),
+        ('text\nfirst\n""\nthird\n', "fail", "t.csv:3: an empty row"),
         ("text\nfirst\n\nthird\n", "fail", "t.csv:3: an empty row"),
         ("text,n\nfirst,1\n\nthird,3\n", "fail", "t.csv:3: an empty row"),
-        ("text,n\nfirst,1\n,\nthird,3\n", "fail", "t.csv:3: column 'text' is empty"),
+        ("text,n\nfirst,1\n,\nthird,3\n", "fail", "t.csv:3: an empty row"),
+        ("text,n\nfirst,1\nsecond,2\n\n\n", "fail", "t.csv:4: an empty row"),
+        ("text,n\nfirst,1\nsecond,3\n\n", "skip", [("first",), ("second",), ()]),
         ('text\nfirst\n""\nthird\n', "skip", [("first",), (), ("third",)]),
         ("text,n\nfirst,1\n\nthird,3\n", "skip", [("first",), (), ("third",)]),
         ("text,n\nfirst,1\nsecond,3\n,\n", "skip", [("first",), ("second",), ()]),
@@ -580,6 +654,91 @@ def test_answers_with_names_of_their_own(tmp_path, column, row):
     assert [label for _, label in rows] == ["A", "B", "D"]
 
 
+CHOICES = dict(choice_columns="x,y,z")
+# Labels and answers of the rows, the forms that read them, and what is then read.
+CHOSEN = [
+    (["A", "C"], [("p", "q", "r")] * 2, [None, "letters"], ["A", "C"]),
+    (["x", "z"], [("p", "q", "r")] * 2, [None], ["x", "z"]),
+    (["1", "3"], [("p", "q", "r")] * 2, ["numbers"], ["1", "3"]),
+    (["0", "2"], [("p", "q", "r")] * 2, ["indices"], ["0", "2"]),
+    (["1", "2"], [("p", "q", "r")] * 2, ["numbers"], ["1", "2"]),
+    (["1", "2"], [("p", "q", "r")] * 2, ["indices"], ["1", "2"]),
+    (["2", "3"], [("2", "3", "5"), ("1", "2", "3")], ["texts"], ["x", "z"]),
+    (["2", "3"], [("2", "3", "5"), ("1", "2", "3")], ["numbers"], ["2", "3"]),
+]
+
+
+@pytest.mark.parametrize("labels, answers, forms, expected", CHOSEN)
+def test_labels_of_a_choice_have_one_declared_form(tmp_path, labels, answers, forms, expected):
+    """Also where the answers are small numbers."""
+    lines = [",".join(["q", *each, label]) for each, label in zip(answers, labels)]
+    (tmp_path / "t.csv").write_text("\n".join(["text,x,y,z,label", *lines, ""]))
+    for form in forms:
+        rows = read(tmp_path / "t.csv", label_form=form, **CHOICES)[1]
+        assert [label for _, label in rows] == expected
+    if None not in forms:
+        with pytest.raises(UserError, match=f"column 'label' has .*--label_form={forms[0]}"):
+            read(tmp_path / "t.csv", **CHOICES)
+
+
+@pytest.mark.parametrize(
+    "cell, form, labels",
+    [
+        ("()", "python", ()),
+        ("('sad', 'old')", "python", ("old", "sad")),
+        ('["\\ud83d\\ude00"]', "json", ("\U0001f600",)),
+        ("0,1,1", "indicators", ("label_1", "label_2")),
+        ("[0, 1, 1]", "indicators", ("label_1", "label_2")),
+        ("0,1,1", "names", ("0", "1")),
+        ("(a),b", "names", ("(a)", "b")),
+    ],
+)
+def test_a_cell_of_labels_has_one_declared_form(tmp_path, cell, form, labels):
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "label"], ["a", cell]])
+    if cell != "(a),b":
+        with pytest.raises(UserError, match=f"t.csv:2: column 'label': .*--label_form={form}"):
+            read(tmp_path / "t.csv", **MANY)
+    if labels:
+        assert read(tmp_path / "t.csv", label_form=form, **MANY)[1] == [("a", labels)]
+
+
+# Quotation marks that are not those of RFC 4180: the command of the error rewrites the file.
+DIALECTS = {
+    "backslashes": 'text,label\n"He said \\"no\\", then left",x\n"a, b",y\n',
+    "blanks after delimiters": 'text, label\n"a, b", "x"\n"c", "y"\n',
+    "apostrophes": "'text','label'\n'a, b','x'\n'c','y'\n",
+    "marks within cells": 'text,label\na "b" c,x\n"d, e",y\n',
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_another_dialect_is_refused_with_the_command_that_rewrites_it(tmp_path, name):
+    path, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    path.write_text(DIALECTS[name])
+    with pytest.raises(UserError, match="old.csv.*; rewrite|old.csv.*: rewrite") as e:
+        read(path)
+    command_line = re.search(r"rewrite the file with (python .* > NEW)", str(e.value))[1]
+    command_line = command_line.replace("OLD", str(path)).replace("NEW", str(new))
+    command_line = command_line.replace("python -c", f"{sys.executable} -c", 1)
+    subprocess.run(command_line, shell=True, check=True)
+    with open(new, newline="") as file:
+        cells = list(csv.reader(file, strict=True))
+    assert read(new)[1] == [tuple(row) for row in cells[1:]] and len(cells) == 3
+
+
+def test_fasttexts_labels_with_commas_are_refused_with_the_command_that_rewrites_them(tmp_path):
+    path, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    path.write_text("__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n")
+    with pytest.raises(UserError, match="old.txt:1: label 'x,' ends in a comma") as e:
+        read(path, input_format="fasttext", **MANY)
+    command_line = re.search(r"(sed -E '.*')", str(e.value))[1]
+    with open(path) as old, open(new, "w") as file:
+        subprocess.run(command_line, shell=True, check=True, stdin=old, stdout=file)
+    rows = read(new, input_format="fasttext", **MANY)[1]
+    assert rows[0] == ("a, b", ("x", "y")) and rows[2] == ("d", ("x",))
+
+
 def test_a_mistyped_file_of_data_is_a_file(tmp_path):
     make(tmp_path, "news.csv")
     with pytest.raises(UserError, match="no such file or directory: .*new.csv; .* news.csv"):
@@ -596,32 +755,22 @@ def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, label, expected",
+    "content, header, label, expected",
     [
-        ("a,1\nb,0\nc,1\n", "2", [("a", "1"), ("b", "0"), ("c", "1")]),  # its label is a number
-        ("1,2\na,1\nb,0\n", "2", [("a", "1"), ("b", "0")]),  # pandas' header
-        ("1,0\na,x\nb,y\n", "0", [("a", "x"), ("b", "y")]),
-        ("5,1\nb,3\n", "2", [("5", "1"), ("b", "3")]),
+        ("a,1\nb,0\nc,1\n", "none", "2", [("a", "1"), ("b", "0"), ("c", "1")]),
+        ("1,2\na,1\nb,0\n", "names", "2", [("a", "1"), ("b", "0")]),  # pandas' header
+        ("1,0\na,x\nb,y\n", "names", "0", [("a", "x"), ("b", "y")]),
+        ("5,1\nb,3\n", "none", "2", [("5", "1"), ("b", "3")]),
     ],
 )
-def test_a_first_line_is_names_if_all_given_columns_are_among_them(
-    tmp_path, content, label, expected
-):
-    (tmp_path / "t.csv").write_text(content)
-    task = custom.known_or_own(settings(tmp_path / "t.csv", text_a_column="1", label_column=label))
-    rows = parsing.read_file(task, str(tmp_path / "t.csv"), True)
-    assert [(row.pairs[0][0], row.label) for row in rows] == expected
-    (tmp_path / "new.csv").write_text("id,0,1\nx,c,a\n")  # names, without labels
-    rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
-    assert [row.pairs[0][0] for row in rows] == ["a"]
-    if label == "2":  # without labels, to predict
-        for text, texts in (
-            ("a\nb\n" if content[0] in "a5" else "1\na\nb\n", ["a", "b"]),
-            ("0\nb\n", ["0", "b"]),
-        ):
-            (tmp_path / "new.csv").write_text(text)
-            rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
-            assert [row.pairs[0][0] for row in rows] == texts
+def test_columns_by_number_need_to_be_declared(tmp_path, content, header, label, expected):
+    """The first line may be names, or a row."""
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    columns = dict(text_a_column="1", label_column=label)
+    with pytest.raises(UserError, match="t.csv: .*--header=none .*--header=names"):
+        read(path, **columns)
+    assert read(path, header=header, **columns)[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -633,16 +782,18 @@ def test_a_first_line_is_names_if_all_given_columns_are_among_them(
 )
 def test_labels_that_differ_in_case_are_questioned(tmp_path, caplog, group, content, shown):
     (tmp_path / "t.txt").write_text(content)
-    more = {} if group is TaggerSettings else {"text_a_column": "text"}
+    more = {"text_a_column": "text", "input_format": "tsv"}
+    if group is TaggerSettings:
+        more = {}
     custom.known_or_own(settings(tmp_path / "t.txt", group, **more))
     assert f"{shown} differ in case or blanks alone and are different labels" in caplog.text
 
 
 def test_a_table_without_names_says_how_to_read_it(tmp_path):
     (tmp_path / "t.csv").write_text("a,x\nb,y\n")
-    with pytest.raises(UserError, match="no column 'text' .columns: a, x.*give their numbers"):
+    with pytest.raises(UserError, match="no column 'text' .columns: a, x.*--header=none"):
         read(tmp_path / "t.csv")
-    assert read(tmp_path / "t.csv", text_a_column="1", label_column="2") == (
+    assert read(tmp_path / "t.csv", text_a_column="1", label_column="2", header="none") == (
         ("x", "y"),
         [("a", "x"), ("b", "y")],
     )
@@ -653,14 +804,35 @@ def test_a_table_without_names_says_how_to_read_it(tmp_path):
     [
         '{\n "data": [\n  {"text": "a", "label": "x"},\n  {"text": "b", "label": "y"}\n ]\n}\n',
         '{"schema": {}, "data": [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]}',
-        '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b",\n "label": "y"\n}\n',
-        '{"data": [1, 2], "text": "a", "label": "x"}\n{"data": [], "text": "b", "label": "y"}\n',
         '{"data": [{"text": "a", "label": "x", "n": NaN}, {"text": "b", "label": "y"}]}',
+        ' \n[{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]',
     ],
 )
 def test_json_of_a_table(tmp_path, content):
     (tmp_path / "t.json").write_text(content)
     assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
+
+
+@pytest.mark.parametrize(
+    "name, content, remedy",
+    [
+        ("t.json", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n', "jsonl"),
+        (
+            "t.json",
+            '{"data": [1], "text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n',
+            "jsonl",
+        ),
+        ("t.jsonl", '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y"}]\n', "json"),
+        ("t.json", '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b"\n}\n', "jq -c"),
+    ],
+)
+def test_json_of_another_form_than_the_name_says(tmp_path, name, content, remedy):
+    (tmp_path / name).write_text(content)
+    flag = f"--input_format={remedy}" if remedy.startswith("json") else remedy
+    with pytest.raises(UserError, match=f"{name}.*{flag}"):
+        read(tmp_path / name)
+    if remedy.startswith("json"):
+        assert read(tmp_path / name, input_format=remedy)[1] == [("a", "x"), ("b", "y")]
 
 
 def test_an_empty_list_of_json(tmp_path):
@@ -713,8 +885,8 @@ def make(directory, *names, rows=20):
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
     task = custom.known_or_own(settings(tmp_path))
-    assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
-    assert task.dev_share == 0.0
+    assert task.files.by_split == {"train": "train.csv", "dev": name, "test": "test.csv"}
+    assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
         reader = custom.find_type(settings(tmp_path, group)).reader
         found, held_out = custom._own_files(settings(tmp_path, group), reader)
@@ -729,7 +901,7 @@ def test_two_files_of_a_split_are_refused(tmp_path):
 
 def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
     make(tmp_path, "train.csv", "development.csv")
-    assert custom.known_or_own(settings(tmp_path)).dev_share == 0.1
+    assert custom.known_or_own(settings(tmp_path)).files.dev_share == 0.1
     assert "development.csv is not read" in caplog.text and "--dev_file" in caplog.text
 
 
@@ -761,11 +933,11 @@ def test_named_files(tmp_path):
     }
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
     alone = custom.known_or_own(settings("", train_file=at % "a1.csv"))
-    assert (list(alone.files), alone.dev_share) == (["train"], 0.1)
+    assert (list(alone.files.by_split), alone.files.dev_share) == (["train"], 0.1)
     over = custom.known_or_own(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
-    assert over.files["dev"] == at % "b.csv" and "test" in over.files
+    assert over.files.by_split["dev"] == at % "b.csv" and "test" in over.files.by_split
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
-    assert custom.known_or_own(settings("", train_file=at % "d,e.csv")).files == {
+    assert custom.known_or_own(settings("", train_file=at % "d,e.csv")).files.by_split == {
         "train": at % "d,e.csv"
     }
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
@@ -780,9 +952,10 @@ def test_named_files(tmp_path):
     ],
 )
 def test_named_files_of_the_other_programs(tmp_path, group, content):
-    for name in ("a.txt", "b.txt", "c.txt"):
-        (tmp_path / name).write_text(content)
-    at = str(tmp_path / "%s.txt")
+    extension = "tsv" if group is SpanSettings else "txt"
+    for name in "abc":
+        (tmp_path / f"{name}.{extension}").write_text(content)
+    at = str(tmp_path / f"%s.{extension}")
     more = dict(id_column="question") if group is SpanSettings else {}
     task = custom.known_or_own(
         settings("", group, train_file="{},{}".format(at % "a", at % "b"), dev_file=at % "c")
@@ -897,18 +1070,16 @@ def test_a_delimiter_of_tagged_files(tmp_path):
 
 def multi(*labels, **more):
     kind = TASK_TYPES["multi_label"]
-    return Task("mine", ("t",), (), ("l",), labels, kind.scorer.default_metrics, kind).with_options(
-        **more
-    )
+    return Task(
+        "mine", Columns(("t",), (), ("l",)), labels, kind.scorer.default_metrics, kind
+    ).with_options(**more)
 
 
 def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     rng = np.random.default_rng(0)
     task = Task(
         "mine",
-        ("t",),
-        (),
-        ("l",),
+        Columns(("t",), (), ("l",)),
         tuple("abcde"),
         ("macro_f1", "micro_f1"),
         TASK_TYPES["classification"],
@@ -942,7 +1113,9 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     "labels, positive", [(("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)]
 )
 def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels, positive):
-    task = Task("mine", ("t",), (), ("l",), labels, ("f1", "auc"), TASK_TYPES["classification"])
+    task = Task(
+        "mine", Columns(("t",), (), ("l",)), labels, ("f1", "auc"), TASK_TYPES["classification"]
+    )
     share = np.array([0.9, 0.4, 0.3, 0.45])  # of the positive label
     values = np.stack([1 - share, share] if positive else [share, 1 - share], axis=1)
     truth = np.where([True, True, False, False], positive, 1 - positive)
@@ -964,7 +1137,8 @@ def test_predicted_labels_are_read_back(names):
     task = multi(*names)
     for chosen in ([1, 1], [1, 0], [0, 1], [0, 0]):
         (text,) = task.scorer.texts(np.array([chosen], np.float64), 0.5)
-        assert task.reader.parse_label([text]) == (
+        form = "json" if text.startswith("[") else None
+        assert task.with_columns(label_form=form).reader.parse_label([text]) == (
             tuple(sorted(name for name, is_chosen in zip(names, chosen) if is_chosen)),
             None,
         )
@@ -1093,7 +1267,7 @@ def start(directory, name, model_dir, **flags):
     flags = {
         **dict(
             task_name="custom",
-            data_dir=REPORTS / "31" / (name + ".csv"),
+            data_dir=REPORTS / "other_classes_of_a_model" / (name + ".csv"),
             text_a_column="text",
             model_dir=model_dir,
             output_dir=directory / "records",

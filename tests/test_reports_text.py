@@ -42,8 +42,8 @@ def documents_of(path, **values):
 @pytest.mark.parametrize(
     "name, kind, documents, sentences",
     [
-        ("46/a.jsonl.gz", reading.RECORDS, 60, 300),
-        ("46/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
+        ("records_in_corpora/a.jsonl.gz", reading.RECORDS, 60, 300),
+        ("records_in_corpora/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
     ],
 )
 def test_text_is_read_by_its_content(name, kind, documents, sentences):
@@ -62,8 +62,11 @@ def test_text_is_read_by_its_content(name, kind, documents, sentences):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("46/list.json", "a list of JSON objects; .*json.load"),
-        ("16/old_mac.txt", "lines that end in a carriage return alone; .*tr "),
+        ("records_in_corpora/list.json", "a list of JSON objects; .*json.load"),
+        (
+            "carriage_returns_end_lines/old_mac.txt",
+            "lines that end in a carriage return alone; .*tr ",
+        ),
     ],
 )
 def test_text_in_another_form_is_named_with_its_remedy(name, message):
@@ -73,7 +76,7 @@ def test_text_in_another_form_is_named_with_its_remedy(name, message):
 
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     settings = train_sentencepiece.VocabularySettings(
-        input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model")
+        input_glob=str(REPORTS / "records_in_corpora"), sp_path=str(tmp_path / "m.model")
     )
     train_sentencepiece.main(settings)  # without a size: as many pieces as the text allows
     import sentencepiece
@@ -100,7 +103,7 @@ def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_p
     """Versions before went by the name: keys and URLs are in their records."""
     vocabulary = train_tiny_model(tmp_path / "sp.model")
     settings = CorpusSettings(
-        input_glob=str(REPORTS / "46" / "c4-train.00000-of-00002.json.gz"),
+        input_glob=str(REPORTS / "records_in_corpora" / "c4-train.00000-of-00002.json.gz"),
         seq_len=64,
         reuse_len=32,
         sp_path=vocabulary,

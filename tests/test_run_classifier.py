@@ -286,7 +286,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     [
         ([], {}, "nothing to do: give --do_train=True"),
         ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
-        ([TRAIN], dict(task_name="cola"), "train.tsv: no column 'sentence' (columns: name"),
+        ([TRAIN], dict(task_name="cola"), "train.tsv:1: unknown label 'first'"),
         ([TRAIN], dict(task_name="ax"), "no split 'train'"),
         ([TRAIN], dict(data_dir="nowhere"), "data_dir: no such directory: nowhere"),
         ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),

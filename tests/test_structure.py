@@ -28,7 +28,7 @@ ROOMS = {
     "finetuning": {"", "network", "records", "batches", "engine", "tasks", "model_directory"},
     "serving": {"", "network", "records", "engine", "tasks", "model_directory", "finetuning"},
     "convert": {"", "engine", "tasks", "model_directory", "serving"},  # reads what it wrote
-    "plots": {"", "network", "records", "batches", "engine"},
+    "plots": {"", "network", "records", "batches", "engine", "serving"},
 }
 ROOMS["programs"] = set(ROOMS)
 ENTRY_POINTS = (
@@ -45,17 +45,10 @@ MODULES = {
 }
 
 
-def nodes(tree):
-    """All that runs of a file: without what is for type checkers alone."""
-    yield tree
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
-            yield from nodes(node)
-
-
 def imported(path):
-    """Names of the library's modules that a file imports, wherever in it."""
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    """Names of the library's modules that a file imports, wherever in it; also those for type
+    checkers alone."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "xlnet":
             if node.module in MODULES:
                 yield node.module

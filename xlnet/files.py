@@ -242,16 +242,28 @@ def _without_nan(value):
 def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
     """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16; a ValueError
     if it is not JSON."""
-    # In rows NaN is null: Python and pandas write it for a missing value.
+    # In rows NaN is null: Python and pandas write it for a missing value. A key that an object has
+    # twice would have one of two meanings.
     try:
         return json.loads(
             text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
             parse_constant=(lambda name: None if name == "NaN" else float(name))
             if has_rows
             else None,
+            object_pairs_hook=_unique if has_rows else None,
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a ValueError if it has a key twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key '{again}' twice in an object")
+    return found
 
 
 def read_json(path: str, what: str) -> dict[str, Any]:

@@ -23,12 +23,25 @@ _OVERLAP, _CONTEXT = 12, 64  # of chunks: escapes across their borders, and the 
 
 def items(chunks: Iterable[str], prefix: str, are_several: bool = False) -> Iterator[Any]:
     """Yields the values at a place of a text, such as "item" or "data.item", as ijson names it; a
-    ValueError if the text is not JSON.
+    ValueError if the text is not JSON, or if an object has a key twice.
 
     are_several: the text may be several values, one after the other.
     """
+    again: list[str] = []  # keys that an object has twice
+
+    class Object(dict):
+        def __setitem__(self, key: str, value: Any) -> None:
+            if key in self:
+                again.append(key)
+            super().__setitem__(key, value)
+
     try:
-        yield from ijson.items(_Bytes(chunks), prefix, use_float=True, multiple_values=are_several)
+        for value in ijson.items(
+            _Bytes(chunks), prefix, use_float=True, multiple_values=are_several, map_type=Object
+        ):
+            if again:
+                raise ValueError(f"the key '{again[0]}' twice in an object")
+            yield value
     except ijson.JSONError as e:
         raise ValueError(str(e).partition("\n")[0]) from None
     except RecursionError:
@@ -47,6 +60,17 @@ def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
     except (ijson.JSONError, ValueError):
         pass
     return None
+
+
+def top_level(chunks: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields each key of the object in a text, and ijson's event of its value; ends where the text
+    is not JSON."""
+    try:
+        for place, event, _ in ijson.parse(_Bytes(chunks), use_float=True):
+            if place and "." not in place and event not in ("map_key", "end_map", "end_array"):
+                yield place, event
+    except (ijson.JSONError, ValueError):
+        return
 
 
 class _Bytes:

@@ -15,7 +15,7 @@ from xlnet.convert import config_json, conversion, huggingface_task
 from xlnet.engine import checkpoint, train_step
 from xlnet.network import heads, modeling
 from xlnet.settings.network import CARRIED_NAME
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
@@ -125,13 +125,10 @@ def test_tasks(graph, converted, name, kind, columns):
     model, kind = converted(name), TASK_TYPES[kind]
     task = Task(
         "custom",
-        text_a=("text",),
-        text_b=(),
-        label=("label",),
+        Columns(text_a=("text",), text_b=(), label=("label",), **columns),
         metrics=(),
         type=kind,
         labels=tuple("ABCD"[: model["out/logits"].shape[-1]]),
-        **columns,
     )
     with train_step.model_scope():
         padding = 1 - model["in/attention_mask"]
@@ -147,9 +144,7 @@ def test_tags(graph, converted):
     model, kind = converted("token_classification"), TASK_TYPES["tagging"]
     task = Task(
         "custom",
-        text_a=("1",),
-        text_b=(),
-        label=(),
+        Columns(text_a=("1",), text_b=(), label=()),
         metrics=(),
         type=kind,
         labels=("O", "B-A", "I-A", "B-B", "I-B"),
@@ -250,9 +245,7 @@ def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected)
     kind = TASK_TYPES["classification"]
     task = Task(
         "custom",
-        text_a=("text",),
-        text_b=(),
-        label=("label",),
+        Columns(text_a=("text",), text_b=(), label=("label",)),
         metrics=(),
         type=kind,
         labels=tuple("ABCD"),

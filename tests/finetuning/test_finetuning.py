@@ -134,7 +134,9 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
 def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     texts = place.directory / "holes.csv"
     texts.write_text("name;text\na;kamat telok\n\nb;\nc;机\n", "utf-8")
-    flags = arguments(place, predict_file=str(texts), predict_dir=place.path("holes"))
+    flags = arguments(
+        place, predict_file=str(texts), predict_dir=place.path("holes"), delimiter=";"
+    )
     done = place.run("--do_predict=True", **flags)
     assert done.returncode == 1
     assert "holes.csv:3: an empty row (and 1 more faulty row(s))" in done.stderr

@@ -82,14 +82,14 @@ def check_predictions(place, task, model_dir):
         ids = [row.id for row in parsing.read_rows(task, place / task.name, split)]
         assert len(ids) > 3
         names = [f"predictions_{task.name}_{split}.tsv"]
-        if split in task.submissions:
-            names.append(task.submissions[split])
+        if split in task.published.submissions:
+            names.append(task.published.submissions[split])
         for name in names:
             lines = (model_dir / name).read_text("utf-8").splitlines()
             if name.endswith(".json"):
                 found = [str(json.loads(line)["id"]) for line in lines]
             else:
-                found = [line.split("\t")[1 if task.query else 0] for line in lines[1:]]
+                found = [line.split("\t")[1 if task.columns.query else 0] for line in lines[1:]]
             assert sorted(found) == sorted(ids)
 
 
@@ -133,7 +133,7 @@ def test_official_files_are_read(tmp_path, name):
     """On rows of their form; `tests/tasks/test_real_files.py` reads the files themselves."""
     task = known.TASKS[name]
     official.make(name, tmp_path / name)
-    for split in task.files:
+    for split in task.files.by_split:
         rows = parsing.read_rows(task, tmp_path / name, split)
         assert len({row.id for row in rows}) == len(rows) > 3
         assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
@@ -168,6 +168,7 @@ def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path
                 task_name="custom",
                 data_dir=tmp_path,
                 choice_columns="all",
+                label_form="texts",
                 train_steps=60,
                 train_batch_size=16,
                 output_dir=tmp_path / "records",

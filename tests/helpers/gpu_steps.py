@@ -16,7 +16,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
@@ -77,7 +77,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     tf.train.get_or_create_global_step()
     settings = settings_of(kind, settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
-    task = Task("custom", ("text",), (), ("label",), labels, (), TASK_TYPES[kind])
+    task = Task("custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind])
     if task.type.configured:
         task = task.type.configured(task, settings)
     tuned = FineTunedTask(task, settings)

@@ -233,7 +233,7 @@ def _own_rows(group, path, need_labels=True, skips=False, **columns):
     task = custom.known_or_own(
         group(task_name="custom", data_dir=str(path), do_train=True, model_dir="model", **columns)
     )
-    rows = parsing.read_file(dataclasses.replace(task, skips_errors=skips), str(path), need_labels)
+    rows = parsing.read_file(task.with_files(skips_errors=skips), str(path), need_labels)
     return task, [tuple(row)[:-1] for row in rows]
 
 

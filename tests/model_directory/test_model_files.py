@@ -58,7 +58,9 @@ def test_a_directory_is_all_that_is_needed(model):
     found = model_files.read(str(model))
     assert found.prefix == str(model / "model.ckpt-5")
     assert (found.config.n_layer, found.tokenizer.vocab_size) == (2, 37)
-    assert found.tuned.task.labels == ("no", "yes") and found.tuned.task.text_a == ("first",)
+    assert found.tuned.task.labels == ("no", "yes") and found.tuned.task.columns.text_a == (
+        "first",
+    )
     assert found.tuned.settings.max_seq_length == 24 and found.tuned.settings.do_predict
     assert found.tuned.scope == "classification_custom"
 

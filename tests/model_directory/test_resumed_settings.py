@@ -51,8 +51,8 @@ OF_PRETRAINING = set(
 )
 OF_TASKS = set(
     """
-    dev_share max_seq_length encoding delimiter freeze_layers class_weights label_smoothing
-    cls_scope""".split()
+    dev_share max_seq_length input_format encoding delimiter quoting header keep_where
+    freeze_layers class_weights label_smoothing cls_scope""".split()
 )
 OF_EACH = {
     "pretraining": OF_PRETRAINING,
@@ -60,10 +60,10 @@ OF_EACH = {
     | set(
         """
         text_a_column text_b_column label_column id_column choice_columns is_regression multi_label
-        label_separator query_id_column ranking_loss long_document max_segments summary_type
-        use_summ_proj""".split()
+        label_separator label_form decimal query_id_column ranking_loss long_document max_segments
+        summary_type use_summ_proj""".split()
     ),
-    "tagger": OF_TASKS | {"word_column", "tag_column", "scheme"},
+    "tagger": OF_TASKS | {"word_column", "tag_column", "sentence_column", "scheme"},
     "questions": OF_TASKS
     | set(
         """

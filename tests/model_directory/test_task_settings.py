@@ -8,6 +8,7 @@ import pytest
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import task_settings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings
+from xlnet.tasks.files import parsing
 
 PAIRS = dict(
     task_name="custom",
@@ -53,6 +54,42 @@ def test_what_is_left_out_is_the_models(model):
     assert found.spiece_model_file == str(model / "spiece.model")
     assert found.model_config_path == str(model / "xlnet_config.json")
     assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
+
+
+DECLARED = dict(
+    input_format="csv",
+    delimiter=";",
+    quoting="none",
+    header="none",
+    encoding="cp1252",
+    label_form="names",
+    decimal=",",
+)
+
+
+def test_what_was_declared_of_files_holds_when_predicting_until_a_flag_says_otherwise(tmp_path):
+    columns = dict(task_name="custom", text_a_column="2", label_column="1")
+    trained, _ = settings_of(tmp_path / "model", **columns, **DECLARED)
+    described = dict(task="custom", settings=task_settings.kept_by_model(trained))
+    make_model(tmp_path / "model", dict(described, labels=["x", "y"], kind="classification"))
+    (tmp_path / "new.csv").write_bytes('x;"\xfcber\ny;b\n'.encode("cp1252"))
+
+    def texts(path, **flags):
+        settings = task_settings.resolve(*settings_of(tmp_path / "model", **flags))
+        rows = parsing.read_to_predict(task_settings.task_of_run(settings), str(path))
+        return [row.pairs[0][0] for row in rows]
+
+    found = task_settings.resolve(*settings_of(tmp_path / "model"))
+    assert {name: getattr(found, name) for name in DECLARED} == DECLARED
+    assert texts(tmp_path / "new.csv") == ['"\xfcber', "b"]
+    # Another file is of another form.
+    (tmp_path / "new.csv").write_text('text,n\n"a, b",1\n')
+    other = dict(delimiter=",", quoting="standard", header="names", encoding="utf-8")
+    assert texts(tmp_path / "new.csv", text_a_column="text", **other) == ["a, b"]
+    # Its name and the model do not agree.
+    (tmp_path / "new.tsv").write_text("x\ta\n")
+    with pytest.raises(UserError, match="new.tsv: .*--predict_form=tsv or --predict_form=csv"):
+        texts(tmp_path / "new.tsv")
 
 
 def test_a_model_of_another_program_is_refused(model):
@@ -185,9 +222,9 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share):
         settings = SpanSettings(
             model_dir=str(tmp_path), train_file=__file__, seed=5, **{what: True}
         )
-        assert task_settings.task_of_run(settings).dev_share == share
+        assert task_settings.task_of_run(settings).files.dev_share == share
         other = dataclasses.replace(settings, dev_share=0.3)
-        assert task_settings.task_of_run(other).dev_share == 0.3
+        assert task_settings.task_of_run(other).files.dev_share == 0.3
         with pytest.raises(UserError, match=f"held out as dev is {share:g} in "):
             task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3), other)
         task_settings.check(

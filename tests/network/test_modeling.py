@@ -14,7 +14,7 @@ from tensorflow.python.compiler.xla import xla
 import xlnet
 from xlnet.errors import UserError
 from xlnet.network import heads, kernels, kernels_tuned, modeling
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
@@ -191,7 +191,7 @@ def test_heads(graph, golden, config_name, kind_name):
     labels = {"classification": tuple("abcd"), "regression": None}.get(
         kind_name, tuple(range(choices))
     )
-    task = Task("golden", ("a",), (), ("label",), labels, (), TASK_TYPES[kind_name])
+    task = Task("golden", Columns(("a",), (), ("label",)), labels, (), TASK_TYPES[kind_name])
     nn = heads.HeadBuilder(run, task.head.scope(), sequence, padding, lambda: summary)
     with contextlib.ExitStack() as scope:
         if kind_name != "multiple_choice":  # the reference's stands beside the network

@@ -13,7 +13,7 @@ from xlnet.pretraining import objectives
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASK_TYPES
 
@@ -122,7 +122,11 @@ def test_heads(kind):
         model_dir="", task_name="custom", do_train=True, max_seq_length=LENGTH
     )
     task = Task(
-        "custom", ("text",), (), ("label",), LABELS.get(kind, ("a", "b")), (), TASK_TYPES[kind]
+        "custom",
+        Columns(("text",), (), ("label",)),
+        LABELS.get(kind, ("a", "b")),
+        (),
+        TASK_TYPES[kind],
     )
     if task.type.configured:
         task = task.type.configured(task, settings)

@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 
 from xlnet import figure
 from xlnet.tasks.metrics import confusion
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES
 
 
@@ -82,9 +82,7 @@ def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
 
     task = Task(
         "mine",
-        ("t",),
-        (),
-        ("l",),
+        Columns(("t",), (), ("l",)),
         tuple(map(str, range(10000))),
         ("accuracy", "macro_f1"),
         TASK_TYPES["classification"],

@@ -13,7 +13,7 @@ from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import schemes
 from xlnet.tasks.metrics import entity_metrics, split_metrics
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
@@ -27,9 +27,7 @@ THREE = dataclasses.replace(
 SCORES = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
 MULTI = Task(
     "mine",
-    ("t",),
-    (),
-    ("l",),
+    Columns(("t",), (), ("l",)),
     ("a", "b"),
     ("micro_f1", "macro_f1", "accuracy", "auc"),
     type=TASK_TYPES["multi_label"],

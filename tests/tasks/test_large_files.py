@@ -1,7 +1,6 @@
 """Files of any size: read piece by piece, their rows kept on disk, their records made in parts."""
 
 import csv
-import dataclasses
 import io
 import json
 import os
@@ -11,13 +10,12 @@ import tracemalloc
 import pytest
 from helpers.vocabulary import train_tiny_model
 
-from xlnet import tables
 from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import decoding, parsing, row_store
+from xlnet.tasks.files import decoding, forms, parsing, row_store
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.files.row_errors import RowErrors
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Files, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -55,7 +53,7 @@ def fasttext(rows):
 
 FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "txt": fasttext}
 SST = known.GLUE["sst-2"]
-SKIPPING = dataclasses.replace(SST, skips_errors=True)
+SKIPPING = SST.with_files(skips_errors=True)
 
 
 @pytest.fixture
@@ -103,14 +101,11 @@ def squad(rows):
 
 TAGS = Task(
     "own",
+    Columns(text_a=("1",), text_b=(), id=None, label=()),
     metrics=("f1",),
     type=TAGGING,
     labels=(),
-    text_a=("1",),
-    text_b=(),
-    id=None,
-    label=(),
-    files={"train": "train.txt"},
+    files=Files(by_split={"train": "train.txt"}),
 )
 QUESTIONS = known.TASKS["squad1"].with_options(doc_stride=20, max_query_length=4)
 CASES = {
@@ -241,7 +236,7 @@ def test_csv_continues_after_an_error(tmp_path):
 
 def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatch):
     """Not the rest of the file, however long that is."""
-    monkeypatch.setattr(tables, "LONGEST_CELL", 100)
+    monkeypatch.setattr(forms, "LONGEST_CELL", 100)
     path = tmp_path / "x.csv"
     path.write_text('sentence,label\nfine,1\n"open,0\n' + "fine,1\n" * 50)
     with pytest.raises(

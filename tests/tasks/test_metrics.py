@@ -9,7 +9,7 @@ from xlnet.errors import UserError
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import classification, contract
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
@@ -64,9 +64,7 @@ def test_majority_baseline():
 
 MULTI = Task(
     "mine",
-    ("t",),
-    (),
-    ("l",),
+    Columns(("t",), (), ("l",)),
     ("a", "b"),
     ("micro_f1", "macro_f1", "accuracy", "auc"),
     type=TASK_TYPES["multi_label"],

@@ -16,7 +16,7 @@ from own_task_type.two_towers import TWO_TOWERS, TowersReader
 
 import xlnet
 from xlnet.serving.export import exporter
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
 from xlnet.tasks.types.regression import RegressionExport
@@ -26,7 +26,11 @@ for _each in (ORDINAL, TWO_TOWERS):  # registered as they were imported; others 
     known.TASK_TYPES.pop(_each.name, None)
 WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")  # of the grades from 1 to 5
 STARS = Task(
-    "stars", ("text",), (), ("stars",), tuple("12345"), ORDINAL.scorer.default_metrics, ORDINAL
+    "stars",
+    Columns(("text",), (), ("stars",)),
+    tuple("12345"),
+    ORDINAL.scorer.default_metrics,
+    ORDINAL,
 )
 
 
@@ -150,7 +154,11 @@ class Prefixed(TowersReader):
 def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     """Trained, predicted with, loaded and exported, to raw text as well."""
     task = Task(
-        "alike", ("a",), ("b",), ("label",), None, TWO_TOWERS.scorer.default_metrics, TWO_TOWERS
+        "alike",
+        Columns(("a",), ("b",), ("label",)),
+        None,
+        TWO_TOWERS.scorer.default_metrics,
+        TWO_TOWERS,
     )
     for each in (
         TWO_TOWERS,

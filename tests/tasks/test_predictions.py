@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 
 # --- Prediction files
@@ -27,7 +27,9 @@ def write(directory, task, rows, values, split="test", threshold=0.5, is_officia
     return directory / (f"predictions_{task.name}_{split}.tsv")
 
 
-SEVERAL = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
+SEVERAL = Task(
+    "mine", Columns(("t",), (), ("l",)), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"]
+)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
 
 
 def test_submission_file(tmp_path):
-    path = tmp_path / GLUE["mnli"].submissions["test_matched"]
+    path = tmp_path / GLUE["mnli"].published.submissions["test_matched"]
     assert path.name == "MNLI-m.tsv"
     write(tmp_path, GLUE["mnli"], ROWS, np.eye(3)[[2, 0]], "test_matched", is_official=True)
     assert path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"
@@ -262,7 +264,7 @@ def test_clues_server_takes_a_json_object_a_line(tmp_path):
         '{"id": 0, "label": "0"}\n{"id": 1, "label": "1"}\n'
     )
     assert [
-        TASKS[name].submissions["test"]
+        TASKS[name].published.submissions["test"]
         for name in ("tnews", "iflytek", "cmnli", "ocnli", "csl", "cluewsc")
     ] == [
         name + "_predict.json"

@@ -1,6 +1,5 @@
 """Ranking: measures by hand, pairs, files of both forms and their faults, and what is learned."""
 
-import dataclasses
 import io
 import json
 import os
@@ -248,7 +247,7 @@ def test_a_skipped_document_that_is_relevant_counts_as_missed(tmp_path):
     write_trec(tmp_path)
     write(tmp_path, "dev.run", "7 Q0 w 1 9.5 bm25", "7 Q0 x 2 8.5 bm25", "7 Q0 none 3 7.5 bm25")
     write(tmp_path, "dev.qrels", "7 0 w 1", "7 0 x 2", "7 0 none 1", "7 0 y 1")
-    task = custom.with_metric(dataclasses.replace(RANKING, skips_errors=True), "recall@9")
+    task = custom.with_metric(RANKING.with_files(skips_errors=True), "recall@9")
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     assert [row.id for row in rows] == ["x"]
     assert task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))["recall@9"] == 1 / 4
@@ -269,7 +268,7 @@ def test_a_skipped_row_counts_as_a_document_that_was_not_retrieved(tmp_path, for
     )
     if form == "qrels":
         (tmp_path / "dev.run").unlink()
-    task = custom.with_metric(dataclasses.replace(RANKING, skips_errors=True), "recall@9,map")
+    task = custom.with_metric(RANKING.with_files(skips_errors=True), "recall@9,map")
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     assert [row.id for row in rows] == ["x"]
     result = task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))
@@ -285,7 +284,7 @@ def test_bad_texts_and_judgements_are_skipped_like_rows(tmp_path, caplog):
     write(tmp_path, "documents.tsv", "x\ta kite", "y\tb\udcff", "z\tnothing", "x\tanother")
     write(tmp_path, "dev.run", "7 Q0 x 1 9.5 bm25", "7 Q0 y 2 8.5 bm25", "8 Q0 z 1 3.5 bm25")
     write(tmp_path, "dev.qrels", "7 0 x 2", "7 0 y best", "8 0 z 1")
-    task = dataclasses.replace(RANKING, skips_errors=True)
+    task = RANKING.with_files(skips_errors=True)
     assert [
         (row.id, row.pairs[0][1], row.label)
         for row in parsing.read_rows(task, str(tmp_path), "dev")
@@ -426,7 +425,7 @@ def test_a_document_that_no_query_needs_may_be_damaged(tmp_path):
 
 def test_trec_files_are_of_rankings(tmp_path):
     write_trec(tmp_path)
-    with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of tsv"):
+    with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of csv"):
         parsing.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
 
 

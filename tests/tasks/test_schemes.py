@@ -29,7 +29,7 @@ def test_each_scheme_says_the_same(scheme):
     tags = tuple(TAGS[scheme].split())
     assert schemes.spans(tags) == SPANS
     assert schemes.tags_of(SPANS, 8, scheme) == tags
-    assert schemes.illegal(tags, scheme) == [] and schemes.detect([tags]) == scheme
+    assert schemes.illegal(tags, scheme) == [] and schemes.fitting([tags]) == scheme
 
 
 # As conlleval and seqeval (default mode) read them.
@@ -77,8 +77,8 @@ def test_transitions_say_what_is_legal(scheme):
 
 
 def test_the_scheme_of_a_file_has_the_fewest_errors():
-    assert schemes.detect([TAGS["bio2"].split(), ["I-PER", "O"]]) == "bio2"
-    assert schemes.detect([["O", "I-X"]]) == "iob1" and schemes.detect([["O"]]) == "bio2"
+    assert schemes.fitting([TAGS["bio2"].split(), ["I-PER", "O"]]) == "bio2"
+    assert schemes.fitting([["O", "I-X"]]) == "iob1" and schemes.fitting([["O"]]) == "bio2"
 
 
 # As seqeval 1.2.2 reads them in the scheme IOE2, strict mode.
@@ -93,7 +93,7 @@ def test_the_scheme_of_a_file_has_the_fewest_errors():
 )
 def test_ioe2_is_recognized_and_read_as_by_seqeval(tags, spans):
     tags = tags.split()
-    assert schemes.detect([tags]) == "ioe2" and schemes.learned("ioe2") == "bio2"
+    assert schemes.fitting([tags]) == "ioe2" and schemes.learned("ioe2") == "bio2"
     assert schemes.spans(tags) == spans and schemes.illegal(tags, "ioe2") == []
 
 
@@ -106,6 +106,9 @@ def test_ioe2_is_recognized_and_read_as_by_seqeval(tags, spans):
         ("BI-X", None, "tag 'BI-X', expected"),
         ("o", None, "tag 'o', expected"),
         ("S-X", "bio2", "tag 'S-X', expected O, or B, I before a label, as in B-PER (scheme bio2)"),
+        ("B-LOC|B-LOC", None, "tags 'B-LOC|B-LOC', expected one tag: nested entities"),
+        ("B-LOC|B-LOC", "bio2", "tags 'B-LOC|B-LOC', expected one tag: nested entities"),
+        ("O|B-LOC", "bio2", "tags 'O|B-LOC', expected one tag: nested entities"),
     ],
 )
 def test_what_is_no_tag(tag, scheme, message):
@@ -117,6 +120,22 @@ def test_labels_hold_hyphens_or_are_not_there():
     assert schemes.spans(["B-GPE-NAM", "I-GPE-NAM"]) == [(0, 2, "GPE-NAM")]
     assert schemes.repaired(["I", "I"], "bio2") == ("B", "I")
     assert schemes.all_tags(["LOC", "PER"], "bmes")[:5] == ("O", "B-LOC", "M-LOC", "E-LOC", "S-LOC")
+
+
+def test_a_bar_may_be_part_of_a_label():
+    assert schemes.tag_error("B-Case=Nom|Number=Sing", "bio2") is None
+
+
+def test_no_scheme_fits_words_or_mixed_prefixes():
+    assert schemes.fitting([["O", "NNP"]]) is None
+    assert schemes.fitting([["B-X", "M-X", "I-X"]]) is None
+
+
+def test_of_many_labels_the_nearest_and_their_number_are_named():
+    labels = [f"label{number}" for number in range(3000)]
+    message = schemes.unknown_label("B-label0x", labels)
+    assert "did you mean 'label0'" in message and "3,000 labels" in message
+    assert len(message) < 100
 
 
 def test_a_label_that_was_not_in_training():

@@ -19,7 +19,7 @@ from xlnet.tasks.files import parsing, squad_files
 from xlnet.tasks.files.squad_files import GoldAnswer, position_of
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
-from xlnet.tasks.task import Asked, Row, Task
+from xlnet.tasks.task import Asked, Columns, Row, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
 
@@ -27,14 +27,10 @@ CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = TASK_TYPES["spans"]
 TABLE = Task(
     "table",
-    ("context",),
-    ("question",),
-    ("answer", "start"),
+    Columns(("context",), ("question",), ("answer", "start"), id="id", query="context"),
     None,
     SPANS.scorer.default_metrics,
     SPANS,
-    id="id",
-    query="context",
 )
 SQUAD = known.find_task("squad2")
 
@@ -95,8 +91,13 @@ def test_squad_s_list_may_come_after_other_values(tmp_path):
 
 WRONG = (
     ('{"data": [', "not valid JSON"),
-    ({"data": {}}, "data is not a list, expected a list of articles"),
-    ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
+    ({"data": {}}, "expected a list of JSON objects, or an object whose data is that list"),
+    ({"data": [3]}, "item 1: expected a JSON object, found int"),
+    ({"data": [{"paragraphs": 3}]}, "article 1: expected an object with a list of paragraphs"),
+    (
+        {"version": "KorQuAD_2.0", "data": [{"context": "<p>a</p>", "qas": [question()]}]},
+        "item 1: a context with qas and without paragraphs, as in KorQuAD 2, which is not read",
+    ),
     (
         {"data": [{"paragraphs": [{"qas": []}]}]},
         "article 1, paragraph 1: expected an object with a context and a list of qas",
@@ -127,6 +128,49 @@ WRONG = (
     ({"data": [article(question(is_impossible=True))]}, "is_impossible, and has answers"),
     ({"data": []}, "no rows"),
 )
+
+
+def test_a_list_of_squad_s_articles(tmp_path):
+    """Without the object around it, or an article on each line."""
+    articles = [article(question()), article(question("q2"))]
+    for name, content in (
+        ("a.json", json.dumps(articles)),
+        ("a.jsonl", "\n".join(map(json.dumps, articles))),
+    ):
+        rows = read(tmp_path, content, name=name)
+        assert [row.id for row in rows] == ["q1", "q2"]
+        assert rows[0].label == (GoldAnswer("The dog", 13),)
+
+
+def test_mrqa_is_refused_by_name(tmp_path):
+    lines = [
+        {"header": {"dataset": "SQuAD", "split": "train"}},
+        {"context": CONTEXT, "context_tokens": [["The", 0]], "qas": []},
+    ]
+    for value in lines:
+        with pytest.raises(UserError, match="a.jsonl:1: MRQA's JSON lines, which are not read"):
+            read(tmp_path, json.dumps(value), name="a.jsonl")
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ("1,a b c,what?,b,2,True", None),
+        ("1,a b c,what?,b,2,False", None),
+        ("1,a b c,what?,b,2,", None),
+        ("1,a b c,what?,b,2", ":2: 5 column.*, expected 6"),
+        ("1,a b c,what?,b,2,True,", ":2: 7 column.*, expected 6"),
+        ("1,a b c,what?,b,2,True,,", ":2: 8 column.*, expected 6"),
+    ],
+)
+def test_rows_of_another_width_do_not_lose_is_impossible(tmp_path, row, message):
+    text = f"id,context,question,answer,start,is_impossible\n{row}\n"
+    if message:
+        with pytest.raises(UserError, match=message):
+            read(tmp_path, text, task=TABLE, name="t.csv")
+        return
+    (found,) = read(tmp_path, text, task=TABLE, name="t.csv")
+    assert found.label == (() if "True" in row else (GoldAnswer("b", 2),))
 
 
 @pytest.mark.parametrize("value, message", WRONG)
@@ -181,11 +225,11 @@ def test_tables(tmp_path):
     # Questions on one paragraph are held out together.
     train, dev = parsing.hold_out([*rows, rows[0]._replace(query="other")], 0.5)
     assert sorted(map(len, (train, dev))) == [1, 2]
-    alone = dataclasses.replace(TABLE, files={"train": "t.tsv"}, dev_share=0.1)
+    alone = TABLE.with_files(by_split={"train": "t.tsv"}, dev_share=0.1)
     for split in ("train", "dev"):
         with pytest.raises(UserError, match="t.tsv: all rows belong together, so none can be held"):
             parsing.read_rows(alone, str(tmp_path), split, True)
-    found = dataclasses.replace(TABLE, label=("answer",))
+    found = TABLE.with_columns(label=("answer",))
     lines = [
         {"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
         {"id": "y", "context": "a b a", "question": "?", "answer": "a"},
@@ -234,15 +278,15 @@ def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
 ):
     with caplog.at_level(logging.INFO, "xlnet"):
         task = given(tmp_path, questions)
-    assert task.files["train"] == "train-v2.0.json"
-    assert task.files["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
+    assert task.files.by_split["train"] == "train-v2.0.json"
+    assert task.files.by_split["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
     assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
 
 
 def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
     for questions, is_dev in (([question()], True), ([question(answers=None)], False)):
         task = given(tmp_path, questions, name="new.txt")
-        assert (task.files["dev"] == str(tmp_path / "new.txt")) == is_dev
+        assert (task.files.by_split["dev"] == str(tmp_path / "new.txt")) == is_dev
 
 
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
@@ -251,9 +295,9 @@ def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
         task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt", predict_form="tsv"
     )
     task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
-    assert (list(task.files), task.dev_share) == (["train"], 0.1)
+    assert (list(task.files.by_split), task.files.dev_share) == (["train"], 0.1)
     task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
-    assert (list(task.files), task.dev_share) == (["train", "dev"], 0.0)
+    assert (list(task.files.by_split), task.files.dev_share) == (["train", "dev"], 0.0)
 
 
 def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
@@ -267,7 +311,7 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
         (dict(do_eval=True), {"dev": str(tmp_path / "new.json")}),
     ):
         task = given(tmp_path, [question(answers=None)], task_name="custom", **alone, **more)
-        assert (task.files, task.dev_share) == (files, 0.0)
+        assert (task.files.by_split, task.files.dev_share) == (files, 0.0)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])

@@ -1,20 +1,30 @@
 """Sentences with tagged words: what is read from each form, refused, and written again."""
 
 import csv
+import functools
+import io
 import json
+import random
 import unicodedata
 
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import tagged_columns, tagged_files, tagged_json, tagged_words
+from xlnet.tasks.files import (
+    tagged_columns,
+    tagged_files,
+    tagged_hints,
+    tagged_json,
+    tagged_words,
+)
+from xlnet.tasks.files.tagged_files import Declared
 
 CONLL = """-DOCSTART- -X- O O
 
 EU NNP I-NP I-ORG
 rejects VBZ I-VP O
 
-# a comment
+# SYM O O
 Peter NNP I-NP I-PER
 Blackburn NNP I-NP I-PER
 """
@@ -26,8 +36,9 @@ def write(directory, text, name="train.txt"):
     return str(path)
 
 
-def read(path, word="1", tag=None, need_tags=True):
-    return list(tagged_files.read(path, None, word, tag, need_tags))
+def read(path, word="1", tag=None, need_tags=True, *, skips=False, **declared):
+    declared = Declared(word_column=word, tag_column=tag, **declared)
+    return list(tagged_files.read(path, declared, need_tags, skips=skips))
 
 
 def conll_text(*columns):
@@ -48,11 +59,12 @@ def test_words_and_tags_of_columns_and_the_file_with_one_more(tmp_path):
     assert [place.removeprefix(path) for place in (*first.places, *second.places)] == [
         ":3",
         ":4",
+        ":6",
         ":7",
         ":8",
     ]
     assert read(path, "2", "3")[0][:3] == (("NNP", "VBZ"), None, ("I-NP", "I-VP"))
-    text = conll_text([s.source for s in sentences], [("X", "Y"), ("Z", "O")])
+    text = conll_text([s.source for s in sentences], [("X", "Y"), ("O", "Z", "O")])
     assert (
         text
         == """-DOCSTART- -X- O O O
@@ -60,7 +72,7 @@ def test_words_and_tags_of_columns_and_the_file_with_one_more(tmp_path):
 EU NNP I-NP I-ORG X
 rejects VBZ I-VP O Y
 
-# a comment
+# SYM O O O
 Peter NNP I-NP I-PER Z
 Blackburn NNP I-NP I-PER O
 """
@@ -69,7 +81,7 @@ Blackburn NNP I-NP I-PER O
 
 def test_columns_by_name_between_tabs(tmp_path):
     text = "id\tword\tner\n1\tNew York\tB-LOC\n2\tis\tO\n\n\n1\tBig\tO\n"
-    sentences = read(write(tmp_path, text), "word", "ner")
+    sentences = read(write(tmp_path, text, "train.tsv"), "word", "ner")
     assert [s.words for s in sentences] == [("New York", "is"), ("Big",)]
     written = conll_text([s.source for s in sentences], [("B-LOC", "O"), ("O",)])
     assert written == (
@@ -77,45 +89,132 @@ def test_columns_by_name_between_tabs(tmp_path):
     )
 
 
-def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
-    """In CoNLL-U's form; elsewhere # is a word, whatever its columns are, as are hashtags."""
-    text = "# id = 1\nEU x y B-ORG\nsays x y O\n\n# id = 2\n# x y O\n# x y B-X\n\n#tag x y z\n"
-    first, second, third = sentences = read(write(tmp_path, text))
-    assert [s.words for s in sentences] == [("EU", "says"), ("#", "#"), ("#tag",)]
-    assert (first.source.before, second.source.before) == (("# id = 1",), ("", "# id = 2"))
-    assert conll_text([s.source for s in sentences], ["XX", "OO", "O"]) == (
-        text.replace("ORG\n", "ORG X\n")
-        .replace("y O\n\n", "y O X\n\n")
-        .replace("y O\n#", "y O O\n#")
-        .replace("X\n\n#tag x y z", "X O\n\n#tag x y z O")
-    )
-    (predicted,) = tagged_files.read(
-        write(tmp_path, "# NN\n1 CD\nfan NN\n"), "conll", "1", None, need_tags=False
-    )
-    assert predicted.words == ("#", "1", "fan")
+CONLLU = """# text = in dem Zug
+1-2	im	_
+1	in	O
+2	dem	O
+3	Zug	B-X
+3.1	x	_
+
+#	http://example.org	[2010]
+1	New York	B-LOC
+2	"	O
+"""
+
+
+def test_comments_and_numbers_of_words_are_conllu(tmp_path):
+    """The file of predictions has all of its lines."""
+    for path, declared in (
+        (write(tmp_path, CONLLU, "a.conllu"), {}),
+        (write(tmp_path, CONLLU, "a.tsv"), {"form": "conllu"}),
+    ):
+        sentences = read(path, **declared)
+        assert [s.words for s in sentences] == [("in", "dem", "Zug"), ("New York", '"')]
+        assert [s.tags for s in sentences] == [("O", "O", "B-X"), ("B-LOC", "O")]
+        written = conll_text([s.source for s in sentences], ["XYZ", "UV"])
+        assert written == (
+            CONLLU.replace("im	_", "im	_	_")
+            .replace("in	O", "in	O	X")
+            .replace("dem	O", "dem	O	Y")
+            .replace("Zug	B-X", "Zug	B-X	Z")
+            .replace("x	_\n", "x	_	_\n")
+            .replace("B-LOC", "B-LOC	U")
+            .replace('"	O', '"	O	V')
+        )
 
 
 @pytest.mark.parametrize(
-    "text, words",
-    (
+    "name, text, message",
+    [
+        # Without the declaration they are refused with it, never read as words.
         (
-            "# sent_id = 1\n1\tEU\tB-A\n2\tdo\tO\n\n#newdoc\n1\tPeter\tB-A\n2\tx\tO\n",
-            [("EU", "do"), ("Peter", "x")],
+            "a.tsv",
+            "1	EU	O\n2	says	O\n",
+            "column 1 counts the words.*--input_format=conllu",
         ),
-        ("1 B-A\n1 I-A\n0 O\n", [("1", "1", "0")]),
-    ),
+        ("a.txt", "0 EU O\n1 says O\n", "column 1 counts the words.*--input_format=conllu"),
+        ("a.tsv", CONLLU, "column 1 counts the words.*--input_format=conllu"),
+        ("a.conll", "# x = 1\nEU B-X\nsays O\n", ":2: 2 column.*"),
+        ("a.conll", "EU B-X\n\n# x = 1\nso O\n", ":3: 4 column.*--input_format=conllu"),
+        ("a.conllu", "EU	x	B-X\n", ":1: column 1 is 'EU', expected 1, the number .*=conll$"),
+        ("a.conllu", "1\tEU\tO\n3\tx\tO\n", ":2: column 1 is '3', expected 2, the number"),
+        ("a.txt", '{"tokens": ["a"], "tags": ["O"]}\n', "begins like JSON.*--input_format=jsonl"),
+        ("a.txt", '[\n{"text": "a"}]', "begins like JSON.*--input_format=json"),
+        ("a.txt", "New York	B-X\nis	O\n", ":2: 2 column.*--delimiter=tab"),
+        ("a.csv", "EU,B-X\n", "a.csv: .*--delimiter=,"),
+        ("a.txt", "EU,B-X\nsays,O\n", "column 1 is that of the words.*--delimiter=,"),
+        ("a.tsv", 'He	O\n"	O\nx	B-X\n', ":2: a quotation mark.*--quoting=none"),
+        ("a.tsv", 'He	O\n5"	O\nx	B-X\n', ":2: a quotation mark.*--quoting=none"),
+        ("a.tsv", '""	O\nHe	O\nx	B-X\n', ":1: column 1 is empty.*--quoting=none"),
+        ("a.tsv", 'a "b" c	O\nx	B-X\n', ":1: a quotation mark.*--quoting=none"),
+        ("a.json", '{"text": "a"}\n{"text": "b"}\n', "--input_format=jsonl"),
+        ("a.json", "EU O\n", "expected a list of JSON objects"),
+        ("a.jsonl", '[\n{"text": "a"}\n]\n', ":1: not valid JSON.*--input_format=json"),
+        ("a.jsonl", '[{"text": "a"}]\n', ":1: .*found list.*--input_format=json"),
+        ("-", "", None),
+    ],
 )
-def test_a_column_that_counts_the_words_does_so_in_each_sentence(tmp_path, text, words):
-    assert [sentence.words for sentence in read(write(tmp_path, text))] == words
+def test_what_is_not_of_the_declared_form_is_refused_with_the_flag(tmp_path, name, text, message):
+    if message is None:
+        with pytest.raises(UserError, match="raw text has no tags"):
+            read(name)
+        return
+    with pytest.raises(UserError, match=message) as e:
+        read(write(tmp_path, text, name))
+    assert "\n" not in str(e.value) and name in str(e.value)
 
 
-def test_comments_do_not_hide_tabs(tmp_path):
-    text = "#id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
+@pytest.mark.parametrize(
+    "name, text, declared, words",
+    [
+        ("a.tsv", CONLLU, {"form": "conllu"}, ["in dem Zug", 'New York "']),
+        ("a.tsv", "1	EU	O\n2	says	O\n", {"form": "conll"}, ["1 2"]),
+        ("a.tsv", "1	EU	O\n2	says	O\n", {"word": "2"}, ["EU says"]),
+        ("a.txt", '{"tokens": ["a"], "tags": ["O"]}\n', {"form": "jsonl"}, ["a"]),
+        ("a.txt", '[\n{"tokens": ["a"], "tags": ["O"]}]', {"form": "json"}, ["a"]),
+        ("a.txt", "New York	B-X\nis	O\n", {"delimiter": "	"}, ["New York is"]),
+        ("a.csv", "EU,B-X\n,\nso,O\n", {"delimiter": ","}, ["EU", "so"]),
+        ("a.tsv", 'He	O\n"	O\n5"	B-X\n', {"quoting": "none"}, ['He " 5"']),
+        ("a.tsv", 'He	O\n""	O\n"x"	B-X\n', {"quoting": "none"}, ['He "" "x"']),
+        ("a.txt", 'He O\n" O\n5" O\n', {}, ['He " 5"']),
+        ("a.txt", '"	O\nHe	O\n', {}, ['" He']),
+    ],
+)
+def test_the_flag_of_the_error_reads_it(tmp_path, name, text, declared, words):
+    sentences = read(write(tmp_path, text, name), **declared)
+    assert [" ".join(sentence.words) for sentence in sentences] == words
+
+
+def test_a_column_has_the_numbers_of_sentences(tmp_path):
+    """As in tables of words: on the first word of each sentence, or on all."""
+    first = "Sentence #,Word,Tag\nSentence: 1,EU,B-X\n,says,O\nSentence: 2,Yes,O\n,EU,B-X\n"
+    every = "Sentence #,Word,Tag\n0,EU,B-X\n0,says,O\n1,Yes,O\n1,EU,B-X\n"
+    for text in (first, every):
+        path = write(tmp_path, text, "a.csv")
+        declared = dict(word="Word", tag="Tag", delimiter=",")
+        assert len(read(path, **declared)) == 1
+        sentences = read(path, **declared, sentence_column="Sentence #")
+        assert [s.words for s in sentences] == [("EU", "says"), ("Yes", "EU")]
+        written = conll_text([s.source for s in sentences], ["XY", "ZU"])
+        assert [line.rpartition(",")[0] for line in written.splitlines()] == text.splitlines()
+    with pytest.raises(UserError, match="no column 'Sentence'; did you mean 'Sentence #'"):
+        read(path, **declared, sentence_column="Sentence")
+    # A sentence with an error is skipped alone.
+    path = write(tmp_path, every.replace("0,says,O", "0,says"), "a.csv")
+    (sentence,) = read(path, **declared, sentence_column="Sentence #", skips=True)
+    assert sentence.words == ("Yes", "EU")
+
+
+def test_a_hash_is_a_word_of_plain_conll(tmp_path):
+    """Whatever its columns are, as are hashtags and words with an equals sign."""
+    text = "# NN O\n1 CD O\n\n# = O\nx = B-X\n\n#tag x O\n"
     sentences = read(write(tmp_path, text))
-    assert [s.words for s in sentences] == [("New York",), ("Yes",)]
-    assert conll_text([s.source for s in sentences], "XY") == text.replace(
-        "LOC\n", "LOC\tX\n"
-    ).replace("\tO\n", "\tO\tY\n")
+    assert [s.words for s in sentences] == [("#", "1"), ("#", "x"), ("#tag",)]
+
+
+def test_numbers_may_be_words(tmp_path):
+    (sentence,) = read(write(tmp_path, "1 B-A\n1 I-A\n0 O\n"))
+    assert sentence.words == ("1", "1", "0")
 
 
 def test_lines_after_the_last_word_are_kept(tmp_path):
@@ -140,7 +239,6 @@ def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
             "2",
             ":2: 3 column(s), expected 2 as in line 1 (and 1 more faulty",
         ),
-        ("a\tO\n\tO\n", "1", "2", ":2: column 1 is empty, expected a word"),
         ("a O\n", "1", "3", ": no column '3' (columns: 1, 2)"),
         ("a O\n", "0", "2", ": no column '0' (columns: 1, 2)"),
         (
@@ -153,7 +251,6 @@ def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
         ("a\nb\n", "1", None, ": column 1 is that of the words and of the tags"),
         ("\n", "1", None, ": the file is empty"),
         ("-DOCSTART- O\n", "1", None, ": no words"),
-        ("#id = 1 O\n", "1", None, ": no words"),
     ],
 )
 def test_faulty_columns(tmp_path, text, word, tag, message):
@@ -165,23 +262,21 @@ def test_faulty_columns(tmp_path, text, word, tag, message):
 
 def test_a_sentence_with_an_error_is_skipped_alone(tmp_path):
     path = write(tmp_path, "a B-X\nb O c\n\nb B-Y\n\nc O\nd\n\ne O\n")
-    sentences = tagged_files.read(path, None, "1", "2", True, skips=True)
+    sentences = read(path, tag="2", skips=True)
     assert [(s.words, s.tags) for s in sentences] == [(("b",), ("B-Y",)), (("e",), ("O",))]
 
 
 def test_a_skipped_sentence_to_predict_has_an_empty_answer_in_its_place(tmp_path, caplog):
     """So that predictions are aligned with the input."""
-    text = "-DOCSTART- O\n\na O\n\nb O\nc\nd O\n\n# x = 1\ne O\n\nf\n"
-    sentences = list(tagged_files.read(write(tmp_path, text), "conll", "1", "2", False, skips=True))
+    text = "-DOCSTART- O\n\na O\n\nb O\nc\nd O\n\ne O\n\nf\n"
+    sentences = read(write(tmp_path, text), tag="2", need_tags=False, skips=True)
     assert [s.words for s in sentences] == [("a",), (), ("e",), ()]
     assert conll_text([s.source for s in sentences], [["B-X"], None, ["O"], None]) == (
-        "-DOCSTART- O O\n\na O B-X\n\nb O _\nc _\nd O _\n\n# x = 1\ne O O\n\nf _\n"
+        "-DOCSTART- O O\n\na O B-X\n\nb O _\nc _\nd O _\n\ne O O\n\nf _\n"
     )
     assert "2 entries with errors are skipped" in caplog.text
     lines = '{"text": "a b"}\n{"text": 1, "id": 7}\n{"tex\n\n{"text": "c"}\n'
-    sentences = list(
-        tagged_files.read(write(tmp_path, lines, "a.jsonl"), None, "1", None, False, skips=True)
-    )
+    sentences = read(write(tmp_path, lines, "a.jsonl"), need_tags=False, skips=True)
     assert [len(s.words) for s in sentences] == [2, 0, 0, 0, 1]
     written = json_text([s.source for s in sentences], [[(0, 1, "X")], None, None, None, []])
     assert list(map(json.loads, written.splitlines())) == [
@@ -194,47 +289,29 @@ def test_a_skipped_sentence_to_predict_has_an_empty_answer_in_its_place(tmp_path
     (tmp_path / "t.txt").write_bytes(
         "ein Satz, ein Satz.\n\xe9\n\nnoch einer hier.\n".encode("latin-1")
     )
-    sentences = list(
-        tagged_files.read(str(tmp_path / "t.txt"), "text", "1", None, False, skips=True)
-    )
+    sentences = read(str(tmp_path / "t.txt"), need_tags=False, skips=True, form="text")
     assert [len(s.words) for s in sentences] == [6, 0, 0, 4]
     with pytest.raises(UserError, match="column"):  # nothing is left
-        list(tagged_files.read(write(tmp_path, "a O\nb\n"), "conll", "1", "2", False, skips=True))
+        read(write(tmp_path, "a O\nb\n"), tag="2", need_tags=False, skips=True)
 
 
-def test_a_word_may_be_a_hash_with_an_equals_sign(tmp_path):
-    text = "# id = 1\nEU x B-ORG\n\n# = O\nx = B-X\n\n# text = O or x\nz y O\n"
-    assert [(s.words, s.tags) for s in read(write(tmp_path, text))] == [
-        (("EU",), ("B-ORG",)),
-        (("#", "x"), ("O", "B-X")),
-        (("z",), ("O",)),
-    ]
-    assert read(write(tmp_path, "# = O\nx = B-X\n"))[0].words == ("#", "x")
-
-
-def test_quotes_that_pandas_writes_are_not_part_of_words(tmp_path):
-    """It quotes cells that have a quotation mark or the delimiter."""
-    words = ["He", "said", '"', "a\tb", '"x', "'", '"']
-    tags = ["O"] * 6 + ["B-X"]
+def test_quotes_that_pandas_and_excel_write_are_not_part_of_words(tmp_path):
+    """They quote cells that have a quotation mark or the delimiter; Excel also those with a
+    comma."""
+    words = ["He", "said", '"', "a\tb", '"x', "'", ",", '"']
+    tags = ["O"] * 7 + ["B-X"]
     for delimiter, name in (("\t", "t.tsv"), (",", "t.csv")):
         with open(tmp_path / name, "w", newline="") as file:  # as pandas calls it
             csv.writer(
                 file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_MINIMAL
             ).writerows([("word", "tag"), *zip(words, tags)])
-        (sentence,) = tagged_files.read(
-            str(tmp_path / name),
-            None,
-            "word",
-            "tag",
-            True,
-            delimiter=None if delimiter == "\t" else delimiter,
-        )
+        declared = {} if delimiter == "\t" else {"delimiter": ","}
+        (sentence,) = read(str(tmp_path / name), "word", "tag", **declared)
         assert sentence.words == tuple(words)
-        written = conll_text([sentence.source], [["X"] * 7]).splitlines()
+        written = conll_text([sentence.source], [["X"] * 8]).splitlines()
         assert written[3] == delimiter.join(['""""', "O", "X"])
-    # Where quotation marks are not quoted they are words.
-    plain = 'He\tO\n"\tO\n""\tO\n\nx\tO\n"\tB-X\n'
-    assert [s.words for s in read(write(tmp_path, plain))] == [("He", '"', '""'), ("x", '"')]
+    excel = 'word\ttag\nAnna\tB-PER\n","\tO\n""""\tO\n'
+    assert read(write(tmp_path, excel, "e.tsv"), "word", "tag")[0].words == ("Anna", ",", '"')
 
 
 def test_conll_2012_is_refused_by_name(tmp_path):
@@ -248,59 +325,218 @@ def test_conll_2012_is_refused_by_name(tmp_path):
         )
 
 
-# --- Columns or raw text
+# --- Any words and tags, by standard writers
 
-CHINESE = (
-    "2008年北京举办奥运会。",
-    "他说很好。",
-    "iPhone发布了。",
-    "“你好”",
-    "[图]见下。",
-    "今天天气不错。",
-)
-THAI = ("ประเทศ", "ไทย", "มี", "กรุงเทพมหานคร", "", "เป็น", "เมืองหลวง", "ของ")
-TO_PREDICT = (
-    (CHINESE, "text"),
-    (["B站", "天气怎么样", "北京到上海的火车票"], "text"),
-    (["(图) 无"[:3] + "新闻", "怎么去上海", "北京的天气好不好"], "text"),
-    (THAI, "conll"),
-    (["ประเทศไทยมีกรุงเทพมหานครเป็นเมืองหลวง", "2008ประเทศไทยมีกรุงเทพมหานคร"], "text"),
-    (["我", "在", "北京", "。", "", "2008", "年", "。"], "conll"),
-    (["2008", "年", "北京", "举办", "奥运会", "。"], "conll"),
-    (["EU", "rejects", "."], "conll"),
-    (["2008", "was", "good", "", "So", "is", "2009"], "conll"),
-    (["It is.", "", "2008 was good for us."], "text"),
-    (["a O", "b B-X", "", "c O"], "conll"),
-    (["他说：“好。”", "", "2008年", "北京举办奥运会，很好。", "结束了。"], "text"),
-)
+PIECES = [
+    "a",
+    "Z",
+    "1",
+    "2",
+    '"',
+    "'",
+    ",",
+    ";",
+    "#",
+    "|",
+    "{",
+    "[",
+    "-",
+    "字",
+    "é",
+    "😀",
+    "\\",
+    "_",
+]
 
 
-@pytest.mark.parametrize("lines, form", TO_PREDICT)
-def test_what_a_file_to_predict_is_does_not_depend_on_its_first_line(tmp_path, lines, form, caplog):
-    with caplog.at_level("INFO", "xlnet"):
-        for first in range(len(lines)):
-            if lines[first]:
-                order = [*lines[first:], *lines[:first]]
-                path = write(tmp_path, "\n".join(order) + "\n", "new.txt")
-                sentences = read(path, need_tags=False)
-                kinds = {type(sentence.source).__name__ for sentence in sentences}
-                assert kinds == {"JsonLine" if form == "text" else "ColumnLines"}, order
-    if lines[0] != "a O":  # tags leave no doubt
-        assert (
-            "new.txt is read as %s"
-            % (
-                "raw text, a sentence a line (--input_format=conll"
-                if (form == "text")
-                else "a word a line (--input_format=text"
-            )
-            in caplog.text
+def random_sentences(rng, pieces=PIECES):
+    """Of three words or more, so that two lines that become one do not look like a file with other
+    columns."""
+    return [
+        [
+            ("".join(rng.choices(pieces, k=rng.randint(1, 3))), rng.choice(["O", "B-X", "I-X"]))
+            for _ in range(rng.randint(3, 5))
+        ]
+        for _ in range(rng.randint(1, 4))
+    ]
+
+
+def as_conll(sentences, rng, separators=(" ", "\t", "  ")):
+    between = rng.choice(separators)
+    return "".join(
+        "".join(f"{word}{between}{tag}\n" for word, tag in words) + "\n" for words in sentences
+    )
+
+
+def as_conllu(sentences, rng):
+    return "".join(
+        rng.choice(["", "# text = x\n"])
+        + "".join(f"{i}\t{word}\t{tag}\n" for i, (word, tag) in enumerate(words, 1))
+        + "\n"
+        for words in sentences
+    )
+
+
+def as_quoted(sentences, rng):
+    content = io.StringIO()
+    writer = csv.writer(
+        content,
+        delimiter="\t",
+        lineterminator=rng.choice(["\n", "\r\n"]),
+        quoting=rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    )
+    for words in sentences:
+        writer.writerows(words)
+        writer.writerow([])
+    return content.getvalue()
+
+
+def as_jsonl(sentences, rng):
+    return "".join(
+        json.dumps(dict(zip(("tokens", "tags"), map(list, zip(*words))))) + "\n"
+        for words in sentences
+    )
+
+
+def as_json(sentences, rng):
+    return f"[{','.join(as_jsonl(sentences, rng).splitlines())}]"
+
+
+WRITERS = {
+    "a.conll": (as_conll, {}),
+    "a.tsv": (as_quoted, {}),
+    "b.tsv": (functools.partial(as_conll, separators="\t"), {"quoting": "none"}),
+    "a.conllu": (as_conllu, {}),
+    "a.jsonl": (as_jsonl, {}),
+    "a.json": (as_json, {}),
+}
+COUNTS = [200, pytest.param(10000, marks=pytest.mark.slow)]
+
+
+def pairs_of(path, declared):
+    """(word, tag) of each word of each sentence; None if the file is refused."""
+    try:
+        return [list(zip(one.words, one.tags)) for one in read(str(path), **declared)]
+    except UserError:
+        return None
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_is_read_back_equal_or_refused(tmp_path, name, count):
+    rng, equal = random.Random(name), 0
+    writer, declared = WRITERS[name]
+    pieces = [*PIECES, " "] if name in ("a.tsv", "a.jsonl", "a.json") else PIECES
+    for _ in range(count):
+        sentences = random_sentences(rng, pieces)
+        (tmp_path / name).write_text(writer(sentences, rng), encoding="utf-8", newline="")
+        found = pairs_of(tmp_path / name, declared)
+        if found is None:
+            continue
+        if name == "a.tsv":  # blanks around a cell do not count
+            sentences = [[(word.strip(" "), tag) for word, tag in words] for words in sentences]
+        assert found == sentences, (tmp_path / name).read_text()
+        equal += 1
+    assert equal > 0.4 * count
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", ["a.conll", "a.tsv", "a.conllu", "a.jsonl"])
+def test_a_damaged_byte_changes_at_most_its_word_or_is_refused(tmp_path, name, count):
+    """No word is lost, joined or divided. (Where sentences end cannot be checked.)"""
+    rng, equal = random.Random(name), 0
+    writer, declared = WRITERS[name]
+    for _ in range(count):
+        sentences = random_sentences(rng)
+        content = bytearray(writer(sentences, rng).encode())
+        content[rng.randrange(len(content))] = rng.choice(
+            [*b'",\t\n\r\\{}[]: ;#', rng.randrange(256)]
         )
+        (tmp_path / name).write_bytes(content)
+        found = pairs_of(tmp_path / name, declared)
+        if found is None:
+            continue
+        before, after = ([pair for words in each for pair in words] for each in (sentences, found))
+        assert len(before) == len(after), bytes(content)
+        different = [pair for pair in zip(before, after) if pair[0] != pair[1]]
+        assert len(different) <= 1, bytes(content)
+        equal += 1
+    assert equal > 0.1 * count
 
 
-def test_the_flag_says_what_a_file_is(tmp_path):
+# --- What is predicted
+
+
+def predicted(path, **declared):
+    if not declared:
+        tagged_files.check_to_predict(path, None)
+    return read(path, need_tags=False, **declared)
+
+
+def test_a_txt_file_to_predict_does_not_say_whether_it_is_columns_or_text(tmp_path):
+    """Either could be read as the other one without an error."""
     path = write(tmp_path, "北京天气\n上海天气\n", "new.txt")
+    with pytest.raises(UserError, match="--input_format=conll .*--input_format=text"):
+        predicted(path)
     for form, count in (("text", 2), ("conll", 1)):
-        assert len(list(tagged_files.read(path, form, "1", None, False))) == count
+        assert len(predicted(path, form=form)) == count
+    assert len(read(path, need_tags=False)) == 1  # a file of a split, as those to train on
+    for name in ("new.testb", "new.conll", "new.tsv"):
+        assert predicted(write(tmp_path, "EU\nsays\n", name))[0].words == ("EU", "says")
+
+
+@pytest.mark.parametrize(
+    "content, problem",
+    [
+        ("Eva lives in Bonn.\n\nSo O\n", None),
+        ('[He said: "No."]\n', None),
+        ('{"text": "In Bonn"}\n', "begins like JSON.*--input_format=jsonl"),
+        ('[{"text": "In Bonn"}]', "begins like JSON.*--input_format=json for a list"),
+        ("EU\tNNP\nsays\tVBZ\n", "line 1 has columns.*--input_format=conll"),
+        ("says O\nEU B-X\n", "line 2 has columns.*--input_format=conll"),
+        ("-DOCSTART- O\n", "line 1 has columns.*--input_format=conll"),
+    ],
+)
+def test_the_standard_input_is_text_unless_it_cannot_be(content, problem, monkeypatch):
+    def standard_input():
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        return "-"
+
+    lines = content.splitlines()  # an empty one has an empty answer in its place
+    if problem is None:
+        assert len(predicted(standard_input())) == len(lines)
+        return
+    with pytest.raises(UserError, match="-: .*" + problem):
+        predicted(standard_input())
+    assert len(predicted(standard_input(), form="text")) == len(lines)  # if it is declared
+
+
+def test_files_are_read_alike_without_the_hints(tmp_path, monkeypatch):
+    """Hints word errors: without them there are the same sentences, or there was an error."""
+
+    def outcome(path, declared):
+        try:
+            return [sentence[:3] for sentence in read(path, need_tags=False, **declared)]
+        except UserError:
+            return "error"
+
+    pieces = ["EU", "1", "2", "#", '"', ",", "\t", " ", "\n", "\n\n", "O", "B-X", "{", "[", "-"]
+    rng = random.Random(0)
+    names = ("a.txt", "a.tsv", "a.conllu", "a.jsonl", "a.json")
+    cases = [
+        (
+            write(tmp_path, "".join(rng.choices(pieces, k=rng.randint(1, 20))) + "x", f"{i}{name}"),
+            {},
+        )
+        for i, name in enumerate(names * 400)
+    ]
+    with_hints = [outcome(*case) for case in cases]
+    monkeypatch.setattr(tagged_hints, "of_columns", lambda *_: None)
+    monkeypatch.setattr(tagged_hints, "of_text", lambda *_: None)
+    monkeypatch.setattr(tagged_hints, "of_line", lambda *_: "")
+    without = [outcome(*case) for case in cases]
+    assert all(one in (other, "error") for one, other in zip(with_hints, without))
+    assert 400 < sum(one != "error" for one in with_hints) < 1900
 
 
 # --- JSON lines
@@ -426,8 +662,13 @@ def test_faulty_json(tmp_path, line, message):
 def test_pairs_of_text_and_entities(tmp_path):
     """As spaCy has them: one on each line, or in a list."""
     pair = '["a", {"entities": [[0, 1, "X"]]}]'
-    for text in ("\n%s\n%s\n", "[%s, %s]\n", "[\n%s,\n%s]"):
-        assert [one.tags for one in read(write(tmp_path, text % (pair, pair), "a.json"))] == [
+    for name, text in (
+        ("a.jsonl", "\n%s\n%s\n"),
+        ("a.json", "[%s, %s]\n"),
+        ("a.json", "[\n%s,\n%s]"),
+        ("a.json", '{"version": 1, "data": [%s, %s]}'),
+    ):
+        assert [one.tags for one in read(write(tmp_path, text % (pair, pair), name))] == [
             ("B-X",),
             ("B-X",),
         ]
@@ -436,3 +677,52 @@ def test_pairs_of_text_and_entities(tmp_path):
 def test_other_keys(tmp_path):
     path = write(tmp_path, '{"satz": "a", "namen": [[0, 1, "X"]]}\n', "a.jsonl")
     assert read(path, "satz", "namen")[0].tags == ("B-X",)
+
+
+def test_examples_that_an_annotator_rejected(tmp_path, caplog):
+    lines = "".join(
+        json_line("Bonn", (0, 4, "X"), answer=answer) for answer in ("accept", "reject", "ignore")
+    )
+    path = write(tmp_path, lines, "a.jsonl")
+    with pytest.raises(
+        UserError, match=":2: column 'answer' is reject: give --keep_where=answer=acc"
+    ):
+        read(path)
+    assert len(read(path, keep_where={"answer": "accept"})) == 1
+    assert "a.jsonl: 2 entities or examples are not used" in caplog.text
+    assert len(read(path, need_tags=False)) == 3  # all are predicted
+
+
+# --- Parquet
+
+
+def test_parquet_has_tokens_or_texts(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    tokens = {"tokens": [["In", "Bonn"], ["so"]], "ner_tags": [["O", "B-X"], ["O"]]}
+    texts = {"text": ["In Bonn"], "entities": [[{"start": 3, "end": 7, "label": "X"}]]}
+    numbers = {"tokens": [["In", "Bonn"]], "ner_tags": [[0, 1]]}
+    for i, (columns, metadata, tags) in enumerate(
+        (
+            (tokens, None, [("O", "B-X"), ("O",)]),
+            (texts, None, [("O", "B-X")]),
+            (numbers, None, "row 1: 'ner_tags' has 0, expected tags such as B-PER"),
+            (numbers, {"feature": {"names": ["O", "B-X"]}, "_type": "Sequence"}, [("O", "B-X")]),
+            (numbers, [{"names": ["O", "B-X"], "_type": "ClassLabel"}], [("O", "B-X")]),
+        )
+    ):
+        table = pyarrow.table(columns)
+        if metadata:
+            features = {"info": {"features": {"ner_tags": metadata}}}
+            table = table.replace_schema_metadata({"huggingface": json.dumps(features)})
+        path = str(tmp_path / f"{i}.parquet")
+        parquet.write_table(table, path)
+        if isinstance(tags, str):
+            with pytest.raises(UserError, match=tags):
+                read(path)
+        else:
+            assert [sentence.tags for sentence in read(path)] == tags
+    (sentence,) = read(str(tmp_path / "1.parquet"))
+    written = json.loads(json_text([sentence.source], [[(1, 2, "X")]]))
+    assert written["text"] == "In Bonn" and written["predicted"] == [[3, 7, "X"]]

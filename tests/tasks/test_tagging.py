@@ -13,6 +13,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.task import Asked
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import Tags
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -28,9 +29,9 @@ def settings(directory, **more):
     return tasks.settings(directory, TaggerSettings, **more)
 
 
-def make_task(directory, train=TRAIN, **more):
+def make_task(directory, train=TRAIN, scheme="iob1", **more):
     write(directory, "train.txt", train)
-    return custom.known_or_own(settings(directory, **more))
+    return custom.known_or_own(settings(directory, scheme=scheme, **more))
 
 
 def test_files_to_predict_have_one_form(tmp_path):
@@ -50,23 +51,35 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     task = make_task(tmp_path)
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
     assert task.options.scheme == "iob1" and task.options.learned_scheme == "bio2"
-    assert task.label == ("2",) and task.options.is_spaced and task.dev_share == 0.1
+    assert task.columns.label == ("2",) and task.options.is_spaced and task.files.dev_share == 0.1
     assert task.head.words() == "entities LOC, ORG, PER, scheme iob1"
 
 
+def test_of_many_labels_messages_name_a_few(tmp_path, caplog):
+    """They were some 700 kB."""
+    lines = "".join(f"w B-label{number:04}\n" for number in range(3000))
+    task = make_task(tmp_path, lines, scheme="bio2")
+    assert task.head.words().endswith("label0019, ..., scheme bio2")
+    caplog.set_level("INFO", "xlnet")
+    with pytest.raises(UserError) as e:
+        read(task, tmp_path, lines.replace("label", "labels"))
+    assert "3,000 labels" in str(e.value) and "did you mean 'label0000'" in str(e.value)
+    assert len(str(e.value)) < 400 and len(caplog.text) < 10000
+
+
 def test_a_script_without_spaces_is_seen(tmp_path):
-    task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n")
+    task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n", scheme="bmes")
     assert task.options.scheme == "bmes" and not task.options.is_spaced
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
-        write(tmp_path, name, TRAIN)
+        write(tmp_path, name, "EU B-ORG\n")
     task = custom.known_or_own(settings(tmp_path))
-    assert task.files == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
+    assert task.files.by_split == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
     for name in ("custom.train.1.tfrecord", "custom.dev.1.windows.npy", "custom.dev.1.seen.json"):
         write(tmp_path, name, "")
-    assert custom.known_or_own(settings(tmp_path)).files == task.files
+    assert custom.known_or_own(settings(tmp_path)).files.by_split == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)
     with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
         custom.known_or_own(settings(tmp_path))
@@ -78,25 +91,42 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         (
             "a NNP\nb O\n\nc VB\n",
             {},
-            "train.txt:1: tag 'NNP', expected O, or B, I, M, E, S, L, U "
-            "before a label, as in B-PER (and 1 more faulty row(s))",
+            "train.txt:1: tag 'NNP', expected O, or B, I before a label, as in B-PER (scheme bio2) "
+            "(and 1 more faulty row(s))",
         ),
         (
             "a B-X\nb M-X\nc E-X\n\nd B-X\ne I-X\n",
             {},
-            "train.txt: mixed schemes: prefixes B, E, I, M",
+            "train.txt:2: tag 'M-X', expected O, or B, I",
         ),
         ("a O\n", {}, "train.txt: all tags are O; expected some entities"),
         (
             "a B-X\nb E-X\n",
-            dict(scheme="bio2"),
-            "train.txt:2: tag 'E-X', expected O, or B, I before a label, as in B-PER (scheme bio2)",
+            dict(scheme="iob1"),
+            "train.txt:2: tag 'E-X', expected O, or I, B before a label, as in I-PER (scheme "
+            "iob1); the tags of the file fit --scheme=bioes",
         ),
+        ("a B-X\nb M-X\nc E-X\n", {}, "; the tags of the file fit --scheme=bmes"),
+        ("a B-X\nb L-X\nc U-X\n", {}, "; the tags of the file fit --scheme=bilou"),
+        ("a I-X\nb E-X\n", {}, "; the tags of the file fit --scheme=ioe2"),
+        (
+            "a I-X\nb O\nc I-X\n",
+            {},
+            "train.txt:1: tag 'I-X' after '(beginning)' is illegal in scheme bio2; the tags of the "
+            "file fit --scheme=iob1 (and 1 more faulty row(s))",
+        ),
+        ("a B-X|B-X\n", {}, "train.txt:1: tags 'B-X|B-X', expected one tag"),
     ],
 )
 def test_faults_of_the_train_file(tmp_path, train, more, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        make_task(tmp_path, train, **more)
+    """The scheme is declared, bio2 if nobody says another one, and the error names one that fits:
+    with that the file is read."""
+    with pytest.raises(UserError, match=re.escape(message)) as e:
+        make_task(tmp_path, train, **{"scheme": None, **more})
+    fitting = re.search(r"--scheme=(\w+)", str(e.value))
+    assert "\n" not in str(e.value)
+    if fitting:
+        assert make_task(tmp_path, train, scheme=fitting[1]).options.scheme == fitting[1]
 
 
 # --- Rows
@@ -127,8 +157,8 @@ def test_tags_become_those_of_the_scheme_that_is_learned(tmp_path):
         ("EU S-ORG\n", "dev.txt:1: tag 'S-ORG', expected O, or I, B before a label"),
         (
             "EU B-ORG\nsaid O\nOslo B-LOC\n",
-            "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in "
-            "scheme iob1; with --scheme=iob1 such tags are repaired (and 1 more",
+            "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in scheme iob1; the tags of the "
+            "file fit --scheme=bio2 (and 1 more",
         ),
     ],
 )
@@ -138,23 +168,49 @@ def test_faults_of_other_files(tmp_path, text, message):
 
 
 def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
-    task = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
+    task = make_task(tmp_path, "a B-X\nb I-X\nc O\n", scheme=None)
     rows = read(task, tmp_path, "a B-X\n\nc O\nb I-X\n")
     assert [row.label for row in rows] == [("B-X",), ("O", "B-X")]
     path = tmp_path / "dev.txt"
     assert caplog.messages == [
         f"note: {path}: 1 of 2 tags are illegal and repaired:\n  {path}:4: tag 'I-X' "
-        "after 'O' is illegal in scheme bio2; with --scheme=bio2 such tags "
-        "are repaired"
+        "after 'O' is illegal in scheme bio2"
     ]
 
 
-def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
-    task = make_task(tmp_path, "a I-X\nb I-X\n\nc I-X\n", scheme="bio2")
-    assert task.options.scheme == "bio2"
-    rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
-    assert [row.label for row in rows] == [("B-X",)] * 3
-    assert "3 of 3 tags are illegal" in caplog.text
+def test_illegal_tags_that_fit_no_other_scheme_better_are_repaired_and_counted(tmp_path, caplog):
+    """A mixed file has a meaning, too, by the rule of conlleval."""
+    mixed = "a I-X\nb I-X\n\nc B-X\n\nd B-X\n\ne I-X\n\nf B-X\n"
+    task = make_task(tmp_path, mixed, scheme=None)
+    rows = read(task, tmp_path, mixed)
+    assert [row.label for row in rows] == [("B-X", "I-X"), *[("B-X",)] * 4]
+    assert "2 of 6 tags are illegal and repaired" in caplog.text
+
+
+def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
+    """Without training the flag is that of the file; the labels are the model's."""
+    trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n", scheme="bio2")
+    stored = dict(
+        labels=list(trained.labels),
+        kind_options=dataclasses.asdict(trained.options),
+        columns=dict(text_a=("1",), label=("2",)),
+    )
+    write(tmp_path, "dev.txt", "a S-X\nc O\nb B-X\nb E-X\n")
+    for scheme in (None, "bioes"):
+        task = custom.known_or_own(settings(tmp_path, do_train=False, scheme=scheme), stored)
+        assert task.labels == trained.labels
+        if scheme is None:
+            with pytest.raises(UserError, match="--scheme=bioes"):
+                parsing.read_file(task, str(tmp_path / "dev.txt"), True)
+            continue
+        (row,) = parsing.read_file(task, str(tmp_path / "dev.txt"), True)
+        assert row.label == ("B-X", "O", "B-X", "I-X")
+        (file,) = task.scorer.prediction_files([row], [tags_of(1, 0, 1, 2)])
+        assert "".join(file.lines) == "a S-X S-X\nc O O\nb B-X B-X\nb E-X E-X\n"
+    # Models of older versions do not say what they have learned.
+    stored["kind_options"] = {"scheme": "iob1", "is_spaced": True}
+    task = custom.known_or_own(settings(tmp_path, do_train=False, scheme=None), stored)
+    assert (task.options.scheme, task.options.learned_scheme) == ("iob1", "bio2")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +233,47 @@ def test_what_is_only_predicted_needs_no_tags(tmp_path):
     assert rows[0].label is None and rows[0].source.words == ("EU", "Oslo")
     assert read(task, tmp_path, "EU NNP\n", need_labels=False)[0].label is None
     assert read(task, tmp_path, "EU I-ORG\n", need_labels=False)[0].label == ("B-ORG",)
+
+
+def spaced_words(task, rows):
+    """The words of each row, with a space before those that are tokenized after one."""
+    return [
+        "".join(" " * after + word for word, after in zip(example.words, example.after_space))
+        for example in task.reader.examples(rows)
+    ]
+
+
+@pytest.mark.parametrize(
+    "train, columns, text, expected",
+    [
+        ("中 B-X\n国 I-X\n人 O\n", "在\n中\n国\n", "在中国", "在中国"),
+        ("中 B-X\n国 I-X\n人 O\n", "在\nEU\n国\n", "在 EU国", "在EU国"),
+        ("EU B-X\nsays O\n. O\n", "Go\nto\nEU\n.\n", "Go to EU.", " Go to EU ."),
+    ],
+)
+def test_words_of_columns_and_of_texts_are_tokenized_as_in_training(
+    tmp_path, train, columns, text, expected
+):
+    """Columns do not say where the spaces are, so a model that has learned from them does not look
+    at those of a text: each word has the space mark, or none has it."""
+    task = make_task(tmp_path, train)
+    from_columns = read(task, tmp_path, columns, need_labels=False)
+    from_text = read(task, tmp_path, json.dumps({"text": text}), "a.jsonl", need_labels=False)
+    asked, _ = task.reader.row("0", Asked(text))
+    for rows in (from_columns, from_text, [asked]):
+        assert spaced_words(task, rows) == [expected]
+
+
+def test_a_model_of_texts_looks_at_their_spaces(tmp_path):
+    """The first word is like one from columns, whose sentences begin in the same way."""
+    for text, entity, sentence, expected in (
+        ("在 EU 国人", [5, 6, "X"], "中 AB国", "中 AB国"),
+        ("In EU.", [3, 5, "X"], "Go to EU.", " Go to EU."),
+    ):
+        (tmp_path / "train.jsonl").write_text(json.dumps({"text": text, "entities": [entity]}))
+        task = custom.known_or_own(settings(tmp_path / "train.jsonl", dev_share=0.0))
+        asked, _ = task.reader.row("0", Asked(sentence))
+        assert spaced_words(task, [asked]) == [expected]
 
 
 # --- From records to answers
@@ -287,7 +384,7 @@ def test_entities_have_the_mean_probability_of_their_tags(small):
 
 
 def test_a_skipped_sentence_has_no_tags_in_the_prediction_file(tmp_path):
-    task = dataclasses.replace(make_task(tmp_path, dev_share=0.0), skips_errors=True)
+    task = make_task(tmp_path, dev_share=0.0).with_files(skips_errors=True)
     rows = read(task, tmp_path, "EU I-ORG\n\nx\ny I-ORG\n\nz O\n", need_labels=False)
     assert [bool(row.pairs) for row in rows] == [True, False, True]
     (file,) = task.scorer.prediction_files(rows, [tags_of(3), tags_of(0)])
@@ -319,7 +416,7 @@ REAL = {
 def test_real_files(name, caplog):
     folder = DATA / FOLDERS[name]
     task = known.TASKS[name]
-    task = task.reader.from_train_file(readers.find_file(folder, task.files["train"]))
+    task = task.reader.from_train_file(readers.find_file(folder, task.files.by_split["train"]))
     assert task.options.scheme == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
     assert task.options.is_spaced is (name == "conll2003")
     tokenizer = Tokenizer(str(SPIECE))
@@ -329,7 +426,7 @@ def test_real_files(name, caplog):
         (file,) = task.scorer.prediction_files(
             rows, [tags_of(*[0] * len(row.label)) for row in rows]
         )
-        with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
+        with open(readers.find_file(folder, task.files.by_split[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
             line and line + " O" for line in original

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import logging
 import time
 
 import pytest
@@ -37,9 +36,16 @@ def test_every_task_is_sound():
     for name, task in TASKS.items():
         assert task.name == name and known.find_task(name) is task
         names = {metric.partition("@")[0] for metric in task.metrics}
-        assert names <= {*task.scorer.metrics, *(ranking.MEASURES if task.query else ())}
-        assert all(isinstance(each, tuple) for each in (task.text_a, task.text_b, task.label))
-        assert "dev" in (*task.files, *task.groups) or task.dev_share or task.trained_as
+        assert names <= {*task.scorer.metrics, *(ranking.MEASURES if task.columns.query else ())}
+        assert all(
+            isinstance(each, tuple)
+            for each in (task.columns.text_a, task.columns.text_b, task.columns.label)
+        )
+        assert (
+            "dev" in (*task.files.by_split, *task.files.groups)
+            or task.files.dev_share
+            or task.published.trained_as
+        )
         assert not task.labels or len(set(task.labels)) == len(task.labels) > 1
         assert task.labels != () or task.type.name == "tagging"  # the train file has them
 
@@ -84,7 +90,7 @@ def test_all_of_glue():
     for task in GLUE.values():
         assert task.labels is None or list(task.labels) == sorted(task.labels)
         assert set(task.metrics) <= set(task.scorer.metrics)
-        assert set(task.submissions) <= set(task.files)
+        assert set(task.published.submissions) <= set(task.files.by_split)
 
 
 def test_unknown_task():
@@ -180,7 +186,9 @@ def test_wrong_settings_of_how_files_are_written(tmp_path):
 
 def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
     write(tmp_path, "train.txt", "__label__x a b", "__label__y c")
-    task = custom.known_or_own(settings(tmp_path))
+    with pytest.raises(UserError, match="train.txt: .*--input_format=fasttext"):
+        custom.known_or_own(settings(tmp_path))
+    task = custom.known_or_own(settings(tmp_path, input_format="fasttext"))
     assert task.labels == ("x", "y")
     (tmp_path / "train.txt").unlink()
     (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
@@ -271,27 +279,26 @@ def test_a_column_for_each_label(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "labels, names",
+    "labels, form, names",
     [
-        ("AC", ("A", "B", "C")),
-        ("ba", ("a", "b", "c")),
-        ("02", ("0", "1", "2")),
-        ("13", ("1", "2", "3")),
-        ("12", ("1", "2", "3")),
-        (["c2", "c1"], ("c1", "c2", "c3")),
+        ("AC", None, ("A", "B", "C")),
+        ("ba", None, ("a", "b", "c")),
+        ("02", "indices", ("0", "1", "2")),
+        ("13", "numbers", ("1", "2", "3")),
+        ("12", "numbers", ("1", "2", "3")),
+        ("12", "indices", ("0", "1", "2")),
+        (["c2", "c1"], None, ("c1", "c2", "c3")),
     ],
 )
-def test_answers_to_choose_from(tmp_path, labels, names, caplog):
-    caplog.set_level(logging.INFO, "xlnet")
+def test_answers_to_choose_from(tmp_path, labels, form, names):
     write(
         tmp_path,
         "train.csv",
         "text_a,q,c1,c2,c3,label",
         *(f"story,It is _ !,one,two,three,{label}" for label in labels),
     )
-    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3")
+    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3", label_form=form)
     assert task.type.name == "multiple_choice" and task.labels == names and task.cut_first
-    assert ("taken as numbered from 1" in caplog.text) == (set(labels) <= {"1", "2"})
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (
         ("story", "It is _ ! one"),
@@ -327,7 +334,7 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
     )
     write(tmp_path, "dev.jsonl", '{"text_a": "s", "all": ["x", "y", "z", "u"], "label": 1}')
     write(tmp_path, "test.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 2}')
-    task = own(tmp_path, choice_columns="all")
+    task = own(tmp_path, choice_columns="all", label_form="indices")
     assert task.labels == ("0", "1", "2")
     rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.pairs for row in rows] == [
@@ -343,14 +350,15 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
             parsing.read_rows(task, str(tmp_path), split, need_labels=True)
 
 
-def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
-    """Numbers, too, where not all labels of the file are places."""
-    caplog.set_level(logging.INFO, "xlnet")
+def test_a_right_answer_is_given_as_its_text(tmp_path):
+    """Numbers, too."""
     write(
         tmp_path, "train.csv", "text_a,c1,c2,c3,label", "2+1,3,2,9,3", "1+1,3,2,,2", "4+4,1,2,8,8"
     )
-    task = own(tmp_path, choice_columns="c1,c2,c3", dev_share=0.0)
-    assert "column 'label' has the texts of the right answers" in caplog.text
+    choices = dict(choice_columns="c1,c2,c3", dev_share=0.0)
+    with pytest.raises(UserError, match="column 'label' has '2', .*: give --label_form=texts"):
+        own(tmp_path, **choices)
+    task = own(tmp_path, label_form="texts", **choices)
     rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == ["c1", "c2", "c3"] == list(task.labels)
     assert task.reader.label_array(rows).tolist() == [0, 1, 2]
@@ -362,7 +370,7 @@ def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
     ):
         write(tmp_path, "train.csv", "text_a,c1,c2,label", f"s,{answers},x")
         with pytest.raises(UserError, match=f"train.csv:2: label 'x' {message} of its row"):
-            own(tmp_path, choice_columns="c1,c2")
+            own(tmp_path, choice_columns="c1,c2", label_form="texts")
 
 
 def test_the_metric_that_selects(tmp_path):

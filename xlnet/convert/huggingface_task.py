@@ -21,6 +21,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import schemes
+from xlnet.tasks.task import Columns as TaskColumns
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
@@ -74,7 +75,7 @@ def scope(model: config_json.Model) -> str:
     if not name:
         return ""
     # The head of such a task knows its scope.
-    task = Task(known.CUSTOM, (), (), (), None, (), TASK_TYPES[name])
+    task = Task(known.CUSTOM, TaskColumns(), None, (), TASK_TYPES[name])
     if model.head in _SPAN_HEADS:
         task = task.with_options(span_head=_SPAN_HEADS[model.head])
     return task.head.scope()

@@ -41,7 +41,7 @@ class TaskData:
 
     def paths(self, split: str) -> list[str]:
         """The files of a split, or directories of files; of a held-out one the train file."""
-        named = self._task.files
+        named = self._task.files.by_split
         return [
             path
             for part in expand_split(self._task, split)

@@ -196,7 +196,10 @@ def _check_files(tuned, data):
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:
-            read += [readers.find_file(settings.data_dir, names) for names in task.files.values()]
+            read += [
+                readers.find_file(settings.data_dir, names)
+                for names in task.files.by_split.values()
+            ]
         files.check_output(
             output, [path for found in read for path in readers.each_path(found)], "predict_output"
         )
@@ -231,7 +234,7 @@ def _check_model(model, tokenizer, prefixes):
     settings, task = model.tuned.settings, model.tuned.task
     described = dict(
         task_settings.describe(settings, task, tokenizer, model.network.clamp_len),
-        dev_share=task.dev_share,
+        dev_share=task.files.dev_share,
     )
     if not prefixes and not settings.do_train:
         raise UserError(
@@ -262,14 +265,14 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
     task, data = tuned.task, TaskData(tuned, tokenizer)
     to_read = {}
-    if task.dev_share or data.has("train"):
+    if task.files.dev_share or data.has("train"):
         to_read["train"] = data.to_train()
     if data.has("dev"):
         to_read["dev"] = row_store.store_rows(
             row for row in data.of_split("dev", need_labels=False)["dev"] if row.pairs
         )
     path = settings.named_file
-    if path and task.files.get("dev") != os.path.abspath(path):  # it is predicted alone
+    if path and task.files.by_split.get("dev") != os.path.abspath(path):  # it is predicted alone
         to_read.update(data.to_predict())
     if not to_read:
         raise UserError(

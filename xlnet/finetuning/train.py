@@ -255,7 +255,7 @@ class FineTuner:
     def banner(self) -> dict[str, str]:
         """The banner's lines between devices and batch."""
         settings, task = self.settings, self._task
-        held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
+        held_out = "; %g %% of the file held out as dev" % (100 * task.files.dev_share)
         epochs = settings.epochs or (
             self.optimization.train_steps * settings.train_batch_size / len(self._train_rows)
         )
@@ -267,7 +267,7 @@ class FineTuner:
                 f"{len(self._train_rows):,}",
                 task.reader.unit,
                 task.head.words(),
-                held_out if task.dev_share else "",
+                held_out if task.files.dev_share else "",
             ),
             "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
             "length": f"{settings.max_seq_length} tokens, {settings.long_document}",

@@ -35,8 +35,12 @@ from xlnet.tokenization.tokenizer import (
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_OF_FILES = ("_column", "_columns", "_separator")  # ends of names of settings
-_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Task`
+# Ends of the names of settings that say what files are, which others than those of training may be.
+_OF_FILES = (
+    *("_column", "_columns", "_separator", "_form", "_format"),
+    *("encoding", "delimiter", "quoting", "header", "keep_where", "decimal", "scheme"),
+)
+_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
 _EPOCHS = 3.0  # the default length of training
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
@@ -203,6 +207,8 @@ def _with_kept(settings: AnySettings, given: Collection[str], path: str) -> AnyS
     stored, kept = dict(described["settings"]), {}
     for name in kept_by_model(settings):
         field = field_of(settings, name)
+        if name == "scheme" and stored.get(name) == "auto":
+            continue  # older versions found the scheme: it is in `kind_options`
         if name in stored:
             kept[name] = stored[name]
             if stored[name] is not None or field.default is not None:
@@ -241,7 +247,7 @@ def _answered_by(task_name: str) -> str:
         task = known.find_task(task_name)
     except UserError:  # own files, or unknown
         return known.plain(task_name)
-    return task.trained_as or task.name
+    return task.published.trained_as or task.name
 
 
 def _words(value: Any) -> str:
@@ -372,7 +378,7 @@ def describe(
 ) -> dict[str, Any]:
     """The content of `task.json`: all that predictions depend on, except the architecture."""
     return {
-        "task": task.trained_as or task.name,
+        "task": task.published.trained_as or task.name,
         "labels": None if task.labels is None else list(task.labels),
         "is_regression": task.is_regression,
         "head": task.head.scope(settings.cls_scope),
@@ -385,7 +391,7 @@ def describe(
         "kind": task.type.name,
         "module": known.module_of(task.type),
         "kind_options": dataclasses.asdict(task.options),
-        "columns": {name: getattr(task, name) for name in _COLUMNS},
+        "columns": {name: getattr(task.columns, name) for name in _COLUMNS},
         "settings": dict(
             kept_by_model(settings),
             is_regression=(

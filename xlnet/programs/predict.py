@@ -33,12 +33,19 @@ class PredictionSettings(Settings):
     )
     task_module: Optional[str] = same_as(finetuning.TaskSettings, "task_module")
     encoding: Optional[str] = same_as(finetuning.TaskSettings, "encoding")
+    delimiter: Optional[str] = same_as(finetuning.TaskSettings, "delimiter")
+    quoting: Optional[str] = same_as(finetuning.TaskSettings, "quoting")
+    header: Optional[str] = same_as(finetuning.TaskSettings, "header")
     predict_form: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "predict_form",
-        choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"),
-        help="form of the "
-        "input, if neither its extension nor its content shows it; conll: a word a line",
+        choices=(
+            *("csv", "tsv", "json", "jsonl", "parquet", "text", "fasttext", "run", "qrels"),
+            *("conll", "conllu"),
+        ),
+        aliases=("input_format",),
+        help="form of the input, if it is not that of the training data or of its extension; "
+        "conll: a word a line",
     )
     id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
@@ -84,6 +91,9 @@ def main(settings: PredictionSettings) -> None:
         "predict_file": path,
         "predict_dir" if is_directory else "predict_output": settings.output,
         "encoding": settings.encoding,
+        "delimiter": settings.delimiter,
+        "quoting": settings.quoting,
+        "header": settings.header,
         "eval_batch_size": settings.batch_size,
         "predict_form": settings.predict_form,
         "id_column": settings.id_column,

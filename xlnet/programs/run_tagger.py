@@ -1,9 +1,10 @@
 """Fine-tunes an XLNet to find entities: a tag for each word of a sentence.
 
 For a known task data_dir holds its files; for --task_name=custom it holds train, dev and test as
-CoNLL-style columns (a word a line, a blank line between sentences) or as JSON (tokens and their
-tags, or a text and its entities as [start, end, label] in characters), or is one such file. Files
-to predict may also be raw text, a sentence a line. Records are kept in output_dir and regenerated
+CoNLL-style columns (a word a line, a blank line between sentences) or as .jsonl, .json or .parquet
+(tokens and their tags, or a text and its entities as [start, end, label] in characters), or is one
+such file. Tags are BIO2 unless --scheme says another one. Files to predict may also be raw text, a
+sentence a line (--input_format=text). Records are kept in output_dir and regenerated
 when text or settings change. A run found in model_dir is resumed. Training evaluates once an epoch
 and keeps the best checkpoint as model_dir/best. To use a model its directory is enough:
 --model_dir=M --do_predict --predict_file=FILE.

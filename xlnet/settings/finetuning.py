@@ -159,15 +159,57 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     max_seq_length: int = kept_with_model(
         128, "length of an example with its special tokens [tokens]", help_group=HelpGroup.LENGTH
     )
-    encoding: Optional[str] = same_as(
-        InputSettings,
-        "encoding",
-        help="encoding of files (cp1252, gb18030, ...); if not given, found: UTF-8 or UTF-16",
-    )
-    delimiter: Optional[str] = setting(
+    # What the files are. Nothing is found by their content.
+    input_format: Optional[str] = kept_with_model(
         None,
-        "character between the columns of .csv, .tsv and .txt "
-        "files, or tab; found in the first line if not given",
+        "form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, .json, "
+        ".parquet); text: a text a line",
+        choices=(
+            "csv",
+            "tsv",
+            "jsonl",
+            "json",
+            "parquet",
+            "text",
+            "fasttext",
+            "conll",
+            "conllu",
+            "run",
+            "qrels",
+        ),
+        help_group=HelpGroup.TEXT,
+    )
+    encoding: Optional[str] = kept_with_model(
+        None,
+        "encoding of the files, such as cp1252 or gb18030; if not given, UTF-8, or as a byte order "
+        "mark says",
+        help_group=HelpGroup.TEXT,
+    )
+    delimiter: Optional[str] = kept_with_model(
+        None,
+        "character between the columns of a table, or tab; if not given, a comma in .csv, a tab in "
+        ".tsv",
+        help_group=HelpGroup.TEXT,
+    )
+    quoting: Optional[str] = kept_with_model(
+        None,
+        "quotation marks in CSV and TSV. standard: around cells that need them, as spreadsheets "
+        "and pandas write; none: they are characters of the text; if not given, standard, and "
+        "rows that may not be meant so are an error",
+        choices=("standard", "none"),
+        help_group=HelpGroup.TEXT,
+    )
+    header: Optional[str] = kept_with_model(
+        None,
+        "first line of CSV and TSV. names: of the columns; none: a row like the others, and "
+        "columns are numbered from 1; names if not given",
+        choices=("names", "none"),
+        help_group=HelpGroup.TEXT,
+    )
+    keep_where: Optional[str] = kept_with_model(
+        None,
+        "rows to train and evaluate on, as column=value,...: answer=accept; others are left out "
+        "and counted; all if not given",
         help_group=HelpGroup.TEXT,
     )
     on_error: str = same_as(
@@ -277,8 +319,30 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         False, "custom: labels are numbers; compared with known tasks", help_group=HelpGroup.TASK
     )
     multi_label: bool = kept_with_model(False, "custom: an example has any number of labels")
-    label_separator: str = kept_with_model(
-        ",", "custom: text between the labels in a cell of multi_label"
+    label_separator: Optional[str] = kept_with_model(
+        None, "custom: text between the labels in a cell of multi_label; a comma if not given"
+    )
+    label_form: Optional[str] = kept_with_model(
+        None,
+        "custom: how a cell has its labels. multi_label: names, between label_separator (if not "
+        "given); json, python: a list, as pandas writes it; indicators: a list of 0 and 1. "
+        "choice_columns: letters, A to D, or names of columns (if not given); numbers, from 1; "
+        "indices, from 0; texts, of the right choices",
+        choices=(
+            "names",
+            "json",
+            "python",
+            "indicators",
+            "letters",
+            "numbers",
+            "indices",
+            "texts",
+        ),
+    )
+    decimal: str = kept_with_model(
+        ".",
+        "custom: decimal mark of the scores of is_regression",
+        choices=(".", ","),
     )
     # Several labels, and rankings.
     label_thresholds: Optional[str] = kept_with_model(
@@ -313,11 +377,10 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     # Prediction.
     predict_form: Optional[str] = setting(
         None,
-        "form of predict_file; from its extension if not given. text: a text on each line, "
-        "tabs between a pair; run, qrels: TREC's",
-        choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"),
+        "form of predict_file, if it is not that of the training data or of its extension. text: a "
+        "text on each line, tabs between a pair; run, qrels: TREC's",
+        choices=("tsv", "csv", "json", "jsonl", "parquet", "text", "fasttext", "run", "qrels"),
         help_group=HelpGroup.PREDICTION,
-        aliases=("input_format",),
         resume="any",
     )
     predict_threshold: float = kept_with_model(
@@ -385,26 +448,37 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "JSON the key of the entities or the tags; if not given, "
         "the last column, or a usual key",
     )
-    scheme: str = kept_with_model(
-        "auto",
-        "tagging scheme of the files; auto: found in the train file, and illegal tags are "
-        "an error; if given, they are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
+    sentence_column: Optional[str] = kept_with_model(
+        None,
+        "custom: column of the number or name of a word's sentence, on its first word or on all "
+        "words; if not given, an empty line is between sentences",
+    )
+    scheme: Optional[str] = kept_with_model(
+        None,
+        "tagging scheme of the files; if not given, that of a known task, or bio2",
+        choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
         help_group=HelpGroup.TEXT,
+    )
+    input_format: Optional[str] = same_as(
+        TaskSettings,
+        "input_format",
+        help="form of the files. conll: a word a line with its columns (if not given, of any "
+        "extension but those of the others); conllu: the same with numbers of words and comments, "
+        "as in CoNLL-U and GermEval; jsonl, json, parquet: texts with entities, or tokens with "
+        "tags; text: a sentence a line, without tags",
+        choices=("conll", "conllu", "jsonl", "json", "parquet", "text"),
     )
     delimiter: Optional[str] = same_as(
         TaskSettings,
         "delimiter",
-        help="character between "
-        "columns, or tab; if not given, tabs where there are some, or "
-        "spaces",
+        help="character between columns, or tab; if not given, a tab in .tsv, else blanks",
     )
     predict_form: Optional[str] = same_as(
         ClassifierSettings,
         "predict_form",
-        help="form of predict_file: columns, JSON, or raw text, a "
-        "sentence a line; found by its content if not given",
-        choices=("conll", "jsonl", "text"),
+        help="form of predict_file, if it is not that of the training data or of its extension; "
+        "text: a sentence a line",
+        choices=("conll", "conllu", "jsonl", "json", "parquet", "text"),
     )
 
     program = "xlnet tag"

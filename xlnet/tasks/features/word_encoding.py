@@ -2,7 +2,8 @@
 
 Each word is encoded alone (`Tokenizer.encode_words`), so that a piece belongs to one word. A word
 after a space has the mark of the space, "▁EU"; a word after another one, such as a Chinese
-character, does not, so that it is the vocabulary's piece of running text, without a lone "▁".
+character, does not, so that it is the vocabulary's piece of running text, without a lone "▁". The
+first word of a sentence has the mark in languages with spaces between words.
 
 A sentence that does not fit becomes several windows of complete words. Each word belongs to one
 window, in order; a window has as many words on both sides as fit, as context that is not tagged. A

@@ -1,4 +1,4 @@
-"""Bytes of a file to lines of text: UTF-8, the encoding of its first bytes, or a given one."""
+"""Bytes of a file to lines of text: UTF-8, the encoding of its byte order mark, or a given one."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from xlnet.tasks.files import row_errors, row_store
 
 _log = logging.getLogger(__name__)
 
-# The first bytes of a file, and the encoding that they show.
+# Byte order marks, and the encodings that they declare.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8"),
 )
-_LOOKED_AT = 4096  # [bytes] of a file without a mark
 _CHUNK = 1 << 18  # [characters]
-_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not of the encoding
 
 
@@ -65,10 +64,11 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
 
 
 class Lines:
-    """The lines of a file, without the empty ones at its end; each iteration reads it again.
+    """The lines of a file; each iteration reads it again.
 
-    Only a line feed ends a line, or a carriage return in a file without line feeds: texts hold
-    other characters at which `str.splitlines` would break. With `skips` and no given encoding,
+    A line ends in a line feed, perhaps after a carriage return; in a file without line feeds, in a
+    carriage return. Texts hold other characters at which `str.splitlines` would break. The encoding
+    is that of the byte order mark, or the given one, or UTF-8. With `skips` and no given encoding,
     bytes that are not UTF-8 stay in their lines as half surrogates, which their parser reports.
     """
 
@@ -79,44 +79,45 @@ class Lines:
         encoding: Optional[str] = None,
         skips: bool = False,
     ):
-        self._path = path
+        self.path = path
         self._opened = opened
-        # Phase: the encoding that is given, or that the first bytes show, or UTF-8.
-        if encoding and codecs.lookup(encoding).name == "utf-8":
-            encoding = None
-        if encoding is None:
-            with opened() as file:
-                encoding = _shown(path, file.read(_LOOKED_AT))
+        with opened() as file:
+            mark = _marked(path, file.read(4))
+        given = encodings.other_than_utf8(encoding)
+        encoding = None if mark == "utf-8" else mark or given
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         # Phase: decode all of it, so that a bad byte in the last line is found before any work.
+        self.has_line_feeds = has_return = False
         try:
-            collections.deque(self.chunks(), maxlen=0)
+            for chunk in self.chunks():
+                self.has_line_feeds = self.has_line_feeds or "\n" in chunk
+                has_return = has_return or "\r" in chunk
+                if "\0" in chunk:
+                    raise UserError(
+                        f"{path}: has NUL characters, expected text"
+                        + ("" if encoding else encodings.hint_of_zeros(opened))
+                    )
         except UnicodeError:
+            self.has_line_feeds = True
             self._find_errors(encoding, skips)
-        # Phase: lines that end in a carriage return, which the first chunk shows.
-        start = self.start()
-        # Excel for the Mac wrote line feeds in quoted cells.
-        if "\r" in start[:-1] and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
-            note(path, "with lines that end in a carriage return")
+        else:
+            if given and not mark:
+                self._refuse_utf8(given)
+        if has_return and not self.has_line_feeds:
             self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:
-        return (line.removesuffix("\r") for line in self.with_returns())
-
-    def with_returns(self) -> Iterator[str]:
-        """The lines with the carriage return before a line feed, which in a quoted cell is text."""
-        blank: list[str] = []
         with io.TextIOWrapper(self._opened(), **self._how) as file:
             for number, line in enumerate(file):
-                line = line.removesuffix("\n")
-                if not number:
-                    line = line.lstrip("\ufeff")
-                if not line.strip():
-                    blank.append(line)  # at the end of the file, or others follow
-                    continue
-                yield from blank
-                blank.clear()
-                yield line
+                line = line.removesuffix("\n").removesuffix("\r")
+                yield line if number else line.lstrip("\ufeff")
+
+    def with_ends(self) -> Iterator[str]:
+        """The lines with the characters that end them, as `csv` takes them: these are a line feed,
+        a carriage return, or both."""
+        with io.TextIOWrapper(self._opened(), **{**self._how, "newline": ""}) as file:
+            for number, line in enumerate(file):
+                yield line if number else line.lstrip("\ufeff")
 
     def first(self, count: int) -> list[str]:
         """The first lines, as many as there are."""
@@ -132,7 +133,20 @@ class Lines:
             yield file.read(_CHUNK).lstrip("\ufeff")
             yield from iter(lambda: file.read(_CHUNK), "")
 
-    def _find_errors(self, encoding, skips):
+    def _refuse_utf8(self, given: str) -> None:
+        """Raises UserError for text in UTF-8 whose encoding is declared to be another one."""
+        try:
+            with io.TextIOWrapper(self._opened(), encoding="utf-8", newline="\n") as file:
+                chunks = iter(lambda: file.read(_CHUNK), "")
+                is_ascii = all([chunk.isascii() for chunk in chunks])
+        except UnicodeError:
+            return
+        if not is_ascii and codecs.lookup(given).name not in ("utf-16", "utf-32"):
+            raise UserError(
+                f"{self.path}: encoding is {given}, but the file is UTF-8: give --encoding=utf-8"
+            )
+
+    def _find_errors(self, encoding: Optional[str], skips: bool) -> None:
         """Refuses a file that is not of its encoding, or warns of it."""
         # One error, with the place of the first byte: the others say the same of other columns.
         found, bad, good, error = row_errors.RowErrors(), b"", 0, ""
@@ -146,28 +160,25 @@ class Lines:
                 error = error or "not {}: byte 0x{:02x} at column {}".format(
                     encoding or "UTF-8", ord(escaped[0]) - 0xDC00, escaped.start() + 1
                 )
-                found.add(f"{self._path}:{number}", error)
+                found.add(f"{self.path}:{number}", error)
                 if len(bad) < _CHUNK:
                     bad += line.encode(self._how["encoding"], "surrogateescape") + b"\n"
         except UnicodeError as e:  # as in UTF-16, whose half characters cannot be escaped
-            raise UserError(f"{self._path}: not {encoding}: {e}") from None
+            raise UserError(f"{self.path}: not {encoding}: {e}") from None
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
-        hint = encodings.hint(bad) if not encoding and len(found) > good else ""
+        hint = ""
+        if not encoding and len(found) > good:
+            hint = encodings.hint_of_zeros(self._opened) or encodings.hint(bad)
         if encoding or not skips:
             found.refuse(hint)
         elif hint:
-            _log.warning("note: %s: not UTF-8%s", self._path, hint)
+            _log.warning("note: %s: not UTF-8%s", self.path, hint)
 
 
-def _shown(path: str, content: bytes) -> Optional[str]:
-    """The encoding that the first bytes of a file show; None where they do not."""
-    found = next((name for mark, name in _MARKS if content.startswith(mark)), None)
-    # ASCII in UTF-16 has a zero in each second byte; text in UTF-8 has none.
-    for start, name in ((0, "utf-16-be"), (1, "utf-16-le")):
-        half = content[start:_LOOKED_AT:2]
-        if not found and len(half) > 1 and half.count(0) > 0.4 * len(half):
-            found = name
-    if found:
+def _marked(path: str, start: bytes) -> Optional[str]:
+    """The encoding of the byte order mark at the beginning of a file; None where there is none."""
+    found = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+    if found and found != "utf-8":
         note(path, "as " + found.upper())
     return found
 

@@ -1,47 +1,34 @@
-"""Tables from files of every form: TSV, CSV, JSON lines, Parquet, plain lines, fastText's lines,
-directories. Forms of one task type are with its reader.
+"""Which file has the rows of a split, and in which declared form: files and directories to tables.
 
 What a row goes through, in this order:
 
-1. `decoding` makes lines of a file's bytes: unpacked, in UTF-8 or another encoding.
-2. `read_table` chooses a function of `FORMS`, by the extension or as given.
-3. That function makes a `Table`: the columns' names, and an iterator of rows, each with the place
-   that an error names. A row that cannot be read is the error.
-4. `parsing` makes a `Row` of each: its texts, then its label by the methods of the task's `Reader`,
-   which also look at the row among the others. A `Task` knows the meaning of columns.
+1. `decoding` makes lines of a file's bytes: unpacked, in UTF-8 or another declared encoding.
+2. `read_table` finds the form that is declared: by a flag, the task, or the extension of the name.
+3. A function of `forms.FORMS`, or of the task type, makes a `Table`: the columns' names, and an
+   iterator of records, each with the place that an error names.
+4. `table_rows` makes a `Row` of each: its texts and its label, by the methods of the `Reader`.
 5. `row_store` keeps the rows, on disk if they are many.
 """
 
 from __future__ import annotations
 
-import collections
-import itertools
+import dataclasses
 import json
-import logging
 import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
-from xlnet import encodings, files, json_stream, tables
+from xlnet import encodings, files
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.files import decoding
-from xlnet.tasks.task import Task
+from xlnet.tasks.files import decoding, diagnosis, forms
+from xlnet.tasks.files.forms import Table, by_line, is_blank, parsed, plain_object
+from xlnet.tasks.task import Form, Task
 
-_log = logging.getLogger(__name__)
+__all__ = ["Table", "by_line", "is_blank", "parsed", "plain_object"]
 
-_FASTTEXT_MARK = "__label__"  # before each label of a line
-# Between labels are spaces, commas or both; a comma inside of a name stays.
-_FASTTEXT_LABEL = re.compile(
-    r"(?<![^\s,])%s(\S*?)(?:,+(?=\s|%s|$)|(?=\s|$))\s*" % (2 * (_FASTTEXT_MARK,))
-)
 _NAMES_SHOWN = 20  # of what a directory has
-
-# columns: names; None: each row has its own. rows: iterator of (place, values); values are a list
-# aligned with the columns, or a dict by name, of str, None or any value of JSON; or a str, the
-# error of a row that cannot be read.
-Table = collections.namedtuple("Table", "columns rows")
 
 
 def column(path: str, name: str, columns: Sequence[str]) -> int:
@@ -67,6 +54,14 @@ def to_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(to_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def not_plain(name: str, value: Any) -> Optional[str]:
+    """The error of a cell with objects or lists in a list, which are neither texts nor numbers."""
+    if isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
+        found = "objects" if isinstance(value[0], dict) else "lists"
+        return f"column '{name}' is a list of {found}, expected texts or numbers"
+    return None
 
 
 def to_number(text: str) -> float:
@@ -166,28 +161,124 @@ def extension(path: str) -> str:
 FOREIGN = ("xlsx", "xls", "ods")  # forms that are not read
 
 
-# --- Forms of files
+# --- The declared form of a file
 
 
-def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
-    """The `Table` of a file, a directory, or the standard input ("-"). form: a key of `FORMS`;
-    None: from the extension."""
-    if path != "-" and os.path.isdir(path) and task.directory_form:
-        return {**DIRECTORY_FORMS, **task.reader.directory_forms}[task.directory_form](task, path)
+def declared_form(task: Task, path: str) -> Form:
+    """How a file is written, as far as flags or the task say it."""
+    by_name = task.files.forms
+    found = by_name.get(os.path.basename(path)) or by_name.get("." + extension(path))
+    return found or task.files.form
+
+
+def form_name(
+    reader: Any, path: str, need_labels: bool, given: Optional[str], lines: Any = ()
+) -> str:
+    """The name of a file's form, by the first of: the flag for this file, that for all files, the
+    extension. Texts alone, a line each, are the form of .txt and of the standard input.
+
+    Args:
+      reader: the `Reader` of the task.
+      given: the flag for this file, or None.
+      lines: of the file, to word errors.
+
+    Raises:
+      UserError: nothing declares the form.
+    """
+    if given:
+        return given
+    known = {**forms.FORMS, **reader.forms}
+    declared, by_extension = declared_form(reader.task, path).name, extension(path)
+    if declared:
+        return declared
+    if by_extension in known:
+        return by_extension
+    if by_extension in FOREIGN:
+        raise UserError("{}: {}".format(path, encodings.spreadsheet(path, "a spreadsheet")))
+    if path == "-" or by_extension == "txt":
+        if not need_labels or reader.plain_form != "text":
+            return reader.plain_form
+        raise UserError(
+            f"{path}: .txt is text alone, a text a line, without labels"
+            f"{diagnosis.of_form(path, lines) or '; give --input_format'}"
+        )
+    raise UserError(
+        "{}: unknown form '{}'; expected one of {}, or --input_format".format(
+            path, by_extension, ", ".join(known)
+        )
+    )
+
+
+def check_to_predict(reader: Any, path: str) -> None:
+    """Raises UserError if the name of a file to predict says another form than a flag, which the
+    model may have kept from its training."""
+    declared, by_extension = reader.task.files.form.name, extension(path)
+    if declared and by_extension in {**forms.FORMS, **reader.forms} and by_extension != declared:
+        raise UserError(
+            f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
+            f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
+        )
+
+
+def read_table(reader: Any, path: str, need_labels: bool, given: Optional[str] = None) -> Table:
+    """The `Table` of a file, a directory, or the standard input ("-").
+
+    Args:
+      reader: the `Reader` of the task.
+      need_labels: whether the rows are labelled.
+      given: the form of this file, a key of `forms.FORMS` or `Reader.forms`; None: as declared.
+    """
+    task = reader.task
+    if path != "-" and os.path.isdir(path) and task.files.directory_form:
+        directory_forms = {**DIRECTORY_FORMS, **reader.directory_forms}
+        return directory_forms[task.files.directory_form](task, path)
     role = f"task {task.name}"
     opened = decoding.opener(path, role)
     with opened() as file:
-        form = "parquet" if file.read(4) == b"PAR1" else form or extension(path)
-    if form in FOREIGN:
-        raise UserError("{}: {}".format(path, encodings.spreadsheet(path, "a spreadsheet")))
-    forms = {**FORMS, **task.reader.forms}
-    if form not in forms:
+        is_parquet = file.read(4) == b"PAR1"
+    if is_parquet:
+        return table_of(reader, path, opened, "parquet")
+    declared = declared_form(task, path)
+    lines = read_lines(path, role, declared.encoding, task.files.skips_errors, opened)
+    name = form_name(reader, path, need_labels, given, lines)
+    if name == "text" and not given and not declared.name:
+        diagnosis.refuse_tables(path, lines, task.columns.texts)
+    return table_of(reader, path, lines, name)
+
+
+def table_of(reader: Any, path: str, source: Any, name: str) -> Table:
+    """The `Table` of a file in the form `name`, of the task type or of `forms.FORMS`.
+
+    source: the `decoding.Lines` of the file; of Parquet the function that opens it.
+    """
+    if name in reader.forms:
+        return reader.forms[name](reader.task, path, source)
+    return plain_table(reader.task, path, source, name)
+
+
+def plain_table(task: Task, path: str, source: Any, name: str) -> Table:
+    """The `Table` of a file in a form of `forms.FORMS`."""
+    if name not in forms.FORMS:
         raise UserError(
-            "{}: unknown form '{}'; expected one of {}".format(path, form, ", ".join(forms))
+            "{}: unknown form '{}'; expected one of {}".format(path, name, ", ".join(forms.FORMS))
         )
-    if form == "parquet":
-        return forms[form](task, path, opened)
-    return forms[form](task, path, read_lines(path, role, task.encoding, task.skips_errors, opened))
+    columns = task.columns
+    form = dataclasses.replace(declared_form(task, path), name=name)
+    if name in forms.DELIMITERS:
+        diagnosis.refuse_numbers(path, columns.texts, form)
+    if name not in ("text", "fasttext"):
+        return forms.FORMS[name](path, source, form)
+    # Lines of text have no names, and one text in place of several columns that are joined.
+    names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
+    if name == "fasttext":
+        names = (*columns.label[:1], *columns.text_a[:1])
+    table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names))
+    joined = [each for each in columns.texts if each not in names]
+    rows = (
+        (place, [*cells, *[None] * len(joined)] if isinstance(cells, list) and cells else cells)
+        for place, cells in table.rows
+    )
+    return Table((*names, *joined), rows)
 
 
 def read_lines(
@@ -198,319 +289,6 @@ def read_lines(
     if not lines.start():
         raise UserError(f"{path}: the file is empty")
     return lines
-
-
-# --- Columns separated by a delimiter
-
-
-class _Dialect(NamedTuple):
-    """How cells are written: arguments of `csv.reader`. skipped: lines before the header."""
-
-    delimiter: str
-    quotechar: str = '"'
-    skipinitialspace: bool = False
-    escapechar: Optional[str] = None
-    skipped: int = 0
-
-    def options(self):
-        return dict(zip(self._fields[:-1], self))
-
-
-def _read_tsv(task, path, lines):
-    """Cells between tabs, or CSV, if the columns' names have other delimiters between them."""
-    if _is_fasttext(lines):
-        return _read_fasttext(task, path, lines)
-    dialect = _find_dialect(task, path, lines, "\t")
-    if dialect.delimiter != "\t" or dialect.quotechar != '"':
-        return _read_csv(task, path, lines, dialect)
-    # Quotation marks are characters of the text, unless cells are quoted as pandas and spreadsheet
-    # programs write them.
-    if task.quoted:
-        is_quoted, line = tables.is_quoted(lines)
-        if line is not None:
-            _log.warning(
-                "note: %s: quotation marks are read as text, as line %d has one in a cell "
-                "without quotation marks around it",
-                path,
-                line,
-            )
-        if is_quoted:
-            return _read_csv(task, path, lines, dialect)
-    return _table(
-        task,
-        path,
-        (
-            (number, line.split("\t"))
-            for number, line in enumerate(lines, 1)
-            if number > dialect.skipped
-        ),
-    )
-
-
-def _read_csv(task, path, lines, dialect=None):
-    """Cells between commas, or the delimiter between the names of the columns; in quotation marks
-    if they contain it, or line breaks."""
-    if dialect is None and _FASTTEXT_LABEL.match(lines.first(1)[0]):
-        return _read_fasttext(task, path, lines)
-    dialect = _refined(path, lines, dialect or _find_dialect(task, path, lines, ","))
-
-    def rows():
-        # The line at which a row begins, and the row, or the error if it is not CSV.
-        numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
-        for number, row in tables.rows(numbered, **dialect.options()):
-            if isinstance(row, str) and not task.skips_errors:
-                raise UserError(f"{path}:{number}: {row}")
-            yield number, row
-
-    return _table(task, path, rows())
-
-
-def _refined(path, lines, dialect):
-    """The dialect with which all rows of a file have the same width: without spaces after a
-    delimiter, or with backslashes before quotation marks, if the file has them."""
-
-    def fits(candidate):
-        rows = (
-            row
-            for _, row in tables.rows(
-                itertools.islice(enumerate(lines), candidate.skipped, None), **candidate.options()
-            )
-            if any(row)
-        )
-        first: Any = next(rows, [])
-        return all(
-            isinstance(row, list) and len(row) == len(first)
-            for row in itertools.chain([first], rows)
-        )
-
-    quote = dialect.quotechar
-    has_spaced, has_escaped = (
-        any(mark in line for line in lines)
-        for mark in (dialect.delimiter + " " + quote, "\\" + quote)
-    )
-    for escapechar in (None, "\\") if has_escaped else (None,):
-        for skips_space in (True, False) if has_spaced else (False,):
-            candidate = dialect._replace(skipinitialspace=skips_space, escapechar=escapechar)
-            if fits(candidate):
-                if escapechar:
-                    decoding.note(path, "with a backslash before quotation marks in a cell")
-                return candidate
-    return dialect
-
-
-def _table(task, path, rows):
-    """The `Table` of rows (line, cells)."""
-    places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
-    place, cells = next(places, (f"{path}:1", [""]))
-    if isinstance(cells, str):
-        raise UserError(f"{place}: {cells}")
-    # The first row has the columns' names, unless the task has their numbers, or it is one of an
-    # official file without names: as wide as these, with a label or none.
-    if _has_numbers(task, _names(cells)):
-        decoding.note(path, "with columns by number: its first line is an example")
-        return Table(
-            [str(i + 1) for i in range(len(cells))], itertools.chain([(place, cells)], places)
-        )
-    if not _has_texts(task, _names(cells)) and len(cells) == len(task.header):
-        label = [cells[task.header.index(name)] for name in task.label]
-        if not (label[0].strip() and task.reader.parse_label(label)[1]):
-            return Table(task.header, itertools.chain([(place, cells)], places))
-    return Table(_names(cells), places)
-
-
-def is_blank(cells: Any) -> bool:
-    """Whether a row of a table has empty cells only."""
-    return isinstance(cells, list) and not any(
-        cell.strip() if isinstance(cell, str) else cell is not None for cell in cells
-    )
-
-
-def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
-    """The rows of a `Table`, of pairs of a line's number and its values."""
-    return ((f"{path}:{number}", values) for number, values in rows)
-
-
-def _names(cells):
-    return [encodings.composed(cell.strip()) for cell in cells]
-
-
-def _has_texts(task, names):
-    """Whether the columns of the texts are among the names of a file's columns."""
-    return not isinstance(names, str) and {*task.text_a, *task.text_b, *task.choices} <= {
-        task.column_aliases.get(name, name) for name in names
-    }
-
-
-def _has_numbers(task, names):
-    """Whether the task has numbers from 1 on of a file's columns of texts, instead of names."""
-    wanted = {*task.text_a, *task.text_b, *task.choices}
-    # A number may be a cell of the first example, in the place of the label, or a name: pandas has
-    # 0, 1, 2.
-    others = {name for i, name in enumerate(names, 1) if str(i) not in task.label}
-    is_header = (
-        wanted | set(task.label) <= set(names)
-        or wanted <= others
-        or wanted <= set(names)
-        and any(names == [str(i) for i in range(first, first + len(names))] for first in (0, 1))
-    )
-    return (
-        all(map(str.isdecimal, wanted))
-        and not is_header
-        and all(1 <= int(number) <= len(names) for number in wanted)
-    )
-
-
-_DELIMITERS = (",", ";", "\t", "|")
-_EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
-
-
-def _find_dialect(task, path, lines, usual):
-    """The dialect with which the first line has the columns' names, or as many cells as the task's
-    header; if there is none, with the usual delimiter."""
-    skipped, first = next(pair for pair in enumerate(lines) if pair[1].strip())
-    # Excel writes a line `sep=;` before the table.
-    named = _EXCELS_LINE.fullmatch(first)
-    skipped += bool(named)
-    beginning = list(itertools.islice(lines, skipped, skipped + tables.LINES_OF_A_ROW))
-    given = task.delimiter or named and named[1]
-
-    def is_header(cells):
-        return isinstance(cells, list) and (
-            len(cells) == len(task.header) > 0
-            or _has_texts(task, _names(cells))
-            or _has_numbers(task, _names(cells))
-        )
-
-    # The names that the task asks for decide, not the number of commas: if it asks for "text", the
-    # line "text;label, old" is split at the semicolon.
-    for quote in ('"', "'"):
-        for delimiter in (given,) if given else (usual, *_DELIMITERS):
-            dialect = _Dialect(delimiter, quote, skipped=skipped)
-            _, cells = next(tables.rows(enumerate(beginning), **dialect.options()), (0, []))
-            if (
-                is_header(cells)
-                or delimiter == "\t"
-                and is_header("".join(beginning[:1]).split("\t"))
-            ):
-                if delimiter != usual and (named or not given):
-                    decoding.note(
-                        path, "with columns between '{}'".format(delimiter.replace("\t", "\\t"))
-                    )
-                return dialect
-    return _Dialect(given or usual, skipped=skipped)
-
-
-def _read_json(task, path, lines):
-    """A JSON object on each line, or a list of objects, perhaps as the `data` of an object; "a.b"
-    is the key b in the object of a."""
-    values = json_values(path, lines, task.skips_errors)
-    first = list(itertools.islice(values, 2))
-    start = [value for _, value in first]
-    # pandas' other forms: {"text": {"0": ...}}, {"text": [...]}, {"columns", "data": [[...]]}.
-    if (
-        start
-        and isinstance(start[0], list)
-        or len(start) == 1
-        and isinstance(start[0], dict)
-        and start[0]
-        and all(isinstance(each, (dict, list)) for each in start[0].values())
-    ):
-        raise UserError(
-            f"{path}: JSON of a table by columns, expected a list of objects or an object a "
-            "line; write it with to_json(PATH, orient='records', lines=True)"
-        )
-    if len(start) == 1 and isinstance(start[0], dict) and not {*task.text_a} & {*start[0]}:
-        for key, value in start[0].items():
-            if isinstance(value, list) and value and isinstance(value[0], dict):
-                raise UserError(
-                    f"{path}: an object whose '{key}' is a list of objects; expected the list "
-                    "alone, or as 'data'"
-                )
-    return Table(
-        None, ((place, plain_object(value)) for place, value in itertools.chain(first, values))
-    )
-
-
-def _read_parquet(_, path, opened):
-    """The rows of a Parquet file, an object each."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError(
-            f"{path}: a Parquet file, which pyarrow reads; install it: pip install pyarrow, "
-            "or convert the file to CSV or JSON lines"
-        ) from None
-    try:
-        stored = parquet.ParquetFile(opened())
-    except pyarrow.ArrowException as e:
-        raise UserError(f"{path}: not a Parquet file: {str(e).splitlines()[0]}") from None
-
-    rows = (row for batch in stored.iter_batches(batch_size=1000) for row in batch.to_pylist())
-    return Table(
-        None,
-        (
-            (f"{path}: row {number}", plain_object(row))
-            for number, row in enumerate(map(_as_json, rows), 1)
-        ),
-    )
-
-
-def _as_json(value):
-    """A value of Parquet as one of JSON, None for NaN; bytes that are not UTF-8 as half
-    surrogates."""
-    if isinstance(value, dict):
-        return dict(zip(value, map(_as_json, value.values())))
-    if isinstance(value, (list, tuple)):
-        return list(map(_as_json, value))
-    if isinstance(value, bytes):
-        return value.decode(errors="surrogateescape")
-    if value is None or value != value:
-        return None
-    return value if isinstance(value, (str, int, float)) else str(value)
-
-
-def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
-    """Yields (place, value, or the ValueError of a line) of the items of a list, or of the lines.
-    skips: an empty line is an error, so that predictions for the lines are aligned with the
-    file."""
-    # Three forms: a list [{...}, {...}]; one object, {"data": [{...}]} or a single row; an object a
-    # line. The prefix is where the parser of pieces finds the rows; None: on lines.
-    prefix = None
-    if re.match(r"\[(?!\s*\")", lines.start()):  # no list on each line
-        prefix = "item"
-    elif lines.start().lstrip().startswith("{"):
-        start = lines.first(2)
-        if start[0].rstrip()[-1] in "{[,:" or not start[1:]:
-            # An object over several lines, or a single one.
-            is_listed = json_stream.event_at(lines.chunks(), "data") == "start_array"
-            prefix = "data.item" if is_listed else "" if start[1:] else None
-    if prefix is not None:
-        number = 0
-        try:
-            for number, value in enumerate(json_stream.items(lines.chunks(), prefix, True), 1):
-                yield f"{path}: item {number}", value
-        except ValueError:
-            # The parser of pieces knows neither NaN nor integers of any size: all at once.
-            all_values = parsed("".join(lines.chunks()))
-            if isinstance(all_values, ValueError):
-                raise UserError(f"{path}: {all_values}") from None
-            if isinstance(all_values, dict):
-                all_values = all_values["data"] if prefix else [all_values]
-            for i in range(number, len(all_values)):
-                yield f"{path}: item {i + 1}", all_values[i]
-        return
-    yield from by_line(
-        path,
-        (
-            (
-                number,
-                parsed(line) if line.strip() else ValueError("expected JSON, found an empty line"),
-            )
-            for number, line in enumerate(lines, 1)
-            if line.strip() or skips
-        ),
-    )
 
 
 def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
@@ -525,107 +303,18 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
     )
 
 
-def parsed(text: str) -> Any:
-    """The value of JSON, in which NaN is null, or its ValueError."""
-    try:
-        return files.parse_json(text, has_rows=True)
-    except ValueError as e:
-        return ValueError(f"not valid JSON: {e}")
-
-
-_DEEPEST = 20  # objects in each other
-
-
-def plain_object(value: Any, depth: int = 1) -> Any:
-    """{"a": {"b": 1}} to {"a.b": 1}; the error, a str, for anything but an object."""
-    if isinstance(value, ValueError):
-        return str(value)
-    if not isinstance(value, dict):
-        return f"expected a JSON object, found {type(value).__name__}"
-    if depth > _DEEPEST:
-        return "nested too deeply"
-    flat: dict[str, Any] = {}
-    for key, inner in value.items():
-        key = encodings.composed(key)
-        if not isinstance(inner, dict):
-            flat[key] = inner
+def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
+    """Yields (place, value, or the ValueError of a line) of the items of a .json document, or of
+    JSON lines. skips: an empty line is an error."""
+    if extension(path) == "json":
+        yield from forms.json_items(path, lines)
+        return
+    for place, value in forms.json_lines(path, lines):
+        if value is forms.EMPTY_LINE:
+            if skips:
+                yield place, ValueError("expected JSON, found an empty line")
             continue
-        inner = plain_object(inner, depth + 1)
-        if isinstance(inner, str):
-            return inner
-        flat.update((f"{key}.{name}", each) for name, each in inner.items())
-    return flat
-
-
-# --- Lines
-
-
-def _read_plain(task, path, lines):
-    """A text on each line, with tabs between the texts of a pair or the answers of a choice; or
-    fastText's lines, JSON lines or a table with the columns' names."""
-    if _is_fasttext(lines):
-        return _read_fasttext(task, path, lines)
-    start = next(filter(str.strip, lines))
-    if start.startswith("{") and _has_texts(task, plain_object(parsed(start))):
-        decoding.note(path, "as JSON lines")
-        return FORMS["jsonl"](task, path, lines)
-    for delimiter in _DELIMITERS:
-        names = start.split(delimiter)
-        # Prose has a space after a comma.
-        if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
-            return _read_tsv(task, path, lines)
-    # Texts that are joined from several columns are one column here.
-    columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
-    joined = [*task.text_a[1:], *task.text_b[1:]]
-
-    def rows():
-        for number, line in enumerate(lines, 1):
-            cells = line.split("\t")
-            yield (
-                number,
-                cells + [None] * len(joined)
-                if len(cells) == len(columns)
-                else f"{len(cells)} column(s), expected {len(columns)}",
-            )
-
-    return Table(columns + joined, by_line(path, rows()))
-
-
-def _is_fasttext(lines):
-    first = lines.first(tables.LINES_OF_A_ROW)
-    return (
-        bool(_FASTTEXT_LABEL.match(first[0]))
-        or any(map(_FASTTEXT_LABEL.search, first))
-        and not any("\t" in line for line in first)
-    )
-
-
-def _read_fasttext(task, path, lines):
-    """Labels, each after a mark, anywhere in a line of text: `__label__pos Fine.`"""
-    return Table(
-        [*task.label[:1], *task.text_a[:1]],
-        by_line(
-            path,
-            (
-                (number, [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()])
-                for number, line in enumerate(lines, 1)
-            ),
-        ),
-    )
-
-
-# By name, which is also a file's extension; "text": texts without labels.
-# The reader of "parquet" gets the function that opens the file instead of lines.
-FORMS = {
-    "tsv": _read_tsv,
-    "txt": _read_tsv,
-    "csv": _read_csv,
-    "jsonl": _read_json,
-    "ndjson": _read_json,
-    "json": _read_json,
-    "parquet": _read_parquet,
-    "text": _read_plain,
-}
+        yield place, value
 
 
 # --- Forms of directories
@@ -644,7 +333,7 @@ def _read_folders(task, path):
             name = os.path.basename(file)[: -len(".txt")]
             yield file, [f"{label}/{name}", label, text_of(file, task)]
 
-    return Table([task.id, *task.label, *task.text_a], rows())
+    return Table([task.columns.id, *task.columns.label, *task.columns.text_a], rows())
 
 
 DIRECTORY_FORMS = {"folders": _read_folders}
@@ -667,5 +356,6 @@ def texts_in(directory: str, task: Task) -> list[str]:
 
 
 def text_of(path: str, task: Task) -> str:
-    """The text of a file."""
-    return "\n".join(decoding.Lines(path, lambda: open(path, "rb"), task.encoding))
+    """The text of a file, without the line breaks at its end."""
+    lines = decoding.Lines(path, lambda: open(path, "rb"), task.files.form.encoding)
+    return "\n".join(lines).rstrip("\n")

@@ -11,7 +11,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_LISTED = 20  # different errors that are shown
+LISTED = 20  # different errors that are shown
 
 
 class RowErrors:
@@ -28,15 +28,15 @@ class RowErrors:
 
     def add(self, place: str, text: str) -> None:
         self._count += 1
-        if text in self._places or len(self._places) < _LISTED:
+        if text in self._places or len(self._places) < LISTED:
             first, _, rows = self._places.get(text, (place, place, 0))
             self._places[text] = first, place, rows + 1
         else:
             self._has_others = True
 
-    def refuse(self, hint: str = "") -> None:
+    def refuse(self, hint: str = "", remedy: str = "") -> None:
         """Raises UserError with the first error, if there is one, and logs a list of several; each
-        is followed by `hint`."""
+        is followed by `hint`, all of them by `remedy`."""
         if not self._count:
             return
         others = ""
@@ -44,7 +44,7 @@ class RowErrors:
             _log.info("%d faulty rows%s", self._count, self._listed(hint))
             others = " (and %s more faulty row(s))" % (self._count - 1)
         text, (place, *_) = next(iter(self._places.items()))
-        raise UserError(f"{place}: {text}{hint}{others}")
+        raise UserError(f"{place}: {text}{hint}{others}{remedy}")
 
     def note(self, path: str, what: str) -> None:
         """Warns of them, if there are any, as "PATH: COUNT WHAT", with a list."""
@@ -59,7 +59,7 @@ class RowErrors:
 
     def _listed(self, hint=""):
         """The end of a line, and a line for each of the first different errors."""
-        lines = [(f", the first {_LISTED} errors:") if self._has_others else ":"]
+        lines = [(f", the first {LISTED} errors:") if self._has_others else ":"]
         for text, (first, last, rows) in self._places.items():
             lines.append(
                 "  {}: {}{}{}".format(

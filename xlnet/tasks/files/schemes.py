@@ -25,7 +25,7 @@ from typing import Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import did_you_mean
 
 OUTSIDE = "O"
 
@@ -42,6 +42,7 @@ SCHEMES = tuple(_PREFIXES)
 _TOUCHES = "B"  # iob1: begins right after an entity of the same label
 _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
 _ALL = "BIMESLU"
+_LABELS_LISTED = 20  # in an error; of more, their number
 
 TagSpan = tuple[int, int, str]
 
@@ -64,13 +65,22 @@ def prefixes(scheme: str) -> str:
 
 def tag_error(tag: str, scheme: Optional[str] = None) -> Optional[str]:
     """The error of a tag in a file of the scheme, or of any scheme; None if it is right."""
-    prefix, label = split(tag)
+    if "|" in tag and all(_is_tag(part, _ALL) for part in tag.split("|")):
+        return f"tags '{tag}', expected one tag: nested entities are not read"
     known = prefixes(scheme) if scheme else _ALL
-    if tag == OUTSIDE or prefix in known and len(prefix) == 1 and (label or "-" not in tag):
+    if _is_tag(tag, known):
         return None
     return "tag '{}', expected O, or {} before a label, as in {}-PER{}".format(
         tag, ", ".join(known), known[0], f" (scheme {scheme})" if scheme else ""
     )
+
+
+def _is_tag(tag: str, known: str) -> bool:
+    """Whether a tag is O, or has one of the `known` prefixes, with a label or without hyphen."""
+    if tag == OUTSIDE:
+        return True
+    prefix, label = split(tag)
+    return len(prefix) == 1 and prefix in known and (label != "" or "-" not in tag)
 
 
 # ---- spans and tags ----
@@ -140,20 +150,22 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
 # ---- the scheme of a file ----
 
 
-def detect(sequences: Collection[Sequence[str]]) -> str:
-    """The scheme in which the fewest tags are illegal; each tag is without a `tag_error`."""
-    found = {split(tag)[0] for tags in sequences for tag in tags if tag != OUTSIDE}
-    fitting = [scheme for scheme in SCHEMES if found <= set(prefixes(scheme))]
-    if not fitting:
-        raise UserError(
-            "mixed schemes: prefixes {}, expected those of one of {}".format(
-                ", ".join(sorted(found)),
-                "; ".join(
-                    "{} ({})".format(scheme, ", ".join(prefixes(scheme))) for scheme in SCHEMES
-                ),
-            )
-        )
-    return min(fitting, key=lambda scheme: sum(len(illegal(tags, scheme)) for tags in sequences))
+def fitting(sequences: Collection[Sequence[str]]) -> Optional[str]:
+    """The scheme in which the fewest tags of a file are illegal; None if no scheme has all of its
+    prefixes. It only words errors: a file has the scheme that was declared."""
+    found = set()
+    for tags in sequences:
+        for tag in tags:
+            if tag_error(tag) is not None:
+                return None
+            if tag != OUTSIDE:
+                found.add(split(tag)[0])
+    counts = {
+        scheme: sum(len(illegal(tags, scheme)) for tags in sequences)
+        for scheme in SCHEMES
+        if found <= set(prefixes(scheme))
+    }
+    return min(counts, key=lambda scheme: counts[scheme]) if counts else None
 
 
 def learned(scheme: str) -> str:
@@ -172,11 +184,14 @@ def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
     return (OUTSIDE, *(join(prefix, label) for label in labels for prefix in prefixes(scheme)))
 
 
-def unknown_label(tag: str, labels: Sequence[str]) -> Optional[str]:
-    """The error of a tag whose label was not in training; None if it was."""
+def unknown_label(tag: str, labels: Sequence[str], has_nearest: bool = True) -> Optional[str]:
+    """The error of a tag whose label was not in training; None if it was. has_nearest: whether to
+    name the nearest label, which takes long where there are thousands."""
     label = split(tag)[1]
     if tag == OUTSIDE or label in labels:
         return None
-    return "tag '{}' was not in training{} (labels: {})".format(
-        tag, did_you_mean(label, labels), ", ".join(labels)
-    )
+    nearest = did_you_mean(label, labels) if has_nearest else ""
+    listed = f"labels: {', '.join(labels)}"
+    if len(labels) > _LABELS_LISTED:
+        listed = f"{len(labels):,} labels"
+    return f"tag '{tag}' was not in training{nearest} ({listed})"

@@ -12,123 +12,196 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Optional, Union
 
-from xlnet import json_stream
-from xlnet.errors import UserError
-from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files import decoding, forms, readers, table_rows
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.task import Row, Task
 
 _OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")  # as text
+_IMPOSSIBLE = "is_impossible"
+_SAID = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 # start: of the text in its context; None: not given.
 GoldAnswer = collections.namedtuple("GoldAnswer", "text start")
 
 
-# ---- SQuAD's JSON
+# ---- a function for each form: (task, path, lines) to a `forms.Table` with a question in each row
 
 
-def _read_json(task, path, lines):
-    """SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id", "question",
-    "answers"}]}]}]}, read an article at a time; Hugging Face's form, {"data": [{"id", "context",
-    "question", "answers"}]}; or the common JSON of tables."""
-    event = json_stream.event_at(lines.chunks(), "data")
-    if event not in (None, "start_array"):
-        raise UserError(f"{path}: data is not a list, expected a list of articles")
-    if event is None:
-        return _read_rows("jsonl", task, path, lines)
-    names = task.id, *task.text_a, *task.text_b, *task.label[:1]
-
-    def rows():
-        place = ""
-        try:
-            for place, cells in _questions(lines):
-                yield (
-                    f"{path}: {place}",
-                    cells
-                    if isinstance(cells, str)
-                    else {**dict.fromkeys(task.label), **dict(zip(names, cells))},
-                )
-        except ValueError as e:
-            raise readers.not_json(path, lines, e, place) from None
-
-    return readers.Table(None, rows())
+def _read_json(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
+    """A list, or an object whose `data` is the list, of SQuAD's articles or of questions with their
+    context; read an item at a time."""
+    return _of_values(task, path, forms.json_items(path, lines))
 
 
-def _read_rows(form, task, path, source):
-    """A question in each row of a table; source: as of the function of the form in
-    `readers.FORMS`."""
-    table = readers.FORMS[form](task, path, source)
+def _read_json_lines(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
+    """A question with its context on each line, or an article."""
+    return _of_values(task, path, forms.json_lines(path, lines))
+
+
+def _read_table(name: str, task: Task, path: str, source: Any) -> forms.Table:
+    """A table of `forms.FORMS`; source: as for `readers.plain_table`."""
+    return _checked(task, path, readers.plain_table(task, path, source, name))
+
+
+# Other forms are those of any task.
+FORMS: dict[str, Callable[[Task, str, Any], forms.Table]] = {
+    "json": _read_json,
+    "jsonl": _read_json_lines,
+    "ndjson": _read_json_lines,
+    "csv": functools.partial(_read_table, "csv"),
+    "tsv": functools.partial(_read_table, "tsv"),
+    "parquet": functools.partial(_read_table, "parquet"),
+}
+
+
+# ---- values of JSON
+
+
+def _of_values(task: Task, path: str, values: Iterable[tuple[str, Any]]) -> forms.Table:
+    """The table of articles, or of questions, in (place, value) pairs."""
+
+    def rows() -> Iterator[tuple[str, forms.Cells]]:
+        for number, (place, value) in enumerate(values, 1):
+            if value is forms.EMPTY_LINE:
+                yield place, []
+            elif isinstance(value, dict) and "paragraphs" in value:
+                yield from _of_article(task, f"{path}: article {number}", value["paragraphs"])
+            else:
+                yield place, _other_form(value) or forms.plain_object(value)
+
+    return _checked(task, path, forms.Table(None, rows()))
+
+
+def _other_form(value: Any) -> Optional[str]:
+    """The error of a value of a known form that is not read; None for others."""
+    if not isinstance(value, dict):
+        return None
+    if "header" in value and len(value) == 1 or "context_tokens" in value:
+        return (
+            "MRQA's JSON lines, which are not read; expected SQuAD's JSON, or a row for each "
+            "question: context, question, answer"
+        )
+    if "qas" in value:
+        return (
+            "a context with qas and without paragraphs, as in KorQuAD 2, which is not read; "
+            "expected SQuAD's articles with paragraphs, or a row for each question: context, "
+            "question, answer"
+        )
+    return None
+
+
+def _of_article(task: Task, place: str, paragraphs: Any) -> Iterator[tuple[str, forms.Cells]]:
+    """Yields (place, cells or error) of every question of an article of SQuAD:
+    [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]."""
+    if not isinstance(paragraphs, list):
+        yield place, "expected an object with a list of paragraphs"
+        return
+    for p, paragraph in enumerate(paragraphs, 1):
+        within = f"{place}, paragraph {p}"
+        context = paragraph.get("context") if isinstance(paragraph, dict) else None
+        questions = paragraph.get("qas") if isinstance(paragraph, dict) else None
+        if not isinstance(context, str) or not isinstance(questions, list):
+            yield within, "expected an object with a context and a list of qas"
+            continue
+        for q, question in enumerate(questions, 1):
+            yield f"{within}, question {q}", _of_question(task, context, question)
+
+
+def _of_question(task: Task, context: str, question: Any) -> Union[dict[str, Any], str]:
+    """The cells of a question of SQuAD by the task's columns, or its error."""
+    if not isinstance(question, dict):
+        return f"expected an object, found {type(question).__name__}"
+    name = question.get("id")
+    if name in (None, ""):
+        return "a question without id"
+    if not isinstance(question.get("question"), str):
+        return f"question '{name}' has no text"
+    answers = _listed(question.get("answers"))
+    is_impossible = question.get(_IMPOSSIBLE, False)
+    if is_impossible and answers:
+        return f"question '{name}' is_impossible, and has answers"
+    if is_impossible and answers is None:
+        answers = []
+    if answers == [] and question.get(_IMPOSSIBLE) is False:
+        return f"question '{name}' has no answers, and is not is_impossible"
+    columns = task.columns
+    cells: dict[str, Any] = dict.fromkeys(columns.label)
+    if columns.id:
+        cells[columns.id] = name
+    cells[columns.text_a[0]] = context
+    cells[columns.text_b[0]] = question["question"]
+    if columns.label:
+        cells[columns.label[0]] = answers
+    return cells
+
+
+# ---- the answers of a row
+
+
+def _checked(task: Task, path: str, table: forms.Table) -> forms.Table:
+    """The table with the answers of each row in the column of the label: [] where `is_impossible`
+    is true; None, no label, where it is false and there are no answers."""
     # Answers of a row whose `is_impossible` is true do not count: KLUE-MRC keeps plausible ones so.
     plausible = RowErrors()
 
-    def rows():
+    def rows() -> Iterator[tuple[str, forms.Cells]]:
         for place, values in table.rows:
-            if isinstance(values, str):
+            if isinstance(values, str) or not values:  # an error, or an empty line
                 yield place, values
-            elif table.columns is None:
-                yield place, _checked_row(task, _with_answers(task, values), place, plausible)
-            elif _IMPOSSIBLE in table.columns and len(values) == len(table.columns):
-                cells = _checked_row(task, dict(zip(table.columns, values)), place, plausible)
-                yield (
-                    place,
-                    cells if isinstance(cells, str) else list(map(cells.get, table.columns)),
-                )
-            else:
-                yield place, values
+                continue
+            cells = table_rows.by_name(table.columns, values)
+            if table.columns is None:
+                cells = _with_answers(task, cells)
+            yield place, _checked_row(task, cells, place, plausible)
         plausible.note(path, "questions are is_impossible and have answers, which are not used")
 
-    return readers.Table(table.columns, rows())
+    return forms.Table(table.columns, rows())
 
 
-_IMPOSSIBLE = "is_impossible"
-_SAID = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
-
-
-def _checked_row(task, cells, place, plausible):
-    """The cells of a row, or an error; the answers are [] where `is_impossible` is true, and None,
-    no label, where it is false and there is none."""
+def _checked_row(
+    task: Task, cells: dict[str, Any], place: str, plausible: RowErrors
+) -> Union[dict[str, Any], str]:
+    """The cells of a row after `is_impossible` was looked at, or an error."""
     said = cells.get(_IMPOSSIBLE)
-    if not task.label or said is None or not readers.to_text(said).strip():
+    if not task.columns.label or table_rows.is_missing(said):
         return cells
     is_impossible = _SAID.get(readers.to_text(said).strip().lower())
     if is_impossible is None:
         return f"is_impossible is {json.dumps(said, ensure_ascii=False)}, expected true or false"
-    name = task.label[0]
+    name = task.columns.label[0]
     answers = cells.get(name)
-    has_none = answers in (None, []) or isinstance(answers, str) and not answers.strip()
-    if is_impossible and not has_none:
-        plausible.add(place, f"plausible answer {json.dumps(answers, ensure_ascii=False)[:80]}")
-    return {**cells, name: [] if is_impossible else None if has_none else answers}
+    has_none = answers == [] or table_rows.is_missing(answers)
+    if is_impossible:
+        if not has_none:
+            plausible.add(place, f"plausible answer {json.dumps(answers, ensure_ascii=False)[:80]}")
+        return {**cells, name: []}
+    return {**cells, name: None if has_none else answers}
 
 
-def _with_answers(task, cells):
-    """A row with the label, if it has that under another name, `answers`, or in Hugging Face's
-    form, {"text": [...], "answer_start": [...]}."""
-    found = next(
-        (name for name in (*task.label[:1], "answers") if name in cells or name + ".text" in cells),
-        None,
-    )
-    if not task.label or found is None or found in task.label and found in cells:
-        return cells
-    answers = cells.get(found)
-    if cells.get(found + ".text") is not None:
-        answers = _listed(
-            {"text": cells[found + ".text"], "answer_start": cells.get(found + ".answer_start")}
-        )
-    return {**dict.fromkeys(task.label), **cells, task.label[0]: answers}
+def _with_answers(task: Task, cells: dict[str, Any]) -> dict[str, Any]:
+    """A row of JSON with the label, if it has that as `answers`, or in Hugging Face's form,
+    {"text": [...], "answer_start": [...]}, which is two keys here."""
+    label = task.columns.label
+    for name in (*label[:1], "answers"):
+        if cells.get(f"{name}.text") is not None:
+            texts, starts = cells[f"{name}.text"], cells.get(f"{name}.answer_start")
+            answers = _listed({"text": texts, "answer_start": starts})
+        elif name in cells or f"{name}.text" in cells:
+            answers = cells.get(name)
+        else:
+            continue
+        return {**dict.fromkeys(label), **cells, label[0]: answers}
+    return cells
 
 
-def _listed(answers):
+def _listed(answers: Any) -> Any:
     """A list of answers from Hugging Face's object of lists; other answers as they are."""
     if not isinstance(answers, dict):
         return answers
-    texts, starts = (
-        [] if value is None else value if isinstance(value, list) else [value]
-        for value in (answers.get("text"), answers.get("answer_start"))
-    )
+    texts, starts = _as_list(answers.get("text")), _as_list(answers.get("answer_start"))
     if starts and len(starts) != len(texts):
         return answers
     return [
@@ -137,58 +210,10 @@ def _listed(answers):
     ]
 
 
-def _questions(lines):
-    """Yields (place, [id, context, question, answers] or an error) of every question."""
-    for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
-        place = f"article {a}"
-        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-        if not isinstance(paragraphs, list):
-            # Hugging Face's form: each item is a question with its context.
-            is_flat = isinstance(article, dict) and isinstance(article.get("context"), str)
-            yield (
-                place,
-                _cells(article["context"], article)
-                if is_flat
-                else ("expected an object with a list of paragraphs, or with a context"),
-            )
-            continue
-        for p, paragraph in enumerate(paragraphs, 1):
-            within = f"{place}, paragraph {p}"
-            context, qas = (
-                (paragraph.get(name) for name in ("context", "qas"))
-                if isinstance(paragraph, dict)
-                else (None, None)
-            )
-            if not isinstance(context, str) or not isinstance(qas, list):
-                yield within, "expected an object with a context and a list of qas"
-                continue
-            for q, question in enumerate(qas, 1):
-                yield f"{within}, question {q}", _cells(context, question)
-
-
-def _cells(context, question):
-    """[id, context, question, answers] or an error; answers: a list, None if none are given."""
-    if not isinstance(question, dict):
-        return f"expected an object, found {type(question).__name__}"
-    if question.get("id") in (None, ""):
-        return "a question without id"
-    if not isinstance(question.get("question"), str):
-        return "question '{}' has no text".format(question["id"])
-    answers, is_impossible = _listed(question.get("answers")), question.get("is_impossible", False)
-    if is_impossible and answers:
-        return "question '{}' is_impossible, and has answers".format(question["id"])
-    if answers is None and is_impossible:
-        answers = []
-    if isinstance(answers, list) and not answers and question.get("is_impossible") is False:
-        return "question '{}' has no answers, and is not is_impossible".format(question["id"])
-    return [question["id"], context, question["question"], answers]
-
-
-# The forms of files with answers in contexts; others are as for any task.
-FORMS: dict[str, Callable] = {
-    **dict.fromkeys(("json", "jsonl", "ndjson"), _read_json),
-    **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")},
-}
+def _as_list(value: Any) -> list:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 # ---- answers
@@ -197,10 +222,10 @@ FORMS: dict[str, Callable] = {
 def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
     """Whether any question of a file has answers, or is marked as having none; form: as in
     `parsing.read_to_predict`."""
-    table = readers.read_table(task, path, parsing.form_to_predict(task, path, form))
+    table = readers.read_table(task.reader, path, False, form)
     return any(
-        parsing.by_name(table.columns, values).get(name) is not None
-        for name in task.label[:1]
+        table_rows.by_name(table.columns, values).get(name) is not None
+        for name in task.columns.label[:1]
         for _, values in table.rows
     )
 

@@ -1,239 +1,297 @@
-"""Sentences of CoNLL-style columns: a word a line, an empty line between sentences."""
+"""Sentences in columns: a word a line with its columns, an empty line between sentences.
+
+Two forms are read. Plain CoNLL has words, empty lines, and lines that begin with -DOCSTART-, which
+are not words. CoNLL-U, and GermEval's files, also number the words of a sentence in their first
+column, have comments before a sentence, ranges of words (1-2) and empty nodes (8.1).
+
+A line is split at the declared delimiter, or at spaces and tabs. Columns have numbers from 1 on, or
+the names in the first line. The lines are kept, so that predictions are the file with one column
+more.
+"""
 
 from __future__ import annotations
 
 import csv
 import itertools
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import decoding, readers, schemes
+from xlnet.tasks.files import decoding, readers, schemes, tagged_hints
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_words import ADDED, NOT_TEXT, ColumnLines, TaggedSentence
 from xlnet.tokenization.tokenizer import is_text
 
-_log = logging.getLogger(__name__)
-
 DOCUMENT = "-DOCSTART-"
-_COMMENTS = "# ", "#\t"  # before the first sentence
-_NAMED = re.compile(r"#\s*[^\s=][^=]* = ")  # CoNLL-U's comments, "# name = value"
-CONLL_2012 = "#begin document"
+_CONLL_2012 = "#begin document"
 _WEBANNO = "#FORMAT=WebAnno"
-_LOOKED_AT = 1000  # lines by which a column that counts words is recognized
-_RANGE = re.compile(r"\d+[-.]\d+")  # in place of a word's number
 _NO_TAG = "_"  # in place of the tag of a line that has no prediction
+# CoNLL-U: what is in place of the number of a word on lines that are not words.
+_RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")
 
 
-def is_comment(line: str) -> bool:
-    """Whether a line before the first sentence is not one of its words."""
-    return line.startswith((DOCUMENT, *_COMMENTS)) or bool(_NAMED.match(line))
+class ColumnForm(NamedTuple):
+    """How columns are written, as it was declared."""
+
+    word_column: str = "1"  # a number from 1 on, or a name in the first line
+    tag_column: Optional[str] = None  # None: the last one
+    delimiter: Optional[str] = None  # None: any number of spaces and tabs
+    is_quoted: bool = False  # whether cells may be in quotation marks, as of CSV
+    is_conllu: bool = False
+    header: Optional[str] = None  # "names" or "none"; None: names if columns have names
+    # The column with the number or name of a word's sentence, on its first word or on all; None:
+    # empty lines alone are between sentences.
+    sentence_column: Optional[str] = None
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line has the names of the columns."""
+        columns = (self.word_column, self.tag_column, self.sentence_column)
+        names = [name for name in columns if name]
+        if self.header is None:
+            return not all(map(str.isdecimal, names))
+        return self.header == "names"
 
 
-def separator(lines: Iterable[str]) -> str:
-    """The separator of columns: tabs if most rows have one, or a space."""
-    rows = tabs = 0
-    for line in lines:
-        if line.strip() and not is_comment(line):
-            rows += 1
-            tabs += "\t" in line
-    return "\t" if 2 * tabs > rows else " "
+# ---- a line
 
 
-_COMMAS = (
-    "; between columns with commas give --delimiter=, with --word_column and --tag_column, "
-    "and an empty line between sentences instead of a column of their numbers"
-)
+def split_line(line: str, form: ColumnForm) -> list[str]:
+    """The cells of a line; raises ValueError if its quotation marks are not those of a quoted
+    file."""
+    if form.delimiter is None:
+        return re.split("[ \t]+", line.strip(" \t"))
+    if not form.is_quoted or '"' not in line:
+        return [cell.strip(" ") for cell in line.split(form.delimiter)]
+    other = rf'[^"{re.escape(form.delimiter)}]*'
+    cell = rf'(?:"(?:[^"]|"")*"|{other})'
+    if not re.fullmatch(rf"{cell}(?:{re.escape(form.delimiter)}{cell})*", line):
+        raise ValueError(
+            "a quotation mark that does not begin, end or fill a quoted cell; if quotation marks "
+            "are words, give --quoting=none"
+        )
+    (cells,) = csv.reader([line], delimiter=form.delimiter, strict=True)
+    return [cell.strip(" ") for cell in cells]
+
+
+# ---- a file
 
 
 class ColumnReader:
-    """Reads the lines of one file; arguments as in `tagged_files.read`."""
+    """The sentences of one file, whose lines `read` yields in their order."""
 
     def __init__(
         self,
         path: str,
         lines: decoding.Lines,
-        word_column: str,
-        tag_column: Optional[str],
+        form: ColumnForm,
         need_tags: bool,
-        delimiter: Optional[str],
     ):
-        if lines.start().startswith(CONLL_2012):
-            raise UserError(
-                f"{path}: a CoNLL-2012 file ({CONLL_2012}), whose brackets are not read; "
-                "expected a "
-                "word a line with its tag, such as B-PERSON, I-PERSON or O"
-            )
-        if lines.start().startswith(_WEBANNO):
-            raise UserError(
-                f"{path}: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002"
-            )
+        _refuse_other_conll(path, lines)
         self._path = path
         self._lines = lines
+        self._form = form
         self._need_tags = need_tags
-        self._separator = delimiter or separator(lines)
-        self._is_quoted = self._separator != " " and _is_quoted(lines, self._separator)
-        # The line that has all columns: that of their names, if there is one, or the first row.
+        # How a line of tags continues the lines of the file.
+        self._separator = form.delimiter or _separator_in(lines, self._is_comment)
+        # The line with the names of the columns, if they have names; from 0 on.
         self._header: Optional[int] = None
-        if any(name and not name.isdecimal() for name in (word_column, tag_column)):
-            self._header = next(number for number, line in enumerate(lines) if line.strip(" \t"))
-        first_row = next(
-            (number for number, line in enumerate(lines) if self._is_row(number, line)), None
-        )
-        if first_row is None:
-            raise UserError(f"{path}: no words")
-        # Which columns have the words and the tags.
-        self._model = first_row if self._header is None else self._header
-        line = next(itertools.islice(lines, self._model, None))
-        self._columns = self._cells(line)
-        self._width = len(self._columns)
-        self._word = self._position(word_column)
-        self._tag = (
-            self._width - 1
-            if tag_column is None
-            else self._position(tag_column, required=need_tags)
-        )
-        # CoNLL-U and GermEval count the words in their first column.
-        self._counts = self._counts_words()
-        if self._counts and self._word == 0:
-            if self._width == 1 or need_tags and self._tag == 1:
-                raise UserError(
-                    f"{path}: column 1 counts the words (1, 2, 3), expected words; give "
-                    "--word_column"
-                )
-            self._word = 1
-            _log.info("note: %s: column 1 counts the words, column 2 is taken for the words", path)
-        if need_tags and not self._columns[self._tag] and tag_column is None:
-            filled = [i for i, cell in enumerate(self._columns) if cell]
-            raise UserError(
-                f"{path}: the last column is empty, expected tags; give "
-                f"--tag_column={filled[-1] + 1}"
+        if form.has_header:
+            self._header = next(
+                number for number, line in enumerate(lines) if not self._is_blank(line)
             )
-        if need_tags and self._tag == self._word:
+        # The line that has all columns: that of their names, or the first one with a word.
+        self._model, line = self._first_line()
+        try:
+            self._names = split_line(line, form)
+        except ValueError as e:
+            raise UserError(f"{path}:{self._model + 1}: {e}") from None
+        self._width = len(self._names)
+        self._word, self._tag = self._find_columns(line)
+        self._number: Optional[int] = None  # the index of the column of the sentence
+        if form.sentence_column:
+            self._number = self._index(form.sentence_column)
+
+    def _first_line(self) -> tuple[int, str]:
+        for number, line in enumerate(self._lines):
+            if number == self._header:
+                return number, line
+            is_word = not self._is_blank(line) and not self._is_comment(line)
+            if self._header is None and is_word and not line.startswith(DOCUMENT):
+                return number, line
+        raise UserError(f"{self._path}: no words")
+
+    def _is_blank(self, line: str) -> bool:
+        return not line.strip(" \t" + (self._form.delimiter or ""))
+
+    def _is_comment(self, line: str) -> bool:
+        return self._form.is_conllu and line.startswith("#")
+
+    def _find_columns(self, line: str) -> tuple[int, Optional[int]]:
+        """The indices of the words and of the tags, which may be missing where nobody needs
+        them."""
+        form = self._form
+        # The first column of CoNLL-U has the numbers of the words.
+        has_numbers = form.is_conllu and form.word_column == "1"
+        word = self._index("2" if has_numbers else form.word_column)
+        tag: Optional[int]
+        if form.tag_column is None:
+            tag = self._width - 1
+        elif self._need_tags or form.tag_column in self._known_columns(form.tag_column):
+            tag = self._index(form.tag_column)
+        else:
+            tag = None
+        if not self._need_tags:
+            return word, tag
+        if form.tag_column is None and not self._names[-1]:
+            last = max(i for i, cell in enumerate(self._names) if cell)
             raise UserError(
-                "{}: column {} is that of the words and of the tags{}".format(
-                    path, word_column, _COMMAS if "," in line else ""
-                )
+                f"{self._path}: the last column is empty, expected tags; give "
+                f"--tag_column={last + 1}"
             )
+        if tag == word:
+            raise UserError(
+                f"{self._path}: column {word + 1} is that of the words and of the tags"
+                f"{tagged_hints.of_line(line, form.delimiter)}"
+            )
+        return word, tag
 
-    def _is_row(self, i, line):
-        return bool(line.strip(" \t")) and i != self._header and not is_comment(line)
-
-    def _cells(self, line):
-        if self._separator == " ":
-            return re.split("[ \t]+", line.strip(" \t"))
-        if self._is_quoted and '"' in line:
-            return next(csv.reader([line], delimiter=self._separator))
-        return [cell.strip(" ") for cell in line.split(self._separator)]
-
-    def _position(self, column, required=True):
-        """The index of a column by its number or name; None if it does not exist."""
-        known = self._columns
+    def _known_columns(self, column: str) -> list[str]:
+        """The numbers of all columns if `column` is a number, else their names."""
         if column.isdecimal():
-            known = [str(number) for number in range(1, self._width + 1)]
-        if required and len(known) < 3 and "," in "".join(known) and column not in known:
-            raise UserError(f"{self._path}: {readers.no_column(column, known)}{_COMMAS}")
-        return readers.column(self._path, column, known) if required or column in known else None
+            return [str(number) for number in range(1, self._width + 1)]
+        return self._names
 
-    def _counts_words(self):
-        """Whether the first column counts the words of each sentence, from 1 or 0 on."""
-        before, count = None, 0
-        for i, line in enumerate(self._lines.first(_LOOKED_AT)):
-            if not line.strip(" \t"):
-                before = None
-            elif self._is_row(i, line) and not (before is None and line.startswith("#")):
-                cell = self._cells(line)[0]
-                if not _RANGE.fullmatch(cell):
-                    if cell not in (("0", "1") if before is None else (str(before + 1),)):
-                        return False
-                    before, count = int(cell), count + 1
-        return count > 1
+    def _index(self, column: str) -> int:
+        known = self._known_columns(column)
+        if column not in known:
+            hint = tagged_hints.of_line(",".join(self._names), self._form.delimiter)
+            raise UserError(f"{self._path}: {readers.no_column(column, known)}{hint}")
+        return readers.column(self._path, column, known)
 
     def read(self, skips: bool) -> Iterator[TaggedSentence]:
-        """Yields the sentences, in order."""
-        errors, has_words, last = RowErrors(), False, None
-        known = 0  # errors of the sentences before
-        before: list[str] = []  # lines without a word, as they are written again
-        lines: list[str] = []  # all lines of a sentence, as in the file
-        rows: list[tuple] = []  # (place, line, cells) of its words
-        ranges: list[str] = []  # lines of CoNLL-U that are written before the next row
-        for i, line in enumerate(itertools.chain(self._lines, [""])):  # the end is a border
-            is_blank = not line.strip(" \t")
-            place = f"{self._path}:{i + 1}"
-            # A border: the sentence before it is complete, or was skipped.
-            if is_blank or i == self._header or line.startswith(DOCUMENT):
+        """Yields the sentences, in order; raises an error for all bad lines after the last one.
+
+        skips: leave out sentences with bad lines; if tags are not needed, one without words is in
+        its place.
+        """
+        errors = RowErrors()
+        has_words = False
+        last: Optional[TaggedSentence] = None  # it gets the lines behind it, which may be the last
+        before: list[str] = []  # lines without a word since the last sentence, as written again
+        lines: list[str] = []  # of the sentence, all of them
+        words: list[tuple[str, str, list[str]]] = []  # (place, line, cells) of its words
+        extra: list[str] = []  # ranges and empty nodes since the last word, as written again
+        known = 0  # errors before this sentence
+        its_number = ""  # of the sentence, if a column has it
+        for number, line in enumerate(itertools.chain(self._lines, [""])):
+            place = f"{self._path}:{number + 1}"
+            # The sentence before is complete at a line between sentences, and at the first word
+            # with another number.
+            is_between = self._is_blank(line) or line.startswith(DOCUMENT) or number == self._header
+            number_here = "" if is_between else self._number_in(line)
+            if is_between or number_here not in ("", its_number):
                 sentence = None
-                if len(errors) == known and rows:
-                    sentence, has_words = self._sentence(before, rows), True
+                if len(errors) == known and words:
+                    sentence = self._sentence(before, words)
+                    has_words = True
                 elif len(errors) > known and skips and not self._need_tags:
-                    sentence = TaggedSentence(
-                        (),
-                        None,
-                        None,
-                        (place,),
-                        ColumnLines(tuple(before), tuple(lines), (), self._separator),
-                    )
-                    ranges.clear()
+                    sentence = self._skipped(place, before, lines)
+                    extra.clear()
                 if sentence:
                     if last:
                         yield last
-                    last, before = sentence, []
-                before += [row.rstrip("\n") for row in ranges]
-                before.append(
-                    ""
-                    if is_blank
-                    else line + self._separator + (ADDED if i == self._header else schemes.OUTSIDE)
-                )
-                known, lines, rows, ranges = len(errors), [], [], []
+                    last = sentence
+                    before = []
+                before += extra
+                known = len(errors)
+                lines, words, extra = [], [], []
+                its_number = number_here
+            if is_between:
+                before.append(self._written_again(number, line))
                 continue
-            # A comment before a sentence, a range of CoNLL-U, a word, or an error.
-            cells = self._cells(line)
-            is_complete = len(cells) == self._width and bool(cells[self._word])
-            if (
-                not lines
-                and line.startswith("#")
-                and (self._counts or not is_complete or _NAMED.match(line))
-            ):
+            if not lines and self._is_comment(line):
                 before.append(line)
                 continue
             lines.append(line)
-            if self._counts and self._word and _RANGE.fullmatch(cells[0]):
-                ranges.append(line + self._separator + _NO_TAG + "\n")
-            elif not is_text(line):
-                errors.add(place, NOT_TEXT)
-            elif is_complete:
-                rows.append((place, "".join((*ranges, line)), cells))
-                ranges.clear()
-            elif len(cells) != self._width:
-                errors.add(
-                    place,
-                    "{} column(s), expected {} as in line {}{}".format(
-                        len(cells),
-                        self._width,
-                        self._model + 1,
-                        _COMMAS if "," in line and self._separator != "," else "",
-                    ),
-                )
+            try:
+                cells = self._checked_cells(line, len(words))
+            except ValueError as e:
+                errors.add(place, str(e))
+                continue
+            if self._form.is_conllu and _RANGE_OR_EMPTY_NODE.fullmatch(cells[0]):
+                extra.append(line + self._separator + _NO_TAG)
             else:
-                errors.add(place, "column %s is empty, expected a word" % (self._word + 1))
+                words.append((place, "\n".join([*extra, line]), cells))
+                extra = []
         errors.end(self._path, skips and has_words)
         if last is None:
             raise UserError(f"{self._path}: no words")
-        yield last._replace(source=last.source._replace(after=tuple(before[:-1])))
+        before.pop()  # the end is not a line of the file
+        assert isinstance(last.source, ColumnLines)
+        yield last._replace(source=last.source._replace(after=tuple(before)))
 
-    def _sentence(self, before, rows):
-        """The sentence of rows without errors."""
-        places, lines, cells = zip(*rows)
+    def _checked_cells(self, line: str, count: int) -> list[str]:
+        """The cells of a line with a word; raises ValueError. count: words of the sentence so
+        far."""
+        if not is_text(line):
+            raise ValueError(NOT_TEXT)
+        if "\r" in line:
+            raise ValueError(
+                "a carriage return inside of a line; expected lines that end in a line feed"
+            )
+        cells = split_line(line, self._form)
+        if len(cells) != self._width:
+            raise ValueError(
+                f"{len(cells)} column(s), expected {self._width} as in line {self._model + 1}"
+                f"{tagged_hints.of_line(line, self._form.delimiter)}"
+            )
+        if self._form.is_conllu:
+            if _RANGE_OR_EMPTY_NODE.fullmatch(cells[0]):
+                return cells
+            # Some files count from 0 on. A word that was lost leaves a gap.
+            if cells[0] not in (str(count), str(count + 1)):
+                raise ValueError(
+                    f"column 1 is '{cells[0]}', expected {count + 1}, the number of the word "
+                    "(CoNLL-U); a file without numbers is --input_format=conll"
+                )
+        if not cells[self._word]:
+            hint = "; if quotation marks are words, give --quoting=none" if '"' in line else ""
+            raise ValueError(f"column {self._word + 1} is empty, expected a word{hint}")
+        return cells
+
+    def _number_in(self, line: str) -> str:
+        """What the column of the sentence has; "" if there is none."""
+        if self._number is None:
+            return ""
+        try:
+            return split_line(line, self._form)[self._number]
+        except (ValueError, IndexError):
+            return ""  # an error of the line
+
+    def _written_again(self, number: int, line: str) -> str:
+        """A line between sentences in the file of predictions."""
+        if number == self._header:
+            return line + self._separator + ADDED
+        if line.startswith(DOCUMENT):
+            return line + self._separator + schemes.OUTSIDE
+        return ""
+
+    def _sentence(
+        self, before: list[str], words: list[tuple[str, str, list[str]]]
+    ) -> TaggedSentence:
+        tags = None
+        if self._tag is not None:
+            tags = tuple(cells[self._tag] for _, _, cells in words)
         return TaggedSentence(
-            words=tuple(row[self._word] for row in cells),
+            words=tuple(cells[self._word] for _, _, cells in words),
             after_space=None,
-            tags=None if self._tag is None else tuple(row[self._tag] for row in cells),
-            places=places,
+            tags=tags,
+            places=tuple(place for place, _, _ in words),
             source=ColumnLines(
                 tuple(before),
-                lines,
+                tuple(line for _, line, _ in words),
                 (),
                 self._separator,
                 str(self._word + 1),
@@ -241,28 +299,34 @@ class ColumnReader:
             ),
         )
 
+    def _skipped(self, place: str, before: list[str], lines: list[str]) -> TaggedSentence:
+        """What represents a sentence with errors, so that predictions are as long as the file."""
+        source = ColumnLines(tuple(before), tuple(lines), (), self._separator)
+        return TaggedSentence((), None, None, (place,), source)
 
-_QUOTED_CELL = r'"(?:[^"]|"")*"'
+
+def _refuse_other_conll(path: str, lines: decoding.Lines) -> None:
+    """Raises UserError for forms that their first line names, and that are not read."""
+    start = lines.start()
+    if start.startswith(_CONLL_2012):
+        raise UserError(
+            f"{path}: a CoNLL-2012 file ({_CONLL_2012}), whose brackets are not read; expected a "
+            "word a line with its tag, such as B-PERSON, I-PERSON or O"
+        )
+    if start.startswith(_WEBANNO):
+        raise UserError(f"{path}: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002")
 
 
-def _is_quoted(lines, delimiter):
-    """Whether cells are in quotation marks as pandas writes them: all cells, or those with a
-    quotation mark or a delimiter. Elsewhere quotation marks are words."""
-    cell = rf"(?:{_QUOTED_CELL}|[^\"{re.escape(delimiter)}]*)"
-    row = re.compile(f"{cell}(?:{re.escape(delimiter)}{cell})*")
-    is_needed, all_are = False, True
+def _separator_in(lines: Iterable[str], is_comment) -> str:
+    """What is between the columns of a file that is split at spaces and tabs: a tab if the first
+    line with columns has one. Predictions are written with it."""
     for line in lines:
-        if not line.strip():
-            continue
-        if not row.fullmatch(line):
-            return False
-        cells = re.findall(_QUOTED_CELL, line)
-        all_are = all_are and len(cells) > line.count(delimiter)
-        needed = ['""' in each[1:-1] or delimiter in each for each in cells]
-        is_needed = is_needed or any(needed)
-        if not all_are and not all(needed):
-            return False
-    return is_needed or all_are
+        if not is_comment(line) and len(line.split()) > 1:
+            return "\t" if "\t" in line else " "
+    return " "
+
+
+# ---- predictions
 
 
 def conll_lines(

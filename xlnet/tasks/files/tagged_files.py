@@ -1,180 +1,278 @@
-"""Files of sentences with tagged words: columns, JSON or raw text; and which of these a file is.
+"""Files of sentences with tagged words, one function for each declared form.
 
-Columns (CoNLL): a word a line, its columns between tabs or spaces; an empty line between sentences.
-Columns have numbers from 1 on, or the names in the first line. These lines are not words:
--DOCSTART-; comments that begin with # before a sentence (CoNLL-U's `# name = value`, GermEval's
-`#<TAB>url`); CoNLL-U's ranges `1-2` and empty nodes `8.1`.
+    form      extension          content
+    conll     any other          a word a line with its columns, an empty line between sentences
+    conllu    .conllu            the same with numbers of words and comments: CoNLL-U, GermEval
+    jsonl     .jsonl, .ndjson    an object a line: a text and its entities, or tokens and tags
+    json      .json              a list of such objects, or an object whose `data` is the list
+    parquet   .parquet           a table whose rows are such objects
+    text      standard input     a sentence a line, without tags
 
-JSON: an object a line, or a list of objects. An object has a text and, if it is labelled, its
-entities (spaCy, Prodigy, doccano), in characters; or tokens and their tags (Hugging Face). The
-words of a text are those of `tagged_words.find_words`.
-
-Raw text: a sentence a line.
+A form is declared by --input_format, in training or later, or by the extension. A .txt file to
+predict may be columns or text, so its form must be given.
 """
 
 from __future__ import annotations
 
-import collections
-import logging
-import re
-import unicodedata
-from collections.abc import Iterator
-from typing import Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import readers, schemes, tagged_columns, tagged_json
+from xlnet.tasks.files import (
+    decoding,
+    diagnosis,
+    forms,
+    readers,
+    tagged_columns,
+    tagged_hints,
+    tagged_json,
+)
 from xlnet.tasks.files.row_errors import RowErrors
-from xlnet.tasks.files.tagged_words import TaggedSentence, of_text
+from xlnet.tasks.files.tagged_columns import ColumnForm
+from xlnet.tasks.files.tagged_words import TEXT_KEY, TaggedSentence, of_text
 
-_log = logging.getLogger(__name__)
+FORMS = ("conll", "conllu", "jsonl", "json", "parquet", "text")
+_BY_EXTENSION = {
+    "conllu": "conllu",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "json": "json",
+    "parquet": "parquet",
+}
+_WHAT = "sentences with tagged words"  # the role of a file in errors
+
+
+class Declared(NamedTuple):
+    """What flags say about files of tagged words; None: the default of the file's extension."""
+
+    form: Optional[str] = None  # of `FORMS`
+    word_column: str = "1"  # in JSON and Parquet the key; a number: the usual ones
+    tag_column: Optional[str] = None
+    sentence_column: Optional[str] = None  # of columns: that of the number of the sentence
+    delimiter: Optional[str] = None
+    quoting: Optional[str] = None  # "standard" or "none"
+    header: Optional[str] = None  # "names" or "none"; None: names if columns have names
+    encoding: Optional[str] = None
+    # Key -> value of the examples that are kept. None: nobody said what to do with rejected ones.
+    keep_where: Optional[Mapping[str, str]] = None
+
+
+def form_of(path: str, declared: Optional[str]) -> str:
+    """The form of a file: as declared, or of its extension; the standard input is text."""
+    if declared:
+        return declared
+    if path == "-":
+        return "text"
+    return _BY_EXTENSION.get(readers.extension(path), "conll")
+
+
+def check_to_predict(path: str, declared: Optional[str]) -> None:
+    """Raises UserError for a file to predict whose form is not clear.
+
+    The form that was declared, perhaps in training, may be another one than the name says. A .txt
+    file that nobody declared may be columns or text, and either could be read as the other one.
+    """
+    extension = readers.extension(path)
+    by_extension = _BY_EXTENSION.get(extension, declared)
+    if declared and by_extension != declared:
+        raise UserError(
+            f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
+            f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
+        )
+    if not declared and extension == "txt":
+        raise UserError(
+            f"{path}: .txt may be columns or text; give --input_format=conll for a word a line, "
+            "or --input_format=text for a sentence a line"
+        )
 
 
 def read(
     path: str,
-    form: Optional[str],
-    word_column: str,
-    tag_column: Optional[str],
+    declared: Declared,
     need_tags: bool,
     *,
-    encoding: Optional[str] = None,
-    delimiter: Optional[str] = None,
     skips: bool = False,
 ) -> Iterator[TaggedSentence]:
     """Yields the sentences of a file, or of several. Errors are raised after the last one.
 
-    form: conll, jsonl or text; None: recognized by the content. Columns are a number or a name; in
-    JSON, any number: the first known key; None: the last one. skips: leave out sentences with
-    errors, with a warning that counts them. If tags are not needed, a sentence without words
-    represents each, so that predictions are aligned with the file.
+    Args:
+      path: a file, `readers.Paths`, or "-", the standard input.
+      declared: how the files are written.
+      need_tags: whether sentences without tags are errors.
+      skips: leave out sentences with errors, with a warning that counts them. If tags are not
+        needed, a sentence without words represents each, so that predictions are aligned with the
+        file.
     """
-    forms: dict[str, str] = {}  # to the first file
-    keeps = skips and not need_tags
+    first: dict[str, str] = {}  # the first file of each form
     for each in readers.each_path(path):
-        lines = readers.read_lines(each, "sentences with tagged words", encoding, skips)
-        its_form = form or _form_of(each, lines, need_tags, delimiter)
-        forms.setdefault(its_form, each)
-        if len(forms) > 1 and not need_tags:  # predictions are written in the form of the file
+        form = form_of(each, declared.form)
+        first.setdefault(form, each)
+        if len(first) > 1 and not need_tags:  # predictions are written in the form of the file
             raise UserError(
                 "{} and {} have different forms: {}; expected files of one form to predict".format(
-                    *forms.values(), " and ".join(forms)
+                    *first.values(), " and ".join(first)
                 )
             )
-        if its_form == "text":
-            yield from _sentences(
-                each,
-                readers.by_line(
-                    each, (pair for pair in enumerate(lines, 1) if keeps or pair[1].strip())
-                ),
-                of_text,
-                skips,
-                keeps,
-            )
-        elif its_form == "jsonl":
-            objects = tagged_json.ObjectReader(word_column, tag_column, need_tags)
-            yield from _sentences(
-                each, readers.json_values(each, lines, keeps), objects.sentence, skips, keeps
-            )
-            objects.notes.note(each, "entities or examples are not used as they are")
-        else:
-            yield from tagged_columns.ColumnReader(
-                each, lines, word_column, tag_column, need_tags, delimiter
-            ).read(skips)
+        yield from _READERS[form](each, declared, need_tags, skips)
 
 
-def _sentences(path, values, sentence, skips, keeps):
+# ---- a function for each form
+
+
+def _read_conll(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    form = column_form(path, declared)
+    if not declared.form and form.word_column == "1" and not form.has_header:
+        problem = tagged_hints.of_columns(lines.start(), lines, form.delimiter)
+        if problem:
+            raise UserError(f"{path}: {problem}")
+    yield from tagged_columns.ColumnReader(path, lines, form, need_tags).read(skips)
+
+
+def _read_conllu(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    form = column_form(path, declared)
+    # By the standard there are tabs between columns, and quotation marks are characters.
+    form = form._replace(
+        is_conllu=True,
+        delimiter=declared.delimiter or "\t",
+        is_quoted=declared.quoting == "standard",
+    )
+    yield from tagged_columns.ColumnReader(path, lines, form, need_tags).read(skips)
+
+
+def _read_text(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    if need_tags:
+        raise UserError(f"{path}: raw text has no tags; expected columns or JSON")
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    if not declared.form:
+        problem = tagged_hints.of_text(lines.start(), lines)
+        if problem:
+            raise UserError(f"{path}: {problem}")
+
+    def sentence(line: str, place: str) -> TaggedSentence:
+        if not line.strip():  # predictions are aligned with the lines
+            return tagged_json.skipped({TEXT_KEY: line}, place)
+        return of_text(line, place)
+
+    numbered = forms.by_line(path, enumerate(lines, 1))
+    yield from _sentences(path, numbered, sentence, skips, keeps=skips)
+
+
+def _read_jsonl(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    hint = diagnosis.of_json_lines(path, lines)
+    yield from _of_objects(path, forms.json_lines(path, lines), declared, need_tags, skips, hint)
+
+
+def _read_json(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    yield from _of_objects(path, forms.json_items(path, lines), declared, need_tags, skips)
+
+
+def _read_parquet(
+    path: str, declared: Declared, need_tags: bool, skips: bool
+) -> Iterator[TaggedSentence]:
+    rows = tagged_json.parquet_objects(path, decoding.opener(path, _WHAT))
+    yield from _of_objects(path, rows, declared, need_tags, skips)
+
+
+_READERS: dict[str, Callable[[str, Declared, bool, bool], Iterator[TaggedSentence]]] = {
+    "conll": _read_conll,
+    "conllu": _read_conllu,
+    "jsonl": _read_jsonl,
+    "json": _read_json,
+    "parquet": _read_parquet,
+    "text": _read_text,
+}
+
+
+# ---- what they share
+
+
+def column_form(path: str, declared: Declared) -> ColumnForm:
+    """How the columns of a file are written: as declared, or by its extension."""
+    extension = readers.extension(path)
+    delimiter = declared.delimiter
+    if delimiter is None and extension == "tsv":
+        delimiter = "\t"
+    if delimiter is None and extension == "csv":
+        raise UserError(
+            f"{path}: a .csv file of columns; give --delimiter=,{tagged_hints.WITH_COMMAS}"
+        )
+    if delimiter is None and declared.quoting == "standard":
+        raise UserError(
+            f"{path}: quoting is standard, but columns between spaces have no quoted cells; give "
+            "--delimiter, or --quoting=none"
+        )
+    return ColumnForm(
+        declared.word_column,
+        declared.tag_column,
+        delimiter,
+        is_quoted=delimiter is not None and declared.quoting != "none",
+        header=declared.header,
+        sentence_column=declared.sentence_column,
+    )
+
+
+def _of_objects(
+    path: str,
+    values: Iterable[tuple[str, Any]],
+    declared: Declared,
+    need_tags: bool,
+    skips: bool,
+    hint: str = "",
+) -> Iterator[TaggedSentence]:
+    """The sentences of (place, object) pairs; hint: the end of errors."""
+    objects = tagged_json.ObjectReader(
+        declared.word_column, declared.tag_column, need_tags, declared.keep_where
+    )
+    keeps = skips and not need_tags
+    yield from _sentences(path, values, objects.sentence, skips, keeps, hint)
+    objects.notes.note(path, "entities or examples are not used as they are")
+
+
+def _sentences(
+    path: str,
+    values: Iterable[tuple[str, Any]],
+    sentence: Callable[[Any, str], Optional[TaggedSentence]],
+    skips: bool,
+    keeps: bool,
+    hint: str = "",
+) -> Iterator[TaggedSentence]:
     """Yields `sentence(value, place)` of (place, value) pairs, unless it is None; its ValueErrors
-    are the errors of the file. keeps: whether something represents a skipped one."""
-    errors, has_words = RowErrors(), False
+    are the errors of the file.
+
+    Args:
+      skips: whether sentences with errors are left out.
+      keeps: whether something represents a skipped one.
+      hint: the end of errors.
+    """
+    errors = RowErrors()
+    has_words = False
     for place, value in values:
         try:
             made = sentence(value, place)
+        except UserError:
+            raise
         except ValueError as e:
             errors.add(place, str(e))
             if keeps:
                 yield tagged_json.skipped(value, place)
-        else:
-            if made:
-                has_words = True
-                yield made
-    errors.end(path, skips and (has_words or not keeps))
-
-
-# ---- the form of a file
-
-_HAN_KANA_HANGUL = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff]")
-_ENDS = ".!?…。！？।॥"  # of sentences
-_INSIDE = re.compile("[，、；：。！？]")  # in a line: it is more than a word
-# A line of several words without spaces is on average longer than a word [characters].
-_LONGEST_WORD, _LONGEST_CHINESE_WORD = 15, 3
-
-
-def _form_of(path, lines, need_tags, delimiter):
-    """The form of a file by its complete content, and a line that says what was assumed."""
-    if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
-        return "jsonl"
-    # A file that must have tags is not raw text, and neither is one with tabs or tags.
-    if (
-        need_tags
-        or delimiter
-        or lines.start().startswith(tagged_columns.CONLL_2012)
-        or tagged_columns.separator(lines) == "\t"
-    ):
-        return "conll"
-    # Sentences have different numbers of words, end with a full stop, or are longer than words;
-    # words are on lines of their own, and so are the signs between them.
-    #
-    #     a word a line     EU        raw text     EU rejects German call.
-    #                       rejects                Peter Blackburn
-    #                       .
-    widths: collections.Counter[int] = collections.Counter()
-    rows = tagged = ends = signs = size = chinese = 0
-    is_after_blank = has_blank = False
-    for line in lines:
-        text = line.strip()
-        if not text:
-            is_after_blank = rows > 0
             continue
-        if tagged_columns.is_comment(line):
-            continue
-        has_blank = has_blank or is_after_blank
-        cells = text.split()
-        rows += 1
-        widths[len(cells)] += 1
-        tagged += cells[-1] != cells[0] and schemes.tag_error(cells[-1]) is None
-        is_sign = all(unicodedata.category(char)[0] in "PS" for char in text)
-        signs += is_sign
-        ends += (
-            not is_sign
-            and len(cells[-1]) > 1
-            and (
-                cells[-1].rstrip("\"'”’」』)）")[-1:] in tuple(_ENDS) or bool(_INSIDE.search(text))
-            )
-        )
-        size += len(text)
-        chinese += bool(_HAN_KANA_HANGUL.search(text))
-    if not rows or 2 * tagged > rows:
-        return "conll"
-    width, count = widths.most_common(1)[0]
-    longest = _LONGEST_CHINESE_WORD if 2 * chinese > rows else _LONGEST_WORD
-    if count < 0.9 * rows or 2 * ends > rows or width > 1 and rows == 1:
-        found = "text"
-    elif width == 1:
-        found = "text" if not signs and size > longest * rows else "conll"
-    elif has_blank:
-        found = "conll"
-    else:
-        raise UserError(
-            f"{path}: {rows} lines of {width} words each may be sentences or a word a "
-            "line with its "
-            "columns; give --input_format=text or --input_format=conll"
-        )
-    _log.info(
-        "note: %s is read as %s",
-        path,
-        (
-            "raw text, a sentence a line (--input_format=conll: a word a line)"
-            if found == "text"
-            else "a word a line (--input_format=text: raw text, a sentence a line)"
-        ),
-    )
-    return found
+        if made is not None:
+            has_words = True
+            yield made
+    if not skips or keeps and not has_words:
+        errors.refuse(hint)
+    errors.end(path, skips)

@@ -1,13 +1,13 @@
-"""Sentences of JSON: objects with a text and its entities, or with tokens and their tags."""
+"""Sentences of JSON and Parquet: objects with a text and its entities, or tokens and their tags."""
 
 from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, Optional
 
-from xlnet.tasks.files import schemes
+from xlnet.tasks.files import diagnosis, forms, readers, schemes
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_words import (
     ADDED,
@@ -34,28 +34,96 @@ _PARTS = (
 )  # of an entity; Label Studio: a list of one label
 
 
-class ObjectReader:
-    """Makes sentences of objects; arguments as in `tagged_files.read`.
+# ---- values of a file
 
-    notes: examples and entities that are not used as they are.
+
+def parquet_objects(
+    path: str, opened: Callable[[], IO[bytes]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (place, object) of the rows of a Parquet file. Numbers of classes become their names
+    where the file has them, as `datasets` of Hugging Face writes it."""
+    stored = forms.parquet_file(path, opened)
+    names = _class_names(stored.schema_arrow.metadata or {})
+    for place, value in forms.parquet_objects(path, stored):
+        for key, known in names.items():
+            numbers = value.get(key)
+            if isinstance(numbers, list) and all(
+                type(one) is int and 0 <= one < len(known) for one in numbers
+            ):
+                value[key] = [known[one] for one in numbers]
+        yield place, value
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """The names of the classes of each column with lists of class numbers."""
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        columns = dict(features.items())
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return {}  # written by something else
+    found = {}
+    for key, feature in columns.items():
+        # A list of classes is {"feature": {"names": [...]}}, in old versions in a list.
+        inner = feature.get("feature") if isinstance(feature, dict) else None
+        if isinstance(feature, list) and len(feature) == 1:
+            inner = feature[0]
+        names = inner.get("names") if isinstance(inner, dict) else None
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            found[key] = names
+    return found
+
+
+# ---- an object to a sentence
+
+
+class ObjectReader:
+    """Makes sentences of objects.
+
+    Attributes:
+      notes: examples and entities that are not used as they are.
     """
 
-    def __init__(self, word_column: str, tag_column: Optional[str], need_tags: bool):
+    def __init__(
+        self,
+        word_column: str,
+        tag_column: Optional[str],
+        need_tags: bool,
+        keep_where: Optional[Mapping[str, str]],
+    ):
+        """
+        Args:
+          word_column: the key of the text or the tokens; a number: one of the usual keys.
+          tag_column: the same of the entities or tags; None: one of the usual keys.
+          need_tags: whether an object without them is an error.
+          keep_where: key -> value of the objects that are used where tags are needed; None: nothing
+            is declared.
+        """
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
         self._need_tags = need_tags
+        self._keep_where = keep_where
         self.notes = RowErrors()
 
     def sentence(self, value: Any, place: str) -> Optional[TaggedSentence]:
-        """None for an example that an annotator rejected; raises ValueError for an error."""
+        """The sentence of an object; None for one that `keep_where` leaves out.
+
+        Raises:
+          ValueError: the object has no text, or bad entities or tags.
+        """
+        if value is forms.EMPTY_LINE and self._need_tags:
+            self.notes.add(place, "an empty line is left out")
+            return None
+        if value is forms.EMPTY_LINE:  # predictions are aligned with the lines
+            return skipped({}, place)
         if isinstance(value, ValueError):
             raise value
-        if isinstance(value, list) and list(map(type, value)) == [str, dict]:
-            value = dict(value[1], text=value[0])  # spaCy: [text, {"entities": ...}]
+        if isinstance(value, list) and len(value) == 2:
+            text, more = value
+            if isinstance(text, str) and isinstance(more, dict):
+                value = dict(more, text=text)  # spaCy: [text, {"entities": ...}]
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object, found {type(value).__name__}")
-        if self._need_tags and value.get("answer") in ("reject", "ignore"):  # Prodigy
-            self.notes.add(place, "an example whose answer is reject or ignore is left out")
+        if self._need_tags and self._is_left_out(value, place):
             return None
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
         if key is None and {"annotations", "data"} <= value.keys():
@@ -72,34 +140,54 @@ class ObjectReader:
         if not is_text(line):
             raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
-            tag_key = self._tag_key(value, _TAGS)
-            words = checked_words(value[key], f"'{key}' has")
-            tags = None if tag_key is None else self._checked_tags(words, value[tag_key], tag_key)
-            return TaggedSentence(
-                words, None, tags, (place,) * len(words), JsonLine(line, "", (), ())
-            )
+            return self._of_tokens(value, key, place, line)
+        return self._of_text(value, key, place, line)
+
+    def _is_left_out(self, value: dict, place: str) -> bool:
+        """Whether `keep_where` leaves an object out. One that an annotator rejected or skipped, as
+        Prodigy writes it, is an error if nobody said what to do with it."""
+        if self._keep_where is None:
+            diagnosis.refuse_rejected(place, value, ())
+            return False
+        for key, wanted in self._keep_where.items():
+            if readers.to_text(value.get(key)) != wanted:
+                self.notes.add(place, f"{key} is not {wanted}: the example is left out")
+                return True
+        return False
+
+    def _of_tokens(self, value: dict, key: str, place: str, line: str) -> TaggedSentence:
+        """The sentence of an object with tokens and, perhaps, a tag for each."""
+        words = checked_words(value[key], f"'{key}' has")
+        tag_key = self._tag_key(value, _TAGS)
+        tags = None
+        if tag_key is not None:
+            tags = self._checked_tags(words, value[tag_key], tag_key)
+        return TaggedSentence(words, None, tags, (place,) * len(words), JsonLine(line, "", (), ()))
+
+    def _of_text(self, value: dict, key: str, place: str, line: str) -> TaggedSentence:
+        """The sentence of an object with a text and, perhaps, its entities."""
         text = value[key]
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(
-                "'{}' is {}, expected a text".format(
-                    key, "empty" if isinstance(text, str) else "not a text"
-                )
-            )
+        if not isinstance(text, str):
+            raise ValueError(f"'{key}' is not a text, expected a text")
+        if not text.strip():
+            raise ValueError(f"'{key}' is empty, expected a text")
         made = of_text(text, place, line, key)
         tag_key = self._tag_key(value, _ENTITIES)
         if tag_key is None:
             return made
         entities = _checked_entities(text, value[tag_key], tag_key)
+        assert isinstance(made.source, JsonLine)
         return made._replace(entities=entities, tags=self._tags(made.source, entities, place))
 
-    def _tag_key(self, value, names):
+    def _tag_key(self, value: dict, names: Sequence[str]) -> Optional[str]:
         """The key of the entities or tags, None if it does not exist and is not needed."""
-        key = next((key for key in self._tag_keys or names if value.get(key) is not None), None)
+        keys = self._tag_keys or names
+        key = next((key for key in keys if value.get(key) is not None), None)
         if key is None and self._need_tags:
-            raise ValueError(f"no '{(self._tag_keys or names)[0]}'")
+            raise ValueError(f"no '{keys[0]}'")
         return key
 
-    def _checked_tags(self, words, tags, key):
+    def _checked_tags(self, words: Sequence[str], tags: Any, key: str) -> Optional[tuple[str, ...]]:
         """The tags of tokens; None if they are numbers and not needed."""
         if not isinstance(tags, list) or len(tags) != len(words):
             raise ValueError(
@@ -114,11 +202,14 @@ class ObjectReader:
             )
         return None if wrong else tuple(tags)
 
-    def _tags(self, source, entities, place):
+    def _tags(
+        self, source: JsonLine, entities: Sequence[schemes.TagSpan], place: str
+    ) -> tuple[str, ...]:
         """The tags of a text's words; an entity has all words that it overlaps."""
         # Of "Mr. Smith's", an entity "Smith" at 4 to 9 has the word at 4 alone. Ends and starts of
         # words are sorted, so the words that it overlaps are found by bisection.
-        spans, free = [], 0
+        spans = []
+        free = 0  # the first word that belongs to no entity yet
         for start, end, label in entities:
             first = bisect.bisect_right(source.ends, start)
             last = bisect.bisect_left(source.starts, end)
@@ -138,30 +229,20 @@ class ObjectReader:
         return schemes.tags_of(spans, len(source.starts), SCHEME)
 
 
-def _checked_entities(text, entities, key):
+def _checked_entities(text: str, entities: Any, key: str) -> tuple[schemes.TagSpan, ...]:
     """Sorted (start, end, label), without spaces at their ends; raises ValueError for an error."""
     if not isinstance(entities, list):
         raise ValueError(f"'{key}' is not a list")
     found = []
     for entity in entities:
-        parts = (
-            [next((entity[name] for name in names if name in entity), None) for names in _PARTS]
-            if isinstance(entity, dict)
-            else entity
-        )
-        if (
-            isinstance(parts, list)
-            and parts
-            and isinstance(parts[-1], list)
-            and len(parts[-1]) == 1
-        ):
-            parts = [*parts[:-1], *parts[-1]]
-        if not (
+        parts = _entity_parts(entity)
+        is_entity = (
             isinstance(parts, list)
             and [type(part) for part in parts] == [int, int, str]
             and parts[2]
             and 0 <= parts[0] < parts[1] <= len(text)
-        ):
+        )
+        if not is_entity:
             raise ValueError(
                 f"'{key}' has {shown(entity)}, expected [start, end, label] with 0 <= "
                 f"start < end <= {len(text)}"
@@ -170,14 +251,31 @@ def _checked_entities(text, entities, key):
         part = text[start:end]
         if not any(find_words(part)):
             raise ValueError(f"'{key}' has {shown(entity)}, which is not a word")
-        found.append(
-            (start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip()), label)
-        )
+        start += len(part) - len(part.lstrip())
+        end -= len(part) - len(part.rstrip())
+        found.append((start, end, label))
     found.sort()
     for one, other in zip(found, found[1:]):
         if other[0] < one[1]:
             raise ValueError(f"'{key}': {shown(one)} and {shown(other)} overlap")
     return tuple(found)
+
+
+def _entity_parts(entity: Any) -> Any:
+    """[start, end, label] of an entity, or what is there instead."""
+    if isinstance(entity, dict):
+        entity = [
+            next((entity[name] for name in names if name in entity), None) for names in _PARTS
+        ]
+    if not isinstance(entity, list) or len(entity) != len(_PARTS):
+        return entity
+    start, end, label = entity
+    if isinstance(label, list) and len(label) == 1:  # Label Studio
+        return [start, end, label[0]]
+    return [start, end, label]
+
+
+# ---- predictions
 
 
 def skipped(value: Any, place: str) -> TaggedSentence:

@@ -1,55 +1,71 @@
-"""TREC's files: relevance judgements or documents to rank, and texts in files next to them."""
+"""TREC's files: relevance judgements or documents to rank, and texts in files next to them.
+
+A line of these files has names alone; the texts come from two other files:
+
+    dev.qrels       7 0 x 2             queries.tsv      7<TAB>red kite
+    dev.run         7 Q0 x 1 9.5 bm25   documents.tsv    x<TAB>a kite
+
+and the row of a table is 7, red kite, x, a kite, 2. As in trec_eval, further columns, empty lines
+and comments (#) do not count.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Optional
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Optional, Union
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import readers, row_errors
+from xlnet.tasks.files import decoding, forms, readers, row_errors
 from xlnet.tasks.task import Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
-# Lines of files. As in trec_eval further columns, empty lines and comments do not count.
-_JUDGEMENT, _RANKED = "query 0 document relevance", "query Q0 document rank score name"
+# The columns of a line.
+_JUDGEMENT = "query 0 document relevance"
+_RANKED = "query Q0 document rank score name"
 
 # In place of the relevance of a document whose query has no judgement at all.
 UNJUDGED = object()
 
-
-# A line of these files has names alone; the texts come from two other files:
-#
-#     dev.qrels       7 0 x 2             queries.tsv      7<TAB>red kite
-#     dev.run         7 Q0 x 1 9.5 bm25   documents.tsv    x<TAB>a kite
-#
-# and the row of a table is 7, red kite, x, a kite, 2.
+# The number of a line, and its cells or what is wrong with it.
+_Line = tuple[int, Union[list[str], str]]
 
 
-def _read_qrels(task, path, lines):
+# ---- a function for each form: (task, path, lines) to the `forms.Table` of a ranking
+
+
+def _read_qrels(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
     """Judgements, `query 0 document relevance` on each line."""
-    return _join_texts(task, path, _split(path, lines, _JUDGEMENT), lambda cells: cells[3])
+
+    def relevance(cells: list[str]) -> str:
+        return cells[3]
+
+    return _join_texts(task, path, _split(path, lines, _JUDGEMENT), relevance)
 
 
-def _read_run(task, path, lines):
+def _read_run(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
     """Documents to rank, `query Q0 document rank score name` on each line.
 
     Their relevance is in a file of judgements with the same name and .qrels: 0 for a document that
     it does not have, `UNJUDGED` for a query that it does not have. Without the file there is none.
     """
-    rows = _split(path, lines, _RANKED)
     qrels = judgements_of(path, "run")
-    if not qrels:
-        return _join_texts(task, path, rows, lambda cells: None)
-    judged = _judgements(task, qrels[0])
+    judged = _judgements(task, qrels[0]) if qrels else {}
     queries = {query for query, _ in judged}
 
-    def relevance(cells):
-        if cells[0] not in queries:
-            return UNJUDGED
-        return f"{judged.get((cells[0], cells[2]), 0)}"
+    def relevance(cells: list[str]) -> Any:
+        if not qrels:
+            return None
+        query, document = cells[0], cells[2]
+        return f"{judged.get((query, document), 0)}" if query in queries else UNJUDGED
 
-    return _join_texts(task, path, rows, relevance)
+    return _join_texts(task, path, _split(path, lines, _RANKED), relevance)
+
+
+FORMS = {"qrels": _read_qrels, "run": _read_run}
+
+
+# ---- judgements
 
 
 def judgements_of(
@@ -83,96 +99,101 @@ def next_to(path: str) -> list[str]:
     return [each for each in (*_paths_of_texts(path), *judgements_of(path)) if os.path.exists(each)]
 
 
-def _paths_of_texts(path):
+def _paths_of_texts(path: str) -> list[str]:
     """The files of queries and of documents; "-": those in the current directory."""
-    directory = "" if path == "-" else os.path.dirname(path)
-    own_queries = () if path == "-" else (os.path.basename(readers.stem(path)) + ".queries.tsv",)
-    return [
-        readers.find_file(directory, (*own_queries, "queries.tsv")),
-        os.path.join(directory, "documents.tsv"),
-    ]
+    if path == "-":
+        return ["queries.tsv", "documents.tsv"]
+    directory, name = os.path.split(readers.stem(path))
+    queries = readers.find_file(directory, (f"{name}.queries.tsv", "queries.tsv"))
+    return [queries, os.path.join(directory, "documents.tsv")]
 
 
-def _judgements(task, path, is_noted=True):
-    """Dict of (query, document) to relevance; is_noted: whether lines with errors are."""
+def _judgements(task: Task, path: str, is_noted: bool = True) -> dict[tuple[str, str], float]:
+    """The relevance by (query, document); is_noted: whether lines with errors are errors."""
     found: dict[tuple[str, str], float] = {}
     errors = row_errors.RowErrors()
-    lines = readers.read_lines(path, "judgements", task.encoding, task.skips_errors)
+    skips = task.files.skips_errors
+    lines = readers.read_lines(path, "judgements", task.files.form.encoding, skips)
     for number, cells in _split(path, lines, _JUDGEMENT):
+        place = f"{path}:{number}"
         if isinstance(cells, str):
-            relevance, error = 0.0, cells
-        elif (cells[0], cells[2]) in found:
-            error = f"duplicate document '{cells[2]}' of query '{cells[0]}'"
+            errors.add(place, cells)
+            continue
+        query, _, document, grade, *_ = cells
+        relevance, error = task.reader.parse_score(grade)
+        if (query, document) in found:
+            errors.add(place, f"duplicate document '{document}' of query '{query}'")
+        elif error:
+            errors.add(place, error)
         else:
-            relevance, error = task.reader.parse_score(cells[3])
-        if error:
-            errors.add(f"{path}:{number}", error)
-        else:
-            found[cells[0], cells[2]] = relevance
+            found[query, document] = relevance
     if is_noted:
-        errors.end(path, task.skips_errors)
+        errors.end(path, skips)
     return found
 
 
-def _split(path, lines, expected):
-    """(number of the line, its cells between spaces, or an error) of each line."""
+def _split(path: str, lines: Iterable[str], expected: str) -> list[_Line]:
+    """The lines that are not empty or comments; expected: the columns of a line."""
     count = len(expected.split())
-    rows = [
-        (number, line.split())
-        for number, line in enumerate(lines, 1)
-        if line.strip() and not line.startswith("#")
-    ]
-    if not rows:
+    found: list[_Line] = []
+    for number, line in enumerate(lines, 1):
+        cells = line.split()
+        if not cells or line.startswith("#"):
+            continue
+        if len(cells) < count:
+            found.append((number, f"{len(cells)} column(s), expected {count}: {expected}"))
+        else:
+            found.append((number, cells))
+    if not found:
         raise UserError(f"{path}: no lines besides comments, expected {expected}")
-    return [
-        (
-            number,
-            cells
-            if len(cells) >= count
-            else f"{len(cells)} column(s), expected {count}: {expected}",
-        )
-        for number, cells in rows
-    ]
+    return found
 
 
-def _join_texts(task, path, rows, relevance):
-    """The `Table` of a ranking, of `_split` lines that name query and document.
+# ---- texts
+
+
+def _join_texts(
+    task: Task, path: str, rows: Sequence[_Line], relevance: Callable[[list[str]], Any]
+) -> forms.Table:
+    """The `Table` of a ranking, of lines that name query and document.
 
     Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, next to the file NAME.
-    relevance: function of a line's cells.
+
+    Args:
+      relevance: a function of the cells of a line.
     """
-    columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
+    named = task.columns
+    columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
     if len(columns) != 5 or None in columns:
         raise UserError(
             f"{path}: TREC's files are for rankings whose queries, documents and their "
             "names have a column each"
         )
-    paths = _paths_of_texts(path)
-    texts = [
-        _read_texts(task, each, {cells[column] for _, cells in rows if isinstance(cells, list)})
-        for each, column in zip(paths, (0, 2))
-    ]
+    path_of_queries, path_of_documents = _paths_of_texts(path)
+    right = [cells for _, cells in rows if isinstance(cells, list)]
+    queries = _read_texts(task, path_of_queries, {cells[0] for cells in right})
+    documents = _read_texts(task, path_of_documents, {cells[2] for cells in right})
 
-    def join(cells):
+    def joined(cells: Union[list[str], str]) -> forms.Cells:
         if isinstance(cells, str):
             return cells
-        for what, name, known, each in zip(("query", "document"), cells[::2], texts, paths):
-            if name not in known:
-                return f"{what} '{name}' is not in {each}"
         query, document = cells[0], cells[2]
-        return [query, texts[0][query], document, texts[1][document], relevance(cells)]
+        if query not in queries:
+            return f"query '{query}' is not in {path_of_queries}"
+        if document not in documents:
+            return f"document '{document}' is not in {path_of_documents}"
+        return [query, queries[query], document, documents[document], relevance(cells)]
 
-    return readers.Table(
-        columns, readers.by_line(path, ((number, join(cells)) for number, cells in rows))
-    )
+    table_rows = ((number, joined(cells)) for number, cells in rows)
+    return forms.Table([str(name) for name in columns], forms.by_line(path, table_rows))
 
 
-def _read_texts(task, path, wanted):
+def _read_texts(task: Task, path: str, wanted: set[str]) -> dict[str, str]:
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
     texts: dict[str, str] = {}
     found = row_errors.RowErrors()
-    lines = readers.read_lines(path, "ranking", task.encoding, skips=True)
+    lines = readers.read_lines(path, "ranking", task.files.form.encoding, skips=True)
     for number, line in enumerate(lines, 1):
         name, tab, text = line.partition("\t")
         name = name.strip()
@@ -185,8 +206,5 @@ def _read_texts(task, path, wanted):
             found.add(f"{path}:{number}", "not UTF-8: byte 0x%02x" % (ord(escaped) & 0xFF))
         elif name in wanted:
             texts[name] = text.replace("\t", " ")
-    found.end(path, task.skips_errors)
+    found.end(path, task.files.skips_errors)
     return texts
-
-
-FORMS = {"qrels": _read_qrels, "run": _read_run}

@@ -67,9 +67,9 @@ def write(
         else:
             _say_predicted(task, split, step, rows, path)
     # Phase: the server's form, which has a line for each row in order: nothing may be missing.
-    if is_official and split in task.submissions:
-        path = os.path.join(directory, task.submissions[split])
-        server = "CLUE" if task.submission_form == "json" else "GLUE"
+    if is_official and split in task.published.submissions:
+        path = os.path.join(directory, task.published.submissions[split])
+        server = "CLUE" if task.published.submission_form == "json" else "GLUE"
         skipped = sum(not row.pairs for row in rows)
         if skipped:
             _log.warning(
@@ -98,7 +98,7 @@ def write(
 
 def has_query_names(task: Task) -> bool:
     """Whether rows have the name of a query; that of questions is their context."""
-    return task.query is not None and task.query not in task.text_a
+    return task.columns.query is not None and task.columns.query not in task.columns.text_a
 
 
 def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, threshold: float) -> int:
@@ -128,7 +128,7 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
             "text_a": lambda number, row, case: row.pairs[0][0],
         }
     )
-    if task.text_b or task.choices:  # the texts of all choices
+    if task.columns.text_b or task.columns.choices:  # the texts of all choices
         columns["text_b"] = lambda number, row, case: " | ".join(
             dict.fromkeys(text for _, text in row.pairs if text)
         )

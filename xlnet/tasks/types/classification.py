@@ -16,7 +16,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
-from xlnet.tasks.files.readers import to_number, to_text
+from xlnet.tasks.files.readers import not_plain, to_number, to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.task import Row, Task
@@ -37,7 +37,7 @@ class ClassificationReader(contract.Reader):
 
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
-        where = f"{path}: column '{self.task.label[0]}'"
+        where = f"{path}: column '{self.task.columns.label[0]}'"
         # Labels that nearly all differ, or are all the same, are another column; lists are for
         # another task type.
         rows = self.read(path, True)
@@ -55,29 +55,30 @@ class ClassificationReader(contract.Reader):
                 "{} holds a single label, '{}'; expected two or more".format(where, "".join(names))
             )
         listed = sorted(name for name in names if _is_list(name, names))
-        if listed:
+        if listed and self.task.columns.label_form is None:
             raise UserError(
-                "{} has '{}' and its parts; several labels in a row are for "
-                "--multi_label=True; one label is written without {}".format(
-                    where, listed[0], " ".join(SEPARATORS)
-                )
+                f"{where} has '{listed[0]}' and its parts; several labels in a row are for "
+                "--multi_label=True; if it is one label, give --label_form=names"
             )
         note_joined(names, where, "--multi_label=True with ")
         return dataclasses.replace(self.task, labels=sorted_names(names))
 
     def parse_label(self, cells: list) -> tuple:
         task, cell = self.task, cells[0] if cells else None
+        error = not_plain(task.columns.label[0], cell) if task.columns.label else None
+        if error:
+            return None, error
         if isinstance(cell, list) and len(cell) > 1:
             return (
                 None,
                 "column '{}' has {} labels: {}; several in a row are for --multi_label=True".format(
-                    task.label[0], len(cell), ", ".join(map(to_text, cell))
+                    task.columns.label[0], len(cell), ", ".join(map(to_text, cell))
                 ),
             )
         text = to_text(cell).strip()
         if not text:
-            return None, f"column '{task.label[0]}' is empty"
-        return known_label(task, task.label_names.get(text, text))
+            return None, f"column '{task.columns.label[0]}' is empty"
+        return known_label(task, task.published.label_names.get(text, text))
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
@@ -262,7 +263,7 @@ def numbers_of(
 def known_label(task: Task, text: str) -> tuple:
     """(the label of a text in any spelling, None) or (None, error); any text is a label of a task
     that does not know its labels yet: ()."""
-    if not task.labels or text in task.labels or text in task.skipped_labels:
+    if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
     spelled = _labels_by_plain(task.labels).get(plain(text))
     if spelled is not None:

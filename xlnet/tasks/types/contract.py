@@ -24,7 +24,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import parsing
+from xlnet.tasks.files import readers, table_rows
 from xlnet.tasks.files.row_store import Mapped, store_rows
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
@@ -79,8 +79,9 @@ class Reader(_Part):
         "ndjson",
         "parquet",
     )
-    plain_form: ClassVar[str] = "text"  # form of files to predict with an unknown extension
-    forms: ClassVar[Mapping[str, Callable]] = {}  # added to `readers.FORMS`, or replace some
+    plain_form: ClassVar[str] = "text"  # of .txt and the standard input, where nothing declares it
+    # Functions of (task, path, lines) that are added to `forms.FORMS`, or replace some.
+    forms: ClassVar[Mapping[str, Callable]] = {}
     directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
@@ -111,7 +112,12 @@ class Reader(_Part):
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
         table and parses its cells by the methods below."""
-        return parsing.read_tables(self.task, path, need_labels, form)
+        return table_rows.read_tables(self, path, need_labels, form)
+
+    def check_to_predict(self, path: str) -> None:
+        """Raises UserError for a file to predict whose form is declared in two ways, or in none
+        that is safe."""
+        readers.check_to_predict(self, path)
 
     def files_of(self, path: str) -> Sequence[str]:
         """The files that `read` reads for `path`."""
@@ -125,18 +131,18 @@ class Reader(_Part):
         Args:
           text_a: not empty.
           text_b: not empty; None where the task has no second text.
-          choices: the cells of the columns `task.choices`, a str each, or a list in JSON.
+          choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
         """
         return ((text_a, text_b),), None
 
     def label_cells(self, cells: dict) -> list:
         """The argument of `parse_label`, of a row's cells by column."""
-        return [cells.get(name) for name in (*self.task.label, *self.task.choices)]
+        return [cells.get(name) for name in (*self.task.columns.label, *self.task.columns.choices)]
 
     def parse_label(self, cells: list) -> tuple:
         """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
-        the columns `task.label`, then of `task.choices`, each a str, or any value in JSON; [] where
-        the file has no labels."""
+        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
+        [] where the file has no labels."""
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
@@ -146,9 +152,7 @@ class Reader(_Part):
 
     def row(self, id: str, asked: Asked) -> tuple:
         """Returns (`Row`, None) or (None, error in words) for texts without a file."""
-        pairs, error = parsing.parse_texts(
-            self.task, asked.text_a, asked.text_b, list(asked.choices)
-        )
+        pairs, error = table_rows.parse_texts(self, asked.text_a, asked.text_b, list(asked.choices))
         return (None, error) if error else (Row(id, pairs, None), None)
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
@@ -176,7 +180,7 @@ class Reader(_Part):
     @property
     def texts(self) -> tuple[str, ...]:
         """The names of the texts of a served row."""
-        return ("text_a", "text_b") if self.task.text_b else ("text_a",)
+        return ("text_a", "text_b") if self.task.columns.text_b else ("text_a",)
 
     def example(self, row: Row) -> Optional[dict]:
         """The texts of a row by the names of `texts`; None: it does not have them any more."""
@@ -203,7 +207,7 @@ class Head(_Part):
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
         type_name = self.scope_name or self.task.type.name
-        return f"{type_name}_{name or self.task.trained_as or self.task.name}"
+        return f"{type_name}_{name or self.task.published.trained_as or self.task.name}"
 
     def num_choices(self, is_training: bool) -> int:
         """C, the number of texts of a record, which are separate inputs of the network."""

@@ -11,8 +11,9 @@ from typing import Any, Optional
 from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers
+from xlnet.tasks.files.forms import FORMS
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Files, Form, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
@@ -41,26 +42,19 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
                     task.name, ", ".join(task.class_names)
                 )
             )
-    # How its files are written.
-    if settings.encoding is not None:
-        encodings.check(settings.encoding)
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
-    task = dataclasses.replace(
-        task,
-        encoding=settings.encoding,
-        delimiter=delimiter,
-        skips_errors=settings.on_error == "skip",
-    )
+    task = _with_forms(task, settings)
     # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
     # The rows that a model held out stay held out.
     dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
-    if dev_share is not None and "dev" not in (*task.files, *task.groups) and "train" in task.files:
-        task = dataclasses.replace(task, dev_share=dev_share)
+    if (
+        dev_share is not None
+        and "dev" not in (*task.files.by_split, *task.files.groups)
+        and "train" in task.files.by_split
+    ):
+        task = task.with_files(dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         for name in task.own_metrics.values():
@@ -83,15 +77,61 @@ def _with_composed_columns(settings: Any) -> Any:
     )
 
 
+def _with_forms(task: Task, settings: Any) -> Task:
+    """The task with what flags declare of the form of its files in place of its own."""
+    if settings.encoding is not None:
+        encodings.check(settings.encoding)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
+    declared: dict[str, Any] = {
+        "name": settings.input_format,
+        "delimiter": delimiter,
+        "quoting": settings.quoting,
+        "header": settings.header,
+        "encoding": settings.encoding,
+        "decimal": getattr(settings, "decimal", None),
+    }
+    declared = {name: value for name, value in declared.items() if value is not None}
+
+    def changed(form: Form) -> Form:
+        if settings.header == "names":
+            form = dataclasses.replace(form, names=())
+        return dataclasses.replace(form, **declared)
+
+    keep_where = task.files.keep_where
+    if settings.keep_where is not None:
+        keep_where = _pairs(settings.keep_where)
+    return task.with_files(
+        form=changed(task.files.form),
+        forms={name: changed(form) for name, form in task.files.forms.items()},
+        keep_where=keep_where,
+        skips_errors=settings.on_error == "skip",
+    )
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """{"answer": "accept"} of "answer=accept", of pairs with commas between."""
+    found = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        column, equals, value = part.partition("=")
+        if not (column and equals):
+            raise UserError(f"keep_where: '{part}', expected column=value")
+        found[column.strip()] = value.strip()
+    return found
+
+
 def complete(task: Task, data_dir: str) -> Task:
     """The task with the labels of its train file if they are not known."""
     if task.labels != ():
         return task
-    if "train" not in task.files:
+    if "train" not in task.files.by_split:
         raise UserError(
             "data_dir: no file of split train, which names the labels; give it, or --train_file"
         )
-    return task.reader.from_train_file(readers.require_file(data_dir, task.files["train"], "train"))
+    return task.reader.from_train_file(
+        readers.require_file(data_dir, task.files.by_split["train"], "train")
+    )
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
@@ -139,12 +179,12 @@ def _own_task(settings, stored):
     return _configured(
         Task(
             CUSTOM,
+            Columns(**columns),
             labels=() if its_type.has_labels else None,
-            type=its_type,
-            files=found,
             metrics=its_type.scorer.default_metrics,
-            dev_share=dev_share,
-            **columns,
+            type=its_type,
+            files=Files(by_split=found, dev_share=dev_share),
+            cut_first=bool(columns.get("choices")),
         ),
         settings,
     )
@@ -166,7 +206,7 @@ def _table_columns(settings, takes_several_labels):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
             raise UserError(f"{name} is '{names}', expected the name of a column")
-    if settings.multi_label and not settings.label_separator:
+    if settings.multi_label and settings.label_separator == "":
         raise UserError("label_separator is empty, expected the text between the labels of a cell")
     chosen = [
         name
@@ -182,7 +222,8 @@ def _table_columns(settings, takes_several_labels):
             "query_id_column makes a ranking of documents for the queries in "
             "text_a_column; give --text_b_column, the column of the documents"
         )
-    columns = {
+    _check_label_form(settings)
+    columns: dict[str, Any] = {
         name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")
     }
     if len(columns["label"]) > 1 and not (settings.multi_label or takes_several_labels):
@@ -197,8 +238,22 @@ def _table_columns(settings, takes_several_labels):
         id=settings.id_column,
         id_required=True,
         choices=_listed(settings.choice_columns),
-        cut_first=bool(settings.choice_columns),
+        label_form=settings.label_form,
     )
+
+
+def _check_label_form(settings: Any) -> None:
+    """Raises UserError for a --label_form that labels of the task's type do not have."""
+    forms: tuple[str, ...] = ("names",)
+    if settings.multi_label:
+        forms = ("names", "json", "python", "indicators")
+    elif settings.choice_columns:
+        forms = ("letters", "numbers", "indices", "texts")
+    if settings.label_form not in (None, *forms):
+        raise UserError(
+            f"label_form is {settings.label_form}, expected one of {', '.join(forms)} for the "
+            "labels of this task"
+        )
 
 
 def _listed(names):
@@ -265,7 +320,7 @@ def _own_files(settings, reader):
         for name in there
         if name not in found.values()
         and readers.extension(name)
-        in (*readers.FORMS, *reader.forms, "parquet", readers.extension(found["train"]))
+        in (*FORMS, *reader.forms, "txt", readers.extension(found["train"]))
     ]
     if (
         unread
@@ -306,16 +361,15 @@ def _with_named_files(task, settings):
     }
     if not named:
         return task
-    found = dict(task.files if settings.data_dir else {}, **named)
+    found = dict(task.files.by_split if settings.data_dir else {}, **named)
     groups = {
         split: parts
-        for split, parts in task.groups.items()
+        for split, parts in task.files.groups.items()
         if split not in named and set(parts) <= set(found)
     }
     has_dev = "dev" in found or "dev" in groups
-    return dataclasses.replace(
-        task,
-        files=found,
+    return task.with_files(
+        by_split=found,
         groups=groups,
-        dev_share=0.0 if has_dev or "train" not in found else task.dev_share or _DEV_SHARE,
+        dev_share=0.0 if has_dev or "train" not in found else task.files.dev_share or _DEV_SHARE,
     )

@@ -6,14 +6,13 @@ ones, XNLI, rankings.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.metadata
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from xlnet import own_modules
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Files, Form, Published, Task, TypeOfTask
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
@@ -31,21 +30,33 @@ TASK_TYPES = {
 }
 
 
-def _task(name, text_a, text_b, label, labels, metrics, type="classification", **more):
-    """A `Task` whose columns and type may be given as plain names."""
-    return Task(
-        name,
-        _columns(text_a),
-        _columns(text_b),
-        _columns(label),
-        labels,
-        metrics,
-        TASK_TYPES[type],
-        **dict(dict(quoted=False), **more),
-    )
+# How most published sets are written: quotation marks are characters of the text.
+_PLAIN = Form(quoting="none", header="names")
 
 
-def _columns(names):
+def _task(
+    name: str,
+    text_a: Union[str, tuple[str, ...]],
+    text_b: Union[None, str, tuple[str, ...]],
+    label: str,
+    labels: Optional[tuple[str, ...]],
+    metrics: tuple[str, ...],
+    type: str = "classification",
+    **more: Any,
+) -> Task:
+    """A `Task` whose columns and type are given as plain names; more: fields of `Columns`, `Files`,
+    `Published` and `Task`."""
+
+    def part(group: Any) -> dict[str, Any]:
+        return {each: more.pop(each) for each in list(more) if each in group.__dataclass_fields__}
+
+    columns = Columns(_names(text_a), _names(text_b), _names(label), **part(Columns))
+    files_of_task = Files(**{"forms": {".tsv": _PLAIN}, **part(Files)})
+    published = Published(**part(Published))
+    return Task(name, columns, labels, metrics, TASK_TYPES[type], files_of_task, published, **more)
+
+
+def _names(names: Union[None, str, tuple[str, ...]]) -> tuple[str, ...]:
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -62,7 +73,12 @@ _GLUE_TASKS = (
         "label",
         ("0", "1"),
         ("matthews", "accuracy"),
-        header=("source", "label", "mark", "sentence"),
+        forms={
+            "test.tsv": _PLAIN,
+            ".tsv": Form(
+                quoting="none", header="none", names=("source", "label", "mark", "sentence")
+            ),
+        },
         submissions={"test": "CoLA.tsv"},
     ),
     _task(
@@ -102,7 +118,7 @@ _GLUE_TASKS = (
         ("f1", "accuracy"),
         id="id",
         submissions={"test": "QQP.tsv"},
-        broken_rows=True,
+        has_broken_rows=True,
     ),
     _task(
         "mnli",
@@ -111,7 +127,7 @@ _GLUE_TASKS = (
         "gold_label",
         _NLI,
         ("accuracy",),
-        files={
+        by_split={
             "train": "train.tsv",
             "dev_matched": "dev_matched.tsv",
             "dev_mismatched": "dev_mismatched.tsv",
@@ -159,7 +175,7 @@ _GLUE_TASKS = (
         "label",
         _NLI,
         ("matthews",),
-        files={"test": "diagnostic.tsv"},
+        by_split={"test": "diagnostic.tsv"},
         submissions={"test": "AX.tsv"},
         trained_as="mnli",
     ),
@@ -186,8 +202,8 @@ def _csv_task(name, columns, text_a, num_labels, replacements=_ESCAPED):
         "label",
         _NUMBERS[1 : num_labels + 1],
         ("accuracy", "macro_f1"),
-        files=dict(_TRAIN_TEST_CSV),
-        header=columns,
+        by_split=dict(_TRAIN_TEST_CSV),
+        forms={".csv": Form(quoting="standard", header="none", names=columns)},
         replacements=replacements,
         dev_share=0.05,
     )
@@ -205,13 +221,17 @@ _OTHER_TASKS = (
         _NLI,
         ("accuracy",),
         id="pairID",
-        files={
+        by_split={
             split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt", split + ".tsv")
             for split in ("train", "dev", "test")
         },
         skipped_labels=("-",),
-        label_at_end=True,
-    ),  # GLUE's train.tsv: the labels of one person, or of five
+        # GLUE's train.tsv has the labels of one person, or of five, before that of the row.
+        forms={
+            ".tsv": Form(quoting="none", header="names", is_wider=True),
+            ".txt": Form("tsv", quoting="none", header="names", is_wider=True),
+        },
+    ),
     _task(
         "imdb",
         "text",
@@ -220,7 +240,7 @@ _OTHER_TASKS = (
         ("neg", "pos"),
         ("accuracy", "auc"),
         id="id",
-        files={"train": "train", "test": "test"},
+        by_split={"train": "train", "test": "test"},
         directory_form="folders",
         dev_share=0.05,
         replacements=(("<br />", " "),),
@@ -246,8 +266,9 @@ def _race(name, folders):
         id="id",
         choices=("options",),
         directory_form="race",
+        forms={".txt": Form("text")},  # an article, or texts
         cut_first=True,
-        files={
+        by_split={
             split: tuple(f"{split}/{folder}" for folder in folders) if len(folders) == 1 else split
             for split in ("train", "dev", "test")
         },
@@ -280,7 +301,12 @@ def _clue(name, text_a, text_b, labels, submitted=None, **more):
         ("accuracy", "macro_f1"),
         submissions={"test": "%s_predict.json" % (submitted or name)},
         submission_form="json",
-        **dict(dict(id="id", files=dict(_JSON_FILES)), **more),
+        **{
+            "id": "id",
+            "by_split": dict(_JSON_FILES),
+            "forms": {".json": Form("jsonl")},  # an object on each line
+            **more,
+        },
     )
 
 
@@ -318,7 +344,11 @@ _CLUE_TASKS = (
         _NLI,
         "ocnli_50k",
         skipped_labels=("-",),
-        files={"train": ("train.json", "train.50k.json"), "dev": "dev.json", "test": "test.json"},
+        by_split={
+            "train": ("train.json", "train.50k.json"),
+            "dev": "dev.json",
+            "test": "test.json",
+        },
     ),
     _clue("csl", "keyword", "abst", ("0", "1")),
     _clue(
@@ -364,7 +394,7 @@ def _xnli(language):
         keep_where={"language": language},
         column_aliases={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
         label_names={"contradictory": "contradiction"},
-        files={
+        by_split={
             "train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
             "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),
             "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv"),
@@ -385,8 +415,8 @@ _RANKING = _task(
     id="document_id",
     id_required=True,
     query="query_id",
-    quoted=True,
-    files={
+    forms={},
+    by_split={
         split: tuple(f"{split}.{form}" for form in ("tsv", "csv", "jsonl", "run", "qrels"))
         for split in ("train", "dev", "test")
     },
@@ -395,8 +425,8 @@ _RANKING = _task(
 # --- Tagging: columns of words and tags; labels and scheme are those of the train file
 
 
-def _tagging(name, tag_column, files):
-    return _task(
+def _tagging(name, tag_column, scheme, files):
+    task = _task(
         name,
         "1",
         None,
@@ -405,23 +435,31 @@ def _tagging(name, tag_column, files):
         TASK_TYPES["tagging"].scorer.default_metrics,
         type="tagging",
         id=None,
-        files=files,
+        by_split=files,
+        forms={},
     )
+    return task.with_options(scheme=scheme)
 
 
 _TAGGING_TASKS = (
     _tagging(
         "conll2003",
         "4",
+        "iob1",
         {
             "train": ("eng.train", "train.txt"),
             "dev": ("eng.testa", "valid.txt"),
             "test": ("eng.testb", "test.txt"),
         },
     ),
-    _tagging("msra_ner", "2", {split: split + ".txt" for split in ("train", "dev", "test")}),
     _tagging(
-        "resume_ner", "2", {split: split + ".char.bmes" for split in ("train", "dev", "test")}
+        "msra_ner", "2", "bio2", {split: split + ".txt" for split in ("train", "dev", "test")}
+    ),
+    _tagging(
+        "resume_ner",
+        "2",
+        "bmes",
+        {split: split + ".char.bmes" for split in ("train", "dev", "test")},
     ),
 )
 
@@ -431,17 +469,9 @@ _TAGGING_TASKS = (
 
 def _questions(name, scoring, files):
     spans = TASK_TYPES["spans"]
+    columns = Columns(("context",), ("question",), ("answers",), id="id", query="context")
     return Task(
-        name,
-        ("context",),
-        ("question",),
-        ("answers",),
-        None,
-        spans.scorer.default_metrics,
-        spans,
-        id="id",
-        query="context",
-        files=files,
+        name, columns, None, spans.scorer.default_metrics, spans, Files(by_split=files)
     ).with_options(scoring=scoring)
 
 
@@ -551,7 +581,7 @@ def type_of(stored: dict, path: str) -> TaskType:
     return TASK_TYPES[kind]
 
 
-def module_of(its_type: TaskType) -> Optional[str]:
+def module_of(its_type: TypeOfTask) -> Optional[str]:
     """The module of an own task type; None: the library's."""
     parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
     return next(
@@ -569,8 +599,8 @@ def find_task(name: str) -> Task:
         _load_packages()
     by_name = {plain(task.name): task for task in TASKS.values()}
     for half in ("matched", "mismatched"):
-        by_name["mnli" + half] = dataclasses.replace(
-            GLUE["mnli"], groups={"dev": ("dev_" + half,), "test": ("test_" + half,)}
+        by_name["mnli" + half] = GLUE["mnli"].with_files(
+            groups={"dev": ("dev_" + half,), "test": ("test_" + half,)}
         )
     if plain(name) not in by_name:
         known = [*TASKS, CUSTOM]

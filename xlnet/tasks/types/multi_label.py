@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import io
 import itertools
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.records.feature_spec import Feature
+from xlnet.tasks.files import diagnosis
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Labels
@@ -34,122 +37,145 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 _log = logging.getLogger(__name__)
 
-# A text with or without quotation marks, and the separator behind it.
-_ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",][^'",\n]*)(?:\s*,|(?=\s)|$)""")
 _INDICATORS = {
     **dict.fromkeys(("0", "0.", "0.0", "false", "False", "FALSE"), "0"),
     **dict.fromkeys(("1", "1.", "1.0", "true", "True", "TRUE"), "1"),
 }
+_SPELLED = {"newline": "\n", "tab": "\t"}  # separators as --label_separator may have them
 _NUMBERED = "label_%d"  # the labels of lists of 0 and 1
 
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabelOptions:
-    """In files, labels are in one cell, between `separator`s or line breaks, or in a list in the
-    form of JSON or Python; or each has a column of 0 and 1, or an item in a list of 0 and 1."""
+    """separator: the text between the labels of a cell; None: a comma, which is not declared.
+    thresholds: "label:probability,...", instead of the common threshold."""
 
-    separator: str = ","
-    thresholds: str = ""  # "label:probability,...", instead of the common threshold
+    separator: Optional[str] = None
+    thresholds: str = ""
 
 
 class MultiLabelReader(contract.Reader):
-    """The label of a row is a sorted tuple of names."""
+    """The label of a row is a sorted tuple of names. Several label columns have 0 or 1 for each
+    label. One column has a list, of JSON, Parquet or fastText, or a text whose form is declared:
+
+    | `Columns.label_form` | cell |
+    |---|---|
+    | None or "names" | `sad,old`: names between separators; empty: no label |
+    | "json" | `["sad", "old"]` |
+    | "python" | `['sad', 'old']`, also a tuple or a set |
+    | "indicators" | `[1, 0]`: 0 or 1 for each label, which are called label_0, label_1, ... |
+    """
 
     def from_train_file(self, path: str) -> Task:
         """The names of the columns, or those in the one column, sorted."""
         task = self.task
-        if len(task.label) > 1:
-            return dataclasses.replace(task, labels=task.label)
-        where = f"{path}: column '{task.label[0]}'"
+        if len(task.columns.label) > 1:
+            return dataclasses.replace(task, labels=task.columns.label)
+        where = f"{path}: column '{task.columns.label[0]}'"
         found = {row.label for row in self.read(path, True)}
 
-        # Lists of 0 and 1 with an item for each label. Names are sorted and not repeated.
-        lengths = set(map(len, found))
-        if (
-            len(lengths) == 1
-            and min(lengths) > 1
-            and found != {("0", "1")}
-            and all(set(label) <= {"0", "1"} for label in found)
-        ):
-            labels = tuple(_NUMBERED % i for i in range(lengths.pop()))
-            _log.info(
-                "%s has lists of 0 and 1: the labels are called %s to %s",
-                where,
-                labels[0],
-                labels[-1],
-            )
+        # Lists of 0 and 1 with an item for each label.
+        if task.columns.label_form == "indicators":
+            lengths = sorted(set(map(len, found)))
+            if len(lengths) > 1:
+                raise UserError(
+                    f"{where} has lists of {lengths[0]} and of {lengths[1]}; expected 0 or 1 for "
+                    "each label"
+                )
+            if not lengths[0]:
+                raise UserError(f"{where} has empty lists; expected 0 or 1 for each label")
+            labels = tuple(_NUMBERED % i for i in range(lengths[0]))
+            _log.info("%s: the labels are called %s to %s", where, labels[0], labels[-1])
             return dataclasses.replace(task, labels=labels)
-        if any(len(set(label)) < len(label) for label in found):
-            raise UserError(
-                f"{where} has lists of 0 and 1 of different lengths; expected one for each "
-                "label, or the names of the labels"
-            )
 
-        # Names. What would be read as others than are meant is refused.
+        # Names.
         names = {name for label in found for name in label}
-        bare = sorted(name for name in names if f"[{name}]" in names)
-        if bare:
-            raise UserError(
-                f"{where} has the labels '{bare[0]}' and '[{bare[0]}]'; labels in "
-                "brackets are read in a "
-                f"list alone: ['[{bare[0]}]']"
-            )
         if not names:
             raise UserError(f"{where} holds no label; expected one or more")
-        if max(map(len, found)) == 1:
-            for other in SEPARATORS:
+        if task.columns.label_form is None and names == {"0", "1"} and len(found) == 1:
+            raise UserError(
+                f"{where} has 0 and 1 in each row: give --label_form=indicators if they say which "
+                "labels a row has, --label_form=names if these are names"
+            )
+        if self.options.separator is None and max(map(len, found)) == 1:
+            for other in SEPARATORS[1:]:
                 parts = collections.Counter(
                     part.strip() for name in names for part in name.split(other)
                 )
-                if other != self.options.separator and len(parts) < sum(parts.values()):
+                if len(parts) < sum(parts.values()):
                     raise UserError(
-                        f"{where}: no row has '{self.options.separator}' between two "
-                        f"labels, but several have '{other}'"
-                        f": give --label_separator='{other}'"
+                        f"{where}: no row has ',' between two labels, but several have '{other}'"
+                        f": give --label_separator='{other}', or --label_separator=, if these are "
+                        "single labels"
                     )
             note_joined(names, where)
             _log.warning(
-                "note: %s has no row with two labels or more; label_separator is '%s'",
-                where,
-                self.options.separator,
+                "note: %s has no row with two labels or more; label_separator is ','", where
             )
         return dataclasses.replace(task, labels=sorted_names(one_spelling(names, where)))
 
     def parse_label(self, cells: list) -> tuple:
-        """A sorted tuple of names."""
+        """A sorted tuple of names; with the form "indicators" the 0s and 1s until the labels are
+        known."""
         task = self.task
         if len(cells) > 1:
             return self._parse_indicators(cells)
         if not cells or cells[0] is None:
-            return None, f"no '{task.label[0]}'"
+            return None, f"no '{task.columns.label[0]}'"
         try:
-            listed = cells[0] if isinstance(cells[0], list) else _parse_list(to_text(cells[0]))
+            texts = self._texts(cells[0])
         except ValueError as e:
-            return None, f"column '{task.label[0]}': {e}"
-        if listed is not None:
-            texts = [to_text(text).strip() for text in listed]
-            values = [_INDICATORS.get(text) for text in texts]
-            if values and task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
-                if len(values) != len(task.labels):
-                    return (
-                        None,
-                        f"column '{task.label[0]}' has a list of {len(values)}, expected "
-                        f"{len(task.labels)}",
-                    )
-                return tuple(
-                    sorted(name for name, value in zip(task.labels, values) if value == "1")
-                ), None
-            if not task.labels and len(values) > 1 and None not in values:
-                return tuple(values), None  # `from_train_file` interprets them
-        else:
-            texts = [
-                text.strip()
-                for line in to_text(cells[0]).splitlines()
-                for text in line.split(self.options.separator)
-            ]
+            return None, f"column '{task.columns.label[0]}': {e}"
+        if task.columns.label_form == "indicators":
+            return self._chosen(texts)
         found = [known_label(task, text) for text in sorted({*texts} - {""})]
         errors = [error for _, error in found if error]
-        return (None, errors[0]) if errors else (tuple(sorted({name for name, _ in found})), None)
+        if errors:
+            return None, errors[0]
+        return tuple(sorted({name for name, _ in found})), None
+
+    def _texts(self, cell: Any) -> list[str]:
+        """The labels of a cell; a ValueError if it has not the declared form."""
+        form, separator = self.task.columns.label_form, self.options.separator
+        if isinstance(cell, list):
+            values = cell
+        elif form == "json":
+            values = list_of(cell, _json_value)
+        elif form == "python":
+            values = list_of(cell, _python_value)
+        elif form == "indicators":
+            values = re.split(r"[,\s]+", to_text(cell).strip().strip("[]").strip())
+        else:
+            text = to_text(cell)
+            if form is None and separator is None:
+                hint = diagnosis.of_labels(text)
+                if hint:
+                    raise ValueError(hint)
+            return [part.strip() for part in text.split(separator or ",")]
+        wrong = [value for value in values if value is None or isinstance(value, (dict, list))]
+        if wrong:
+            raise ValueError(f"a list with {json.dumps(wrong[0])!s:.80}, expected names of labels")
+        texts = [to_text(value).strip() for value in values]
+        if form is None and len(set(texts)) < len(texts) and set(texts) <= {"0", "1"}:
+            raise ValueError(diagnosis.of_indicators(cell))
+        return texts
+
+    def _chosen(self, texts: list[str]) -> tuple:
+        """The labels of a list of 0 and 1."""
+        labels = self.task.labels
+        values = [_INDICATORS.get(text) for text in texts]
+        if None in values:
+            wrong = texts[values.index(None)]
+            return None, f"column '{self.task.columns.label[0]}': '{wrong}', expected 0 or 1"
+        if not labels:
+            return tuple(values), None
+        if len(values) != len(labels):
+            return (
+                None,
+                f"column '{self.task.columns.label[0]}' has a list of {len(values)}, expected "
+                f"{len(labels)}",
+            )
+        return tuple(sorted(name for name, value in zip(labels, values) if value == "1")), None
 
     def _parse_indicators(self, cells):
         """Labels as columns of 0 and 1, in the order of the task's labels."""
@@ -159,13 +185,13 @@ class MultiLabelReader(contract.Reader):
             return None, "{} columns of labels, expected {}: {}".format(
                 len(texts), len(task.labels), ", ".join(task.labels)
             )
-        for name, text in zip(task.label, texts):
+        for name, text in zip(task.columns.label, texts):
             if text not in _INDICATORS:
                 return None, f"column '{name}': '{text}', expected 0 or 1"
         return tuple(
             sorted(
                 name
-                for name, text in zip(task.labels or task.label, texts)
+                for name, text in zip(task.labels or task.columns.label, texts)
                 if _INDICATORS[text] == "1"
             )
         ), None
@@ -263,7 +289,7 @@ class MultiLabelScorer(contract.Scorer):
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         """Names with separators between, or lists in JSON if some name could be read as two."""
-        separator = self.options.separator
+        separator = self.options.separator or ","
         is_plain = all(
             name.lstrip()[:1] not in "[({" and name.splitlines() == [name] and separator not in name
             for name in self.task.class_names
@@ -327,7 +353,8 @@ def _thresholds(task, threshold):
 
 def _configured(task: Task, settings: Any) -> Task:
     return task.with_options(
-        separator=settings.label_separator, thresholds=settings.label_thresholds or ""
+        separator=_SPELLED.get(settings.label_separator, settings.label_separator),
+        thresholds=settings.label_thresholds or "",
     )
 
 
@@ -347,21 +374,39 @@ MULTI_LABEL = contract.TaskType(
 # ---- lists in a cell
 
 
-def _parse_list(text):
-    """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells. A
-    ValueError if a cell begins as a list, but is not one."""
-    text = text.strip()
-    if not re.fullmatch(r"""\[.*\]|\((?=['"\d]).*\)|\{(?=['"\d]).*\}|set\(\)""", text, re.DOTALL):
-        return None
-    inside, items = text[1:-1].strip() if text != "set()" else "", []
-    if text[0] == "[" and inside[:1] not in "'\"[" and re.search(r"\].*\[", inside, re.DOTALL):
-        return None  # labels in brackets
-    if re.fullmatch(r"[\d.\s]+", inside):
-        return inside.split()  # numbers in the form of NumPy
-    while inside:
-        found = _ITEM.match(inside)
-        if not found:
-            raise ValueError(f"'{text}' is not a list")
-        item, inside = found[1].strip(), inside[found.end() :].lstrip()
-        items.append(ast.literal_eval(item) if item[0] in "'\"" else item)
-    return items
+def list_of(text: Any, value_of: Callable[[str], Any]) -> list[Any]:
+    """The list that a text of JSON or Python is; a ValueError if it is none."""
+    value = value_of(text) if isinstance(text, str) else text
+    if not isinstance(value, list):
+        raise ValueError(f"'{text!s:.80}' is not a list")
+    return value
+
+
+def _json_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"'{text:.80}' is not a list of JSON") from None
+
+
+def _python_value(text: str) -> Any:
+    """A list, tuple or set of texts and numbers, as a list."""
+    if text.strip() == "set()":
+        return []
+    try:
+        value = ast.literal_eval(text.strip())
+        tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
+        raise ValueError(f"'{text:.80}' is not a list of Python") from None
+    # Texts without a comma between, as NumPy prints them, are one text in Python.
+    if any(
+        first.type == second.type == tokenize.STRING for first, second in zip(tokens, tokens[1:])
+    ):
+        raise ValueError(f"'{text:.80}' has no commas, as NumPy's arrays; write array.tolist()")
+    return (
+        sorted(value, key=str)
+        if isinstance(value, set)
+        else [*value]
+        if isinstance(value, (list, tuple))
+        else value
+    )

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
+from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import diagnosis, readers
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
@@ -30,6 +31,12 @@ from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, c
 
 _log = logging.getLogger(__name__)
 
+_LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
+_EXPECTED = {
+    "letters": "a letter from A on, or the name of a column,",
+    "numbers": "a number from 1 on",
+    "indices": "a number from 0 on",
+}
 _ABSENT = -1e30  # the logit of an answer that a row does not have
 
 
@@ -56,14 +63,20 @@ def _read_race(task, path):
 
 def _read_race_text(task, path, lines):
     """An article, or the common lines of text."""
-    if task.directory_form == "race" and lines.start().startswith("{"):
+    if task.files.directory_form == "race" and lines.start().startswith("{"):
         return _race_table(task, [(path, "\n".join(lines))])
-    return readers.FORMS["text"](task, path, lines)
+    return readers.plain_table(task, path, lines, "text")
 
 
 def _race_table(task, articles):
     return readers.Table(
-        [task.id, *task.text_a, *task.text_b, *task.choices, *task.label],
+        [
+            task.columns.id,
+            *task.columns.text_a,
+            *task.columns.text_b,
+            *task.columns.choices,
+            *task.columns.label,
+        ],
         ((path, row) for path, text in articles for row in _questions(path, text)),
     )
 
@@ -97,42 +110,40 @@ class ChoiceReader(ClassificationReader):
     directory_forms: ClassVar = {"race": _read_race}
 
     def from_train_file(self, path: str) -> Task:
+        """With as many labels as the row with the most answers has, in the declared form."""
         task, rows = self.task, self.read(path, True)
-        # Labels are names of the answers, or else the texts of the right ones.
         count = max(len(row.pairs) for row in rows)
-        names = self._find_names({row.label for row in rows}, count, path)
-        if names:
-            return dataclasses.replace(task, labels=names)
-        names = task.choices if len(task.choices) == count else tuple(map(str, range(1, count + 1)))
-        task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
-        task.reader.read(path, True)  # raises the errors of these labels
-        _log.info("note: %s: column '%s' has the texts of the right answers", path, task.label[0])
-        return task
-
-    def _find_names(self, found, count, path):
-        """The labels of a file: the columns of the answers, letters, or numbers from 1, or from 0
-        where one is 0; None for others."""
-        choices = self.task.choices
-        if not found & set(choices):
-            found = set(map(plain, found))
-        for names in (
-            choices,
-            string.ascii_uppercase[:count],
-            string.ascii_lowercase[:count],
-            map(str, range(1, count + 1)),
-            map(str, range(count)),
-        ):
-            names = tuple(names)
-            if len(names) == count and found <= set(names):
-                if found <= set(map(str, range(1, count))):  # neither 0 nor the last number
-                    _log.info(
-                        "note: %s: answers are %s of %d: taken as numbered from 1",
-                        path,
-                        ", ".join(sorted(found)),
-                        count,
-                    )
-                return names
-        return None
+        choices = task.columns.choices
+        form = task.columns.label_form
+        if form == "texts":
+            names = choices if len(choices) == count else _numbers(1, count)
+            task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
+            task.reader.read(path, True)  # raises the errors of these labels
+            return task
+        found = {row.label for row in rows}
+        if form is None and len(choices) == count and found <= set(choices):
+            return dataclasses.replace(task, labels=choices)
+        found = set(map(plain, found))
+        forms = {
+            "letters": [tuple(letters[:count]) for letters in _LETTERS],
+            "numbers": [_numbers(1, count)],
+            "indices": [_numbers(0, count)],
+        }
+        for names in forms[form or "letters"]:
+            if found <= set(names):
+                return dataclasses.replace(task, labels=names)
+        wrong = sorted(found - set(forms[form or "letters"][0]))[0]
+        fitting = [name for name, each in forms.items() if any(found <= set(one) for one in each)]
+        raise UserError(
+            "{}: column '{}' has '{:.80}', expected {} of {} answers{}".format(
+                path,
+                task.columns.label[0],
+                wrong,
+                _EXPECTED[form or "letters"],
+                count,
+                diagnosis.of_choices(fitting),
+            )
+        )
 
     def from_model(self, stored: dict) -> Task:
         # Those of a converted model may be another type's.
@@ -153,7 +164,7 @@ class ChoiceReader(ClassificationReader):
         task, options = self.task, _texts(choices)
         if len(options) < 2 or not all(option.strip() for option in options):
             return None, "column '{}': expected two or more answers, none of them empty".format(
-                " ".join(task.choices)
+                " ".join(task.columns.choices)
             )
         if task.labels and len(options) > len(task.labels):
             return None, f"{len(options)} answers, expected at most {len(task.labels)}"
@@ -171,7 +182,7 @@ class ChoiceReader(ClassificationReader):
         """The label as a letter where each row has the names of its answers, as ARC has A to D in
         some and 1 to 4 in others: in `choices.label` with `choices.text`, or with each text."""
         label, *choices = super().label_cells(cells)
-        column, names = self.task.choices[0], None
+        column, names = self.task.columns.choices[0], None
         if len(choices) == 1 and isinstance(choices[0], list) and label is not None:
             names = (
                 cells.get(column.removesuffix("text") + "label")
@@ -194,11 +205,8 @@ class ChoiceReader(ClassificationReader):
             if len(places) != 1:
                 return (
                     None,
-                    f"label '{text}' is the text of {len(places)} answers of its row; "
-                    "expected the text "
-                    f"of one of the {len(options)} answers, or in all rows a column's "
-                    "name, a letter or a "
-                    "number",
+                    f"label '{text}' is the text of {len(places)} answers of its row; expected the "
+                    f"text of one of the {len(options)} answers",
                 )
             return task.class_names[places[0]], None
         name, error = super().parse_label(cells[:1])
@@ -237,7 +245,7 @@ class ChoiceReader(ClassificationReader):
         answers begin with stand for the question, and what follows for the answers, which gives
         the network the same texts again. None: no words are common to all."""
         text, answers = row.pairs[0][0], [answer for _, answer in row.pairs]
-        if not self.task.text_b:
+        if not self.task.columns.text_b:
             return {"text_a": text, "choices": answers}
         common = os.path.commonprefix(answers)
         question, space, _ = common.rpartition(" ")
@@ -299,7 +307,7 @@ class ChoiceExport(ClassificationExport):
     def features(self, encoder: Any, text: Callable) -> dict:
         return encoder.choices(
             text("text_a"),
-            text("text_b") if self.task.text_b else None,
+            text("text_b") if self.task.columns.text_b else None,
             text("choices", len(self.task.class_names)),
             self.options.fills_gaps,
         )
@@ -330,6 +338,10 @@ MULTIPLE_CHOICE = TaskType(
     asked_by="choice_columns",
     export=ChoiceExport,
 )
+
+
+def _numbers(first: int, count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(first, first + count)))
 
 
 def _is_there(features, count):

@@ -79,7 +79,7 @@ class RankingReader(RegressionReader):
         rows = super().read(path, need_labels, form)
         # Those of a `.qrels` itself have more documents than rows only if some were skipped.
         qrels = trec_files.judgements_of(
-            path, form, ("run", "qrels") if self.task.skips_errors else ("run",)
+            path, form, ("run", "qrels") if self.task.files.skips_errors else ("run",)
         )
         if not need_labels or not qrels:
             return rows
@@ -113,7 +113,7 @@ class RankingReader(RegressionReader):
 
     def parse_score(self, text: str) -> tuple:
         """An integer; below 0, which TREC has for junk, counts as 0."""
-        column, highest = self.task.label[0], self.options.highest_grade
+        column, highest = self.task.columns.label[0], self.options.highest_grade
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
             return None, f"column '{column}': '{text}', expected an integer below 100"
         relevance = max(float(text), 0.0)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
+from xlnet.tasks.files import diagnosis
 from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Row
@@ -35,16 +36,23 @@ class RegressionReader(contract.Reader):
 
     def parse_label(self, cells: list) -> tuple:
         text = to_text(cells[0]).strip() if cells else ""
-        return self.parse_score(text) if text else (None, f"column '{self.task.label[0]}' is empty")
+        return (
+            self.parse_score(text)
+            if text
+            else (None, f"column '{self.task.columns.label[0]}' is empty")
+        )
 
     def parse_score(self, text: str) -> tuple:
         """As `parse_label`, for a cell that is not empty."""
-        score = to_number(text)
-        return (
-            (score, None)
-            if math.isfinite(score)
-            else (None, f"column '{self.task.label[0]}': '{text}' is not a number")
-        )
+        decimal = self.task.files.form.decimal
+        if decimal == ".":
+            score = to_number(text)
+        else:
+            score = math.nan if "." in text else to_number(text.replace(decimal, "."))
+        if math.isfinite(score):
+            return score, None
+        hint = diagnosis.of_number(text, decimal)
+        return None, f"column '{self.task.columns.label[0]}': '{text}' is not a number{hint}"
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n]"""

@@ -442,7 +442,7 @@ def _own_columns(settings: SpanSettings) -> dict:
 
 def _configured(task: Task, settings: SpanSettings) -> Task:
     # Without a directory nothing but what is named is read.
-    files = dict(task.files) if settings.data_dir or settings.named_files else {}
+    files = dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
     # The file to predict is evaluated, too, if it has answers. Where there is nothing else to
     # evaluate, reading it reports missing ones.
     path = settings.named_file
@@ -461,9 +461,8 @@ def _configured(task: Task, settings: SpanSettings) -> Task:
         options["max_segments"] = 1
     options["scoring"] = settings.scoring or task.options.scoring
     holds_out = "train" in files and "dev" not in files
-    return dataclasses.replace(
-        task, files=files, dev_share=task.dev_share if holds_out else 0.0
-    ).with_options(**options)
+    task = task.with_files(by_split=files, dev_share=task.files.dev_share if holds_out else 0.0)
+    return task.with_options(**options)
 
 
 def _fixed(task: Task, rows: Sequence[Row]) -> Task:

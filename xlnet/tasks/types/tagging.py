@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -14,7 +14,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import schemes, tagged_columns, tagged_files, tagged_json, tagged_words
-from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.row_errors import LISTED, RowErrors
 from xlnet.tasks.files.row_store import Mapped, store_rows
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
@@ -24,7 +24,7 @@ from xlnet.tasks.types.classification import note_similar, weights_of
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tokenization.tokenizer import is_unspaced
 
-# Maximum fraction of illegal tags among those that are not O; with more, a file has another scheme.
+# Maximum fraction of illegal tags among those that are not O, whatever scheme they fit better.
 _MOST_ILLEGAL = 0.01
 
 
@@ -68,14 +68,18 @@ class Tags(NamedTuple):
 class TaggingOptions:
     """Options of files and of the loss."""
 
-    scheme: str = "auto"  # of the files; "auto" until the train file is read
-    is_scheme_given: bool = False  # by the user: files are repaired, not refused
+    scheme: str = "bio2"  # of the files
+    is_scheme_given: bool = False  # by the user, not by the task or the model
+    sentence_column: Optional[str] = None  # of columns; None: empty lines are between sentences
+    learned: str = ""  # the scheme of the task's labels; "": that of `scheme`
     is_spaced: bool = True  # put spaces between the words of files without any
+    # Whether the train file has texts, which say where the spaces are; columns do not.
+    knows_spaces: bool = True
 
     @property
     def learned_scheme(self) -> str:
         """The scheme of the task's labels."""
-        return schemes.learned(self.scheme)
+        return self.learned or schemes.learned(self.scheme)
 
 
 class TaggingReader(contract.Reader):
@@ -83,146 +87,224 @@ class TaggingReader(contract.Reader):
     row is its tags."""
 
     unit = "sentences"
-    plain_form = ""  # recognized by the content
+    plain_form = ""  # see `check_to_predict`
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
-        """With the tags, their scheme and column, and whether there are spaces between words."""
+        """With the tags, their column, and whether there are spaces between words."""
         task = self.task
-        given = self.options.scheme if self.options.is_scheme_given else None
-        found = RowErrors()
-        sentences = store_rows(
-            _checked(
-                self._sentences(path, None, need_tags=True),
-                functools.cache(lambda tag: schemes.tag_error(tag, given)),
-                found,
-                task.skips_errors,
-            )
-        )
-        found.end(path, task.skips_errors and bool(sentences))
-        sequences = Mapped(lambda sentence: sentence.tags, sentences)
-        labels = schemes.labels_of(sequences)
+        sentences = store_rows(self._sentences(path, None, need_tags=True))
+        sentences = self._with_right_tags(path, sentences, None, has_notes=False)
+        labels = schemes.labels_of(Mapped(lambda sentence: sentence.tags, sentences))
         if not labels:
             raise UserError(f"{path}: all tags are O; expected some entities")
         note_similar(labels, path)
-        try:
-            scheme = given or schemes.detect(sequences)
-        except UserError as e:
-            raise UserError(f"{path}: {e}") from None
         source = sentences[0].source
         if isinstance(source, tagged_words.ColumnLines):
             # As found in the file; names stay.
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,)
                 for names, column in (
-                    (task.text_a, source.word_column),
-                    (task.label, source.tag_column),
+                    (task.columns.text_a, source.word_column),
+                    (task.columns.label, source.tag_column),
                 )
             )
-            task = dataclasses.replace(task, text_a=text_a, label=label)
+            task = task.with_columns(text_a=text_a, label=label)
         # Whether there are spaces between words, as in most scripts.
         unspaced = collections.Counter(
             is_unspaced(word) for sentence in sentences for word in sentence.words
         )
-        return dataclasses.replace(
-            task, labels=schemes.all_tags(labels, schemes.learned(scheme))
-        ).with_options(scheme=scheme, is_spaced=unspaced[True] <= unspaced[False])
+        learned = schemes.learned(self.options.scheme)
+        return dataclasses.replace(task, labels=schemes.all_tags(labels, learned)).with_options(
+            learned=learned,
+            is_spaced=unspaced[True] <= unspaced[False],
+            knows_spaces=all(sentence.after_space is not None for sentence in sentences),
+        )
 
-    def _sentences(self, path, form, need_tags):
-        """The sentences; the tags of texts with entities get the files' scheme."""
-        task, scheme = self.task, self.options.scheme
-        for sentence in tagged_files.read(
-            path,
-            form,
-            task.text_a[0],
-            task.label[0] if task.label else None,
-            need_tags,
-            encoding=task.encoding,
-            delimiter=task.delimiter,
-            skips=task.skips_errors,
-        ):
-            if sentence.tags and sentence.entities is not None and scheme != "auto":
-                sentence = sentence._replace(tags=schemes.repaired(sentence.tags, scheme))
+    def _sentences(
+        self, path: str, form: Optional[str], need_tags: bool
+    ) -> Iterator[tagged_words.TaggedSentence]:
+        """The sentences of a file; the tags of texts with entities get the files' scheme."""
+        task = self.task
+        declared = tagged_files.Declared(
+            form=form or task.files.form.name,
+            word_column=task.columns.text_a[0],
+            tag_column=task.columns.label[0] if task.columns.label else None,
+            sentence_column=self.options.sentence_column,
+            delimiter=task.files.form.delimiter,
+            quoting=task.files.form.quoting,
+            header=task.files.form.header,
+            encoding=task.files.form.encoding,
+            keep_where=task.files.keep_where,
+        )
+        skips = task.files.skips_errors
+        for sentence in tagged_files.read(path, declared, need_tags, skips=skips):
+            if sentence.tags and sentence.entities is not None:
+                tags = schemes.repaired(sentence.tags, self.options.scheme)
+                sentence = sentence._replace(tags=tags)
             yield sentence
+
+    def _with_right_tags(
+        self,
+        path: str,
+        sentences: Sequence[tagged_words.TaggedSentence],
+        labels: Optional[Sequence[str]],
+        has_notes: bool = True,
+    ) -> Sequence[tagged_words.TaggedSentence]:
+        """The sentences of a file after all of their tags were compared with the declared scheme.
+
+        Tags with other prefixes, or of other labels, are errors. Sequences that are illegal, such
+        as O before I in bio2, have a meaning nevertheless, by the rule of `schemes`; they are an
+        error if there are many, and another scheme has fewer of them.
+
+        Args:
+          path: for errors.
+          sentences: with tags.
+          labels: those of the training; None: any.
+          has_notes: whether to warn of a few illegal tags.
+
+        Returns:
+          The sentences, without those with errors if errors are skipped.
+        """
+        scheme = self.options.scheme
+        error_of = self._error_of(labels)
+        wrong = RowErrors()
+        illegal = RowErrors()
+        count = 0  # of tags but O
+        has_error = []
+        for sentence in sentences:
+            tags = sentence.tags or ()
+            errors_before = len(wrong)
+            for tag, place in zip(tags, sentence.places):
+                error = error_of(tag)
+                if error:
+                    wrong.add(place, error)
+                count += tag != schemes.OUTSIDE
+            has_error.append(len(wrong) > errors_before)
+            if has_error[-1]:
+                continue
+            for i in schemes.illegal(tags, scheme):
+                before = tags[i - 1] if i else "(beginning)"
+                illegal.add(
+                    sentence.places[i],
+                    f"tag '{tags[i]}' after '{before}' is illegal in scheme {scheme}",
+                )
+        are_many = len(illegal) > max(1, _MOST_ILLEGAL * count)
+        hint = ""
+        if wrong or are_many:
+            better = schemes.fitting(Mapped(lambda sentence: sentence.tags, sentences))
+            if better not in (None, scheme):
+                hint = f"; the tags of the file fit --scheme={better}"
+        if not self.task.files.skips_errors or all(has_error):
+            wrong.refuse(hint)
+        wrong.note(path, "tags are wrong; their sentences are skipped")
+        if are_many and hint:
+            illegal.refuse(hint)
+        if has_notes:
+            illegal.note(path, f"of {count} tags are illegal and repaired")
+        if not wrong:
+            return sentences
+        return store_rows(
+            sentence for sentence, is_wrong in zip(sentences, has_error) if not is_wrong
+        )
+
+    def _error_of(self, labels: Optional[Sequence[str]]) -> Callable[[str], Optional[str]]:
+        """A function of a tag that returns its error; labels: those of the training, None: any."""
+        unknown = 0
+
+        @functools.cache  # files have few different tags
+        def error_of(tag: str) -> Optional[str]:
+            nonlocal unknown
+            error = schemes.tag_error(tag, self.options.scheme)
+            if error is None and labels is not None:
+                # No more errors than these are shown.
+                has_nearest = unknown < LISTED
+                error = schemes.unknown_label(tag, labels, has_nearest)
+                unknown += error is not None
+            return error
+
+        return error_of
 
     def from_model(self, stored: dict) -> Task:
         text_a, label = (
-            tuple(stored["columns"].get(name, getattr(self.task, name)))
+            tuple(stored["columns"].get(name, getattr(self.task.columns, name)))
             for name in ("text_a", "label")
         )
-        return dataclasses.replace(
-            super().from_model(stored), text_a=text_a, label=label
-        ).with_options(**{name: stored["kind_options"][name] for name in ("scheme", "is_spaced")})
+        options = stored["kind_options"]
+        task = super().from_model(stored).with_columns(text_a=text_a, label=label)
+        return task.with_options(
+            # A file may have another scheme than the one that the model has learned.
+            scheme=self.options.scheme if self.options.is_scheme_given else options["scheme"],
+            learned=options.get("learned") or schemes.learned(options["scheme"]),
+            is_spaced=options["is_spaced"],
+            # Models of older versions do not have it; they looked at the spaces of texts.
+            knows_spaces=options.get("knows_spaces", True),
+        )
+
+    def check_to_predict(self, path: str) -> None:
+        tagged_files.check_to_predict(path, self.task.files.form.name)
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
-        task, scheme = self.task, self.options.scheme
-        sentences = self._sentences(path, form or None, need_labels)
-        labels = schemes.labels_of([task.class_names])
-
-        @functools.cache
-        def fault(tag):
-            return schemes.tag_error(tag, scheme) or schemes.unknown_label(tag, labels)
-
-        found, illegal = RowErrors(), RowErrors()
-        count = 0  # of tags but O
-
-        def checked():
-            nonlocal count
-            for sentence in _checked(sentences, fault, found, task.skips_errors):
-                tags = sentence.tags
-                count += sum(tag != schemes.OUTSIDE for tag in tags)
-                for i in schemes.illegal(tags, scheme):
-                    illegal.add(
-                        sentence.places[i],
-                        (
-                            "tag '{}' after '{}' is illegal in scheme {}; with "
-                            "--scheme={} such tags "
-                            "are repaired".format(
-                                tags[i], tags[i - 1] if i else "(beginning)", scheme, scheme
-                            )
-                        ),
-                    )
-                yield sentence
-
-        # All sentences are read before the first error is raised, so that all are listed.
-        rows = store_rows(
-            self._row(i, sentence, fault)
-            for i, sentence in enumerate(checked() if need_labels else sentences)
-        )
-        found.end(path, task.skips_errors and bool(rows))
+        sentences: Iterable[tagged_words.TaggedSentence]
+        sentences = self._sentences(path, form, need_labels)
+        labels = schemes.labels_of([self.task.class_names])
+        if need_labels:
+            sentences = self._with_right_tags(path, store_rows(sentences), labels)
+        error_of = self._error_of(labels)
+        rows = store_rows(self._row(i, sentence, error_of) for i, sentence in enumerate(sentences))
         if not rows:
             raise UserError(f"{path}: no sentences")
-        # A few illegal tags are repaired; many are another scheme than that of the train file.
-        if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
-            illegal.refuse()
-        illegal.note(path, f"of {count} tags are illegal and repaired")
         return rows
 
-    def _row(self, index, sentence, fault):
+    def _row(
+        self,
+        index: Any,
+        sentence: tagged_words.TaggedSentence,
+        error_of: Callable[[str], Optional[str]],
+    ) -> Row:
+        """The row of a sentence. Its label is None if it has a tag that is wrong, or none."""
         if not sentence.words:  # a skipped one
             return Row(str(index), (), None, source=sentence)
         tags = sentence.tags
         if tags is not None:
-            tags = (
-                None
-                if any(map(fault, set(tags)))
-                else schemes.tags_of(schemes.spans(tags), len(tags), self.options.learned_scheme)
-            )
+            if any(map(error_of, set(tags))):
+                tags = None
+            else:
+                spans = schemes.spans(tags)
+                tags = schemes.tags_of(spans, len(tags), self.options.learned_scheme)
         between = " " if self.options.is_spaced else ""
-        return Row(str(index), ((between.join(sentence.words), None),), tags, source=sentence)
+        text = between.join(sentence.words)
+        return Row(str(index), ((text, None),), tags, source=sentence)
 
     def examples(self, rows: Sequence[Row]) -> Collection:
         position = {tag: id for id, tag in enumerate(self.task.class_names)}
 
         def example(row):
-            words, after_space = row.source.words, row.source.after_space
+            words = row.source.words
             return word_encoding.TaggedExample(
                 words,
-                list(map(int, after_space or [self.options.is_spaced] * len(words))),
+                self._space_marks(row.source),
                 None if row.label is None else [position[tag] for tag in row.label],
             )
 
         return Mapped(example, rows)
+
+    def _space_marks(self, sentence: tagged_words.TaggedSentence) -> list[int]:
+        """1 for each word that is tokenized as after a space, else 0.
+
+        Training and prediction must agree, or the network sees subword tokens that it has not
+        learned. The spaces of a text count if the model learned from texts. A model that learned
+        from columns, which do not have them, gives all words the same mark. So does a sentence of
+        columns, and the first word of any sentence, which has nothing before it.
+        """
+        usual = int(self.options.is_spaced)
+        if sentence.after_space is None or not self.options.knows_spaces:
+            return [usual] * len(sentence.words)
+        return [usual, *map(int, sentence.after_space[1:])]
+
+    @property
+    def record_options(self) -> tuple:
+        return self.options.is_spaced, self.options.knows_spaces
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return word_encoding.arrays_of(examples, tokenizer, layout)
@@ -236,7 +318,7 @@ class TaggingReader(contract.Reader):
             )
         except ValueError as e:
             return None, str(e)
-        return self._row(id, sentence, None), None
+        return self._row(id, sentence, self._error_of(None)), None
 
 
 class TaggingHead(contract.Head):
@@ -311,9 +393,10 @@ class TaggingHead(contract.Head):
         )
 
     def words(self) -> str:
-        return "entities {}, scheme {}".format(
-            ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme
-        )
+        labels = schemes.labels_of([self.task.class_names])
+        more = ", ..." if len(labels) > contract.LABELS_SHOWN else ""
+        listed = ", ".join(labels[: contract.LABELS_SHOWN])
+        return f"entities {listed}{more}, scheme {self.options.scheme}"
 
 
 class TaggingExport(contract.Export):
@@ -439,7 +522,10 @@ def _own_columns(settings: TaggerSettings) -> dict:
 
 
 def _configured(task: Task, settings: TaggerSettings) -> Task:
-    return task.with_options(scheme=settings.scheme, is_scheme_given=settings.scheme != "auto")
+    task = task.with_options(sentence_column=settings.sentence_column)
+    if settings.scheme is None:  # that of the task, or of the model
+        return task
+    return task.with_options(scheme=settings.scheme, is_scheme_given=True)
 
 
 TAGGING = contract.TaskType(
@@ -456,19 +542,6 @@ TAGGING = contract.TaskType(
     configured=_configured,
     export=TaggingExport,
 )
-
-
-def _checked(sentences, fault, found, skips):
-    """Yields the sentences, those with bad tags unless `skips`, and adds the errors of tags, by the
-    function `fault`, to `found`."""
-    for sentence in sentences:
-        if any(map(fault, sentence.tags)):
-            for tag, place in zip(sentence.tags, sentence.places):
-                if fault(tag):
-                    found.add(place, fault(tag))
-            if skips:
-                continue
-        yield sentence
 
 
 def _check_lengths(values, rows):

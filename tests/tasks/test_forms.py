@@ -1,0 +1,307 @@
+"""Each form of file: what a standard writer writes is read back equal, or refused; so are damaged
+files; and what a file looks like never changes what is read."""
+
+import csv
+import inspect
+import io
+import json
+import random
+
+import pytest
+from helpers import tasks
+from helpers.paths import ROOT
+
+from xlnet.errors import UserError
+from xlnet.tasks.files import diagnosis, forms, parsing
+from xlnet.tasks.files.decoding import Lines
+from xlnet.tasks.task import Form
+from xlnet.tasks.types import custom
+
+NAMES = ["text", "label", "more"]
+# Characters that some form gives a meaning, and some that only look so.
+PIECES = [
+    *("a", "b", "Z", " ", "0", "1", ".", ",", ";", "\t", "|", '"', "'", "\\", "\n", "\r", "\r\n"),
+    *("{", "}", "[", "]", ":", "#", "é", "字", "😀", "\u2028", "\x0b", "\x1c", "\x85", "\ufeff"),
+    *("__label__", "text", "sep=;", "\0"),
+]
+
+
+class Refused(Exception):
+    """The file has an error."""
+
+
+def records(content, name, **declared):
+    """The records of a file; raises Refused if it, or one of them, has an error."""
+    try:
+        lines = Lines("x." + name, lambda: io.BytesIO(content))
+        table = forms.FORMS[name]("x." + name, lines, Form(name, **declared))
+        found = [cells for _, cells in table.rows]
+    except UserError as e:
+        raise Refused(str(e)) from None
+    if any(isinstance(cells, str) for cells in found):
+        raise Refused(next(cells for cells in found if isinstance(cells, str)))
+    if table.columns is not None and list(table.columns) != NAMES[: len(table.columns)]:
+        raise Refused("other columns")
+    return found
+
+
+def random_table(rng, most=6, pieces=PIECES):
+    """Rows of two or three texts, of which at least one is not blank."""
+    width, rows = rng.randint(2, 3), []
+    while len(rows) < rng.randint(1, most):
+        row = ["".join(rng.choices(pieces, k=rng.randint(0, 4))) for _ in range(width)]
+        if any(map(str.strip, row)):
+            rows.append(row)
+    return rows
+
+
+def as_csv(rows, rng, delimiter=","):
+    """As Python, pandas and spreadsheets write it: with quotation marks where needed, or always."""
+    content = io.StringIO()
+    writer = csv.writer(
+        content,
+        delimiter=delimiter,
+        lineterminator=rng.choice(["\n", "\r\n"]),
+        quoting=rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    )
+    writer.writerow(NAMES[: len(rows[0])])
+    writer.writerows(rows)
+    return (rng.choice(["", "\ufeff"]) + content.getvalue()).encode()
+
+
+def as_tsv(rows, rng):
+    return as_csv(rows, rng, "\t")
+
+
+def as_jsonl(rows, rng):
+    escapes = rng.random() < 0.5
+    values = [dict(zip(NAMES, row)) for row in rows]
+    return "".join(json.dumps(value, ensure_ascii=escapes) + "\n" for value in values).encode()
+
+
+def as_json(rows, rng):
+    values = [dict(zip(NAMES, row)) for row in rows]
+    document = rng.choice([values, {"data": values}])
+    return json.dumps(
+        document, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 1])
+    ).encode()
+
+
+WRITERS = {"csv": as_csv, "tsv": as_tsv, "jsonl": as_jsonl, "json": as_json}
+COUNTS = [300, pytest.param(10000, marks=pytest.mark.slow)]
+
+
+def lists(found):
+    return [list(cells.values()) if isinstance(cells, dict) else cells for cells in found]
+
+
+def without_returns(rows):
+    """A carriage return before the line feed that ends a record belongs to that end; before 3.13,
+    Python's writer leaves such cells without quotation marks."""
+    return [[*row[:-1], row[-1].rstrip("\r")] for row in rows]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("quoting", [None, "standard"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_is_read_back_equal_or_refused(name, quoting, count):
+    rng, equal = random.Random(f"{name} {quoting}"), 0
+    for _ in range(count):
+        rows = random_table(rng)
+        content = WRITERS[name](rows, rng)
+        try:
+            found = lists(records(content, name, quoting=quoting))
+        except Refused:
+            continue
+        if name in ("csv", "tsv"):
+            found, rows = map(without_returns, (found, rows))
+        assert found == rows, content
+        equal += 1
+    assert equal > 0.6 * count
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_cells_without_quotation_marks_are_read_back_equal_or_refused(count):
+    rng, equal = random.Random(0), 0
+    for _ in range(count):
+        rows = random_table(rng)
+        if any(mark in cell for row in rows for cell in row for mark in "\t\n"):
+            continue
+        content = "".join("\t".join(row) + "\n" for row in [NAMES[: len(rows[0])], *rows]).encode()
+        try:
+            found = records(content, "tsv", quoting="none")
+        except Refused:
+            continue
+        assert found == without_returns(rows), content
+        equal += 1
+    assert equal > 0.1 * count
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_damaged_byte_changes_at_most_its_record_or_is_refused(name, count):
+    """No other record is lost, joined, divided or moved; one that has become blank, or a blank line
+    that was added, is left out with a number in training, and refused in predicting."""
+    rng, read = random.Random(name), 0
+    letters = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n")]
+    while read < count / 3:
+        rows = random_table(rng, most=8, pieces=letters)
+        content = bytearray(WRITERS[name](rows, rng))
+        content[rng.randrange(len(content))] = rng.choice(
+            [*b'",\t\n\r\\{}[]: ;', rng.randrange(256)]
+        )
+        read += rng.random() < 0.5  # also where it is refused
+        try:
+            found = records(bytes(content), name)
+        except Refused:
+            continue
+        found = [cells for cells in lists(found) if not forms.is_blank(cells)]
+        assert len(rows) - 1 <= len(found) <= len(rows), bytes(content)
+        if len(found) == len(rows):
+            assert sum(one != other for one, other in zip(found, rows)) <= 1, bytes(content)
+        else:
+            assert any(rows[:i] + rows[i + 1 :] == found for i in range(len(rows)))
+
+
+# ---- what a file looks like
+
+
+SMALL = {
+    "names that are not there": ("t.csv", "a;b\n1;x\n2;y\n", {}),
+    "another delimiter": ("t.csv", "text;label\na;x\nb;y\n", {}),
+    "no names": ("t.csv", "1,5;a\n2,5;b\n", dict(text_a_column="2", label_column="1")),
+    "a record over lines": ("t.csv", 'text,label\n"a,x\nb",y\nc,x\n', {}),
+    "a mark within a cell": ("t.tsv", 'text\tlabel\na "b" c\tx\nd\ty\n', {}),
+    "backslashes": ("t.csv", 'text,label\n"a \\"b\\"",x\nc,y\n', {}),
+    "JSON lines in .txt": ("t.txt", '{"text": "a", "label": "x"}\n', {}),
+    "JSON lines in .json": ("t.json", '{"text": "a", "label": "x"}\n{"text": "b"}\n', {}),
+    "rejected rows": ("t.csv", "text,label,answer\na,x,accept\nb,y,reject\n", {}),
+    "lists of labels": ("t.csv", "text,label\na,\"['x', 'y']\"\nb,[]\n", dict(multi_label=True)),
+    "0 and 1": ("t.csv", 'text,label\na,"0,1"\nb,"1,1"\n', dict(multi_label=True)),
+    "UTF-16": ("t.csv", "text,label\na,x\nb,y\n".encode("utf-16-le").decode("latin-1"), {}),
+    "good": ("t.csv", "text,label\na,x\nb,y\n", {}),
+}
+
+
+def outcome(path, to_predict, flags):
+    """The rows of a file, or None if it is refused."""
+    try:
+        flags = {"text_a_column": "text", **flags}
+        if not to_predict:
+            task = custom.known_or_own(tasks.settings(path, dev_share=0.0, **flags))
+            return task.labels, list(parsing.read_rows(task, "", "train"))
+        settings = tasks.settings("", do_train=False, do_predict=True, **flags)
+        task = custom.known_or_own(settings, {"labels": ["x", "y"]})
+        return list(parsing.read_to_predict(task, str(path)))
+    except UserError:
+        return None
+
+
+def inputs(tmp_path):
+    for name, (file, content, flags) in SMALL.items():
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / file
+        path.write_bytes(content.encode("latin-1"))
+        yield path, flags
+    for path in sorted((ROOT / "tests" / "reports").glob("*/*.[ctj]*")):
+        if path.name != "case.json":
+            yield path, {}
+            yield path, {"text_a_column": "2", "label_column": "1"}
+
+
+def test_what_a_file_looks_like_never_changes_what_is_read(tmp_path, monkeypatch):
+    """`diagnosis` words errors and refuses; it does not choose another meaning."""
+    files = list(inputs(tmp_path))
+    with_it = [outcome(path, both, flags) for path, flags in files for both in (False, True)]
+    functions = [
+        name
+        for name, value in inspect.getmembers(diagnosis, callable)
+        if name.startswith(("of_", "refuse_"))
+    ]
+    assert len(functions) > 12
+    for name in functions:
+        nothing = "" if name.startswith("of_") else None
+        monkeypatch.setattr(diagnosis, name, lambda *_, nothing=nothing: nothing)
+    without = [outcome(path, both, flags) for path, flags in files for both in (False, True)]
+    assert any(one is not None for one in with_it)
+    assert sum(one is None is not other for one, other in zip(with_it, without)) > 5
+    for (path, _), one, other in zip([f for f in files for _ in range(2)], with_it, without):
+        assert one is None or one == other, path
+
+
+# ---- as many predictions as records
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_there_are_as_many_predictions_as_records(tmp_path, name):
+    rng = random.Random(name)
+    task = custom.known_or_own(
+        tasks.settings("", text_a_column="text", do_train=False, do_predict=True, on_error="skip"),
+        stored={"labels": ["x", "y"]},
+    )
+    read = 0
+    for _ in range(60):
+        rows = random_table(rng, pieces=[piece for piece in PIECES if piece not in ("\0", "\r")])
+        blanks = rng.randint(0, 2)
+        rows += [[""] * len(rows[0])] * blanks
+        path = tmp_path / f"new.{name}"
+        path.write_bytes(WRITERS[name](rows, rng))
+        try:
+            found = parsing.read_to_predict(task, str(path))
+        except UserError:
+            continue
+        assert len(found) == len(rows)
+        has_text = [bool(row[0].strip()) for row in rows]
+        assert [bool(row.pairs) for row in found] == has_text, path.read_bytes()
+        read += 1
+    assert read > 20
+
+
+# ---- any content, any flags
+
+
+FLAGS = {
+    "quoting": ["none", "standard"],
+    "header": ["none", "names"],
+    "delimiter": [";", "tab"],
+    "encoding": ["cp1252", "utf-16"],
+    "input_format": ["csv", "tsv", "jsonl", "json", "fasttext", "text"],
+    "keep_where": ["label=a"],
+    "on_error": ["skip"],
+}
+LABELS = [
+    {},
+    {"label_form": "names"},
+    {"is_regression": True, "decimal": ","},
+    *({"multi_label": True, "label_form": form} for form in ("json", "python", "indicators", None)),
+]
+BEGINNINGS = [
+    *("", "text,label\n", "text\tlabel\n", '{"text": "a", "label": "x"}\n', '[{"text": "a"},'),
+    *("text,label\na,x\nb,y\n", "text\tlabel\na\tx\nb\ty\n"),
+]
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(8000, marks=pytest.mark.slow)])
+def test_any_content_with_any_flags_is_read_or_refused_in_a_line(tmp_path, count):
+    rng, read = random.Random(0), 0
+    for number in range(count):
+        path = tmp_path / ("t." + rng.choice(["csv", "tsv", "json", "jsonl", "txt"]))
+        content = rng.choice(BEGINNINGS) + "".join(
+            rng.choices(PIECES, k=rng.randint(0, 40) * rng.randint(0, 1))
+        )
+        path.write_bytes(content.encode() + rng.choice([b"", b"", b"\xc3", b"\xed\xa0\xbd"]))
+        flags = {name: rng.choice(each) for name, each in FLAGS.items() if rng.random() < 0.1}
+        flags["text_a_column"] = rng.choice(["text", "text", "text", "1"])
+        try:
+            if number % 2:
+                more = rng.choice(LABELS)
+                task = custom.known_or_own(tasks.settings(path, dev_share=0.0, **flags, **more))
+                rows = parsing.read_rows(task, "", "train")
+            else:
+                settings = tasks.settings("", do_train=False, do_predict=True, **flags)
+                task = custom.known_or_own(settings, {"labels": ["x", "y"]})
+                rows = parsing.read_to_predict(task, str(path))
+            read += len(rows) > 0
+        except UserError as e:
+            assert "\n" not in str(e) and str(path) in str(e), (content, flags)
+    assert read > 0.01 * count

@@ -1,0 +1,346 @@
+"""What a file that does not fit its declared form may be instead, to say which flag to give.
+
+Nothing here changes what is read: functions named `of_...` return words that are added to an error,
+"" if they know nothing; those named `refuse_...` raise an error in place of rows that were hardly
+meant so. `tests/tasks/test_forms.py` holds that: without this module files have the same rows, or
+an error in their place.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+from xlnet import json_stream
+from xlnet.errors import UserError
+from xlnet.tasks.task import Form
+
+_DELIMITERS = (",", ";", "\t", "|")
+_LOOKED_AT = 10000  # lines
+_FIRST = 20  # lines
+_FASTTEXT = re.compile(r"(?<!\S)__label__\S")
+_WRITE = "to_json(PATH, orient='records', lines=True)"
+
+
+def shown(delimiter: str) -> str:
+    """A delimiter as --delimiter takes it."""
+    return "tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
+# --- Columns
+
+
+def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form) -> str:
+    """Why columns that are wanted are not among the names in the first line of CSV or TSV."""
+    first = next((line for line in lines if line.strip()), "")
+    if first.startswith(("{", "[")) and _is_json(first):
+        return "; the first line is JSON: give --input_format=jsonl"
+    if _FASTTEXT.search(first):
+        return "; the first line has fastText's labels: give --input_format=fasttext"
+    for delimiter in _DELIMITERS:
+        names = [name.strip() for name in _cells(first, delimiter)]
+        if len(names) > 1 and set(wanted) <= set(names):
+            return (
+                f"; the first line is read as {_counted(first, form)}: "
+                f"give --delimiter={shown(delimiter)}"
+            )
+        bare = [name.strip("'") for name in names]
+        if bare != names and set(wanted) <= set(bare):
+            return "; cells are between apostrophes: " + _rewritten(delimiter, quotechar="'")
+    if form.header == "none":
+        return "; such a file has no names: give the numbers of its columns, from 1 on"
+    if all(map(str.isdecimal, wanted)):
+        return "; if the first line is not the columns' names, give --header=none"
+    return (
+        "; if the first line is not the columns' names, give --header=none and their numbers, "
+        "from 1 on"
+    )
+
+
+def _counted(first: str, form: Form) -> str:
+    names = _cells(first, form.delimiter or ("\t" if form.name == "tsv" else ","))
+    return f"one column, '{first:.60}'" if len(names) == 1 else f"{len(names)} columns"
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """The cells of a line, with or without quotation marks."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
+
+
+def _rewritten(delimiter: str, **dialect: Any) -> str:
+    """The command that makes a file with RFC 4180's quotation marks of another one."""
+
+    # For a shell: no backslashes in its quotation marks.
+    def spelled(value: Any) -> str:
+        return f"chr({ord(value)})" if value in ("\\", "\t", "'") else repr(value)
+
+    between = "" if delimiter == "," else f", delimiter={spelled(delimiter)}"
+    options = "".join(f", {name}={spelled(value)}" for name, value in dialect.items())
+    return (
+        f'rewrite the file with python -c "import csv, sys; csv.writer(sys.stdout{between})'
+        f'.writerows(csv.reader(sys.stdin{between}{options}))" < OLD > NEW'
+    )
+
+
+def refuse_numbers(path: str, wanted: Iterable[str], form: Form) -> None:
+    """Raises UserError for columns by number where --header does not say whether the first line
+    has names."""
+    numbers = [name for name in wanted if name.isdecimal()]
+    if numbers and form.header is None and not form.names:
+        raise UserError(
+            f"{path}: columns are given by number ({', '.join(numbers)}): give --header=none if "
+            "the first line is a row like the others, --header=names if it has these names"
+        )
+
+
+def refuse_names(path: str, cells: Sequence[str], names: Sequence[str]) -> None:
+    """Raises UserError if the first line of a file without names has names of its columns alone."""
+    if {cell.strip() for cell in cells} <= set(names):
+        raise UserError(
+            f"{path}:1: the first line has the columns' names ({', '.join(cells)}), but such files "
+            "have none: give --header=names"
+        )
+
+
+def refuse_other_delimiter(path: str, lines: Any, delimiter: str) -> None:
+    """Raises UserError if all first lines of a file without names have as many of another
+    delimiter, none of which is declared."""
+    first = [line for line in lines.first(_FIRST) if line.strip()]
+    for other in _DELIMITERS:
+        counts = {line.count(other) for line in first}
+        if other != delimiter and len(first) > 1 and len(counts) == 1 and counts != {0}:
+            raise UserError(
+                f"{path}:1: which delimiter? each of the first lines has {counts.pop()} of "
+                f"{shown(other)}; give --delimiter={shown(other)}, or "
+                f"--delimiter={shown(delimiter)}"
+            )
+
+
+# --- Quotation marks
+
+
+def refuse_joined_rows(
+    path: str, taken: Sequence[tuple[int, str]], delimiter: str, width: int
+) -> None:
+    """Raises UserError for a record over several lines each of which could be one by itself.
+
+    taken: the numbers of the lines, and their texts. A delimiter before a blank is taken for one
+    within a sentence.
+    """
+    texts = [line for _, line in taken]
+    could_be_rows = width > 1 and all(text.count(delimiter) == width - 1 for text in texts)
+    if could_be_rows and not any(delimiter + " " in text for text in texts):
+        raise UserError(
+            f"{path}:{taken[0][0]}: a quotation that opens in line {taken[0][0]} closes in line "
+            f"{taken[-1][0]}, and each line could be a row: give --quoting=none if quotation marks "
+            "are characters of the text, --quoting=standard if this is one row"
+        )
+
+
+@functools.lru_cache(maxsize=8)
+def of_quotation_marks(path: str, lines: Any, delimiter: str) -> str:
+    """What a file may be whose quotation marks are not those of RFC 4180."""
+
+    def fits(rows: Iterable[Sequence[str]]) -> bool:
+        widths = {len(row) for row in itertools.islice(rows, _LOOKED_AT) if any(row)}
+        return len(widths) == 1 and widths != {1}
+
+    def is_read(**dialect: Any) -> bool:
+        rows = csv.reader(lines.with_ends(), delimiter=delimiter, strict=True, **dialect)
+        try:
+            return fits(rows)
+        except csv.Error:
+            return False
+
+    if any(f'{delimiter} "' in line for line in lines) and is_read(skipinitialspace=True):
+        return "; " + _rewritten(delimiter, skipinitialspace=True)
+    if any('\\"' in line for line in lines) and is_read(escapechar="\\"):
+        return "; " + _rewritten(delimiter, escapechar="\\")
+    if fits(line.split(delimiter) for line in lines):
+        return "; give --quoting=none if quotation marks are characters of the text"
+    if is_read():
+        return "; " + _rewritten(delimiter)
+    return ""
+
+
+# --- JSON
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), (dict, list))
+    except (ValueError, RecursionError):
+        return False
+
+
+def of_json(path: str, lines: Any) -> str:
+    """What a file may be that is not one document of JSON with a list of objects."""
+    start = [line for line in lines.first(_FIRST) if line.strip()]
+    if len(start) > 1 and all(map(_is_json, start[:2])):
+        return "; each line is JSON: give --input_format=jsonl"
+    if re.match(r"\{\s*\n", lines.start()) and _is_followed(lines):
+        return "; it is several objects: rewrite it with jq -c . OLD > NEW.jsonl"
+    values = dict(itertools.islice(json_stream.top_level(lines.chunks()), _FIRST))
+    containers = [key for key, event in values.items() if event.startswith("start_")]
+    if containers == ["data"]:
+        return ""
+    if len(containers) > 1 and len(containers) == len(values) or "start_map" in values.values():
+        return f"; JSON of a table by columns: write it with {_WRITE}"
+    if containers:
+        return f"; its '{containers[0]}' is a list: give that list alone, or call it data"
+    if len(start) == 1 and start[0].lstrip().startswith("{") and _is_json(start[0]):
+        return "; it is one object: give --input_format=jsonl"
+    return ""
+
+
+def _is_followed(lines: Any) -> bool:
+    """Whether another object follows the first one of a text."""
+    try:
+        text = "".join(lines.chunks()).lstrip()
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].lstrip().startswith("{")
+
+
+def of_json_item(value: Any) -> str:
+    """What a document may be whose items are not objects."""
+    return f"; JSON of a table by columns: write it with {_WRITE}" if _is_list(value) else ""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value)
+
+
+def of_json_lines(path: str, lines: Any) -> str:
+    """What a file may be whose lines are not objects of JSON."""
+    start = lines.start()
+    if start.startswith("["):
+        return "; it is a list of JSON: give --input_format=json"
+    if re.match(r"\{\s*\n", start):
+        return "; it is JSON over several lines: give --input_format=json"
+    return ""
+
+
+# --- Lines of text
+
+
+def refuse_tables(path: str, lines: Any, names: Sequence[str]) -> None:
+    """Raises UserError if a file that is not declared, whose lines are taken for texts, begins as a
+    table of the columns `names`, as JSON or as fastText's lines."""
+    first = next((line.strip() for line in lines if line.strip()), "")
+    found: Optional[str] = None
+    if first.startswith("{") and _is_json(first):
+        found = "jsonl"
+    elif first.startswith("[") and (_is_json(first) or re.match(r"\[\s*(\{|$)", first)):
+        found = "json"
+    elif first.startswith("{") and re.fullmatch(r'\{\s*("[^"]*"\s*:.*)?', first):
+        found = "json"
+    elif _FASTTEXT.search(first):
+        found = "fasttext"
+    else:
+        for delimiter in ("\t", ",", ";", "|"):
+            # Prose has a blank after a comma.
+            cells = [name.strip(" " * (delimiter != ",")) for name in _cells(first, delimiter)]
+            if names and set(names) <= set(cells):
+                found = {"\t": "tsv", ",": "csv"}.get(
+                    delimiter, f"csv --delimiter={shown(delimiter)}"
+                )
+                break
+    if found:
+        raise UserError(
+            f"{path}:1: is each line a text? the first one is '{first:.60}': give "
+            f"--input_format={found}, or --input_format=text if it is"
+        )
+
+
+def of_form(path: str, lines: Any) -> str:
+    """Which form a file of labelled rows may have whose name does not say it."""
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first.startswith("{") and _is_json(first):
+        return "; its first line is JSON: give --input_format=jsonl"
+    if first.startswith("["):
+        return "; it begins as a list of JSON: give --input_format=json"
+    if _FASTTEXT.search(first) or any(map(_FASTTEXT.search, lines.first(_FIRST))):
+        return "; it has fastText's labels: give --input_format=fasttext"
+    if "\t" in first:
+        return "; it has tabs: give --input_format=tsv"
+    for delimiter in (",", ";", "|"):
+        if delimiter in first:
+            more = "" if delimiter == "," else f" --delimiter={shown(delimiter)}"
+            return f"; it has '{delimiter}' in its first line: give --input_format=csv{more}"
+    return ""
+
+
+# --- Cells
+
+
+def of_labels(text: str) -> str:
+    """Which form the labels of a cell may have that is not names between commas."""
+    text = text.strip()
+    if "\n" in text:
+        return "a line break in a cell of labels: give --label_separator=newline"
+    if re.fullmatch(r"\[\s*[01]\.?([\s,]+[01]\.?)+\s*\]", text):
+        return of_indicators(text) + ", or --label_form=json"
+    if re.fullmatch(r"\[.*\]", text, re.DOTALL):
+        if _is_json(text):
+            return f"'{text:.80}' is a list: give --label_form=json"
+        return f"'{text:.80}' looks like a list: give --label_form=python, or --label_form=names"
+    if re.fullmatch(r"set\(\)|\(.*\)|\{\s*['\"].*\}", text, re.DOTALL):
+        return f"'{text:.80}' looks like Python: give --label_form=python, or --label_form=names"
+    if re.fullmatch(r"\{.*\}", text, re.DOTALL):
+        return (
+            f"'{text:.80}' looks like an array of PostgreSQL: write it with "
+            "array_to_string(labels, ','), or give --label_form=names"
+        )
+    if re.fullmatch(r"[01](\s*,\s*[01])+", text):
+        return of_indicators(text)
+    return ""
+
+
+def of_choices(fitting: Sequence[str]) -> str:
+    """Which forms labels of multiple choice may have; first those that fit, or else texts."""
+    forms = {
+        "letters": "letters",
+        "numbers": "numbers from 1 on",
+        "indices": "numbers from 0 on",
+        "texts": "the texts of the right answers",
+    }
+    first = list(fitting) or ["texts"]
+    listed = [*first, *(name for name in forms if name not in first)]
+    return ": give " + ", ".join(f"--label_form={name} ({forms[name]})" for name in listed)
+
+
+def of_indicators(cell: Any) -> str:
+    """A list of 0 and 1 in place of names."""
+    return (
+        f"{cell!s:.80}: give --label_form=indicators if 0 and 1 say which labels a row has, "
+        "--label_form=names if these are names"
+    )
+
+
+def of_number(text: str, decimal: str) -> str:
+    """What a text may be that is not a number with the decimal mark `decimal`."""
+    other = "," if decimal == "." else "."
+    if re.fullmatch(rf"[-+]?\d+{re.escape(other)}\d+", text):
+        return f": give --decimal='{other}'"
+    return ""
+
+
+def refuse_rejected(place: str, cells: Mapping[str, Any], used: Iterable[str]) -> None:
+    """Raises UserError for a row that an annotator rejected or skipped, as Prodigy writes it, where
+    nothing says whether such rows are wanted."""
+    answer: Union[str, Any] = cells.get("answer")
+    if answer in ("reject", "ignore") and "answer" not in used:
+        raise UserError(
+            f"{place}: column 'answer' is {answer}: give --keep_where=answer=accept to leave out "
+            "what an annotator rejected, or --keep_where= to take all rows"
+        )

@@ -1,0 +1,297 @@
+"""Records of tables to the `Row`s of a task: columns are found, texts and labels parsed.
+
+A file is read and checked to its end before it is used; all of its errors are listed. Each of its
+records is a row, or refused, or left out with a number that is reported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from xlnet.errors import UserError
+from xlnet.tasks.files import decoding, diagnosis, readers
+from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.row_store import store_rows
+from xlnet.tasks.task import Columns, Published, Row, Task
+from xlnet.tokenization.tokenizer import is_text
+
+NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
+
+# Values of cells with an error in Excel, LibreOffice and Google's Sheets.
+_FORMULA_ERROR = re.compile(
+    r"#(N/A|NAME\?|REF!|VALUE!|DIV/0!|NUM!|NULL!|ERROR!|SPILL!|CALC!|FIELD!)|Err:5\d\d"
+)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell has no value: an empty or blank one of CSV, TSV or text; null and NaN of JSON
+    and Parquet. All else is a value, also the texts NaN, NA, None and null."""
+    return value is None or isinstance(value, str) and not value.strip()
+
+
+def read_tables(
+    reader: Any, path: str, need_labels: bool, form: Optional[str] = None
+) -> Sequence[Row]:
+    """The `Row`s of a file, of several, or of a directory.
+
+    Args:
+      reader: the `contract.Reader` whose methods parse texts and labels.
+      path: of the file, `readers.Paths` of several, or "-", the standard input.
+      need_labels: whether a row without a known label is an error; if not, its label is None.
+      form: a key of `forms.FORMS` or `Reader.forms`; None: as the task or the extension says.
+    """
+    seen: dict = {}
+    numbers = itertools.count()  # of the rows, also of those that are left out
+    parts = [
+        _TableRows(reader, each, need_labels, form).read(seen, numbers)
+        for each in readers.each_path(path)
+    ]
+    if not any(parts):
+        raise UserError(f"{path}: task {reader.task.name} uses no row of it")
+    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
+
+
+class _TableRows:
+    """The rows of one file, and what was left out of it."""
+
+    def __init__(self, reader: Any, path: str, need_labels: bool, form: Optional[str]):
+        self._reader = reader
+        self._task: Task = reader.task
+        self._path = path
+        self._need_labels = need_labels
+        # Official files may have rows that their authors left out, too.
+        published = self._task.published
+        self._skips = self._task.files.skips_errors or need_labels and published.has_broken_rows
+        self._is_own = published == Published()
+        self._table: Table = readers.read_table(reader, path, need_labels, form)
+        self._names = self._table.columns and [
+            published.column_aliases.get(name, name) for name in self._table.columns
+        ]
+        self._needed = self._needed_columns(form)
+        self._errors = RowErrors()
+        self._left_out: dict[str, int] = {}  # why -> how many
+
+    def _needed_columns(self, form: Optional[str]) -> list[str]:
+        """The columns that each row must have; raises UserError if the file has not all of them."""
+        task, names = self._task, self._names
+        columns = task.columns
+        needed = [*columns.texts]
+        if columns.query:
+            needed.append(columns.query)
+        if self._need_labels:
+            needed += columns.label
+            # In published sets only some files have rows of several kinds.
+            kinds = task.files.keep_where or ()
+            needed += [name for name in kinds if self._is_own or name in (names or ())]
+        if columns.id and columns.id_required:
+            needed.append(columns.id)
+        if names is None:
+            return needed
+        for name in needed:
+            if name in names:
+                readers.column(self._path, name, names)
+                continue
+            raise UserError(
+                f"{self._path}: {readers.no_column(name, names)}"
+                + self._remedy(name, [each for each in needed if each != columns.id], form)
+            )
+        return needed
+
+    def _remedy(self, name: str, needed: Sequence[str], form: Optional[str]) -> str:
+        """What may be wrong with a file without a column."""
+        if name == self._task.columns.id:
+            return "; --id_column= takes the number of the row instead"
+        declared = readers.declared_form(self._task, self._path)
+        its_form = form or declared.name or readers.extension(self._path)
+        if its_form not in DELIMITERS or self._path == "-":
+            return ""
+        lines = readers.read_lines(
+            self._path, f"task {self._task.name}", declared.encoding, skips=True
+        )
+        return diagnosis.of_columns(self._path, needed, lines, declared)
+
+    def read(self, seen: dict, numbers: Iterator[int]) -> Sequence[Row]:
+        """The rows. seen: as in `Reader.check_row`; numbers: of the rows of all files."""
+        # All rows are read before the first error is raised, so that all are listed.
+        count = 0
+        keys: dict = {}  # of all rows of JSON: a key that only some rows have is null in the others
+
+        def rows() -> Iterator[Row]:
+            nonlocal count
+            for place, cells in self._table.rows:
+                if is_blank(cells):
+                    # Spreadsheets leave empty rows; predictions are aligned with the file.
+                    if self._need_labels:
+                        self._leave_out("empty rows")
+                        continue
+                    cells = "an empty row"
+                count += 1
+                index = next(numbers)
+                if isinstance(cells, dict):
+                    keys.update(cells)
+                yield from self._row(place, cells, index, seen)
+
+        stored = store_rows(rows())
+        if not count:
+            raise UserError(f"{self._path}: no rows")
+        missing = [name for name in self._needed if self._names is None and name not in keys]
+        if missing and keys:
+            raise UserError(f"{self._path}: {readers.no_column(missing[0], keys)}")
+        self._report(count)
+        return stored
+
+    def _row(self, place: str, cells: Any, index: int, seen: dict) -> Iterator[Row]:
+        """Yields the row of a record, or nothing if it is left out."""
+        if isinstance(cells, str):
+            yield from self._bad(place, {}, index, cells)
+            return
+        cells = by_name(self._names, cells)
+        if self._names is None:
+            cells = {**dict.fromkeys(self._needed), **cells}
+        # Predictions are aligned with a user's own file; of a published one that has the rows of
+        # several sets, they are for those of the task.
+        if (self._need_labels or not self._is_own) and not self._is_wanted(place, cells):
+            return
+        row, error = self._parse(cells, index)
+        if row is not None and row.label in self._task.published.skipped_labels:
+            self._leave_out(f"rows with label '{row.label}'")
+            return
+        if row is not None and not error:
+            error = self._reader.check_row(row, seen)
+        if error:
+            yield from self._bad(place, cells, index, error)
+        elif row is not None:
+            yield row
+
+    def _is_wanted(self, place: str, cells: Mapping[str, Any]) -> bool:
+        wanted = self._task.files.keep_where
+        if wanted is None:
+            if self._is_own:
+                diagnosis.refuse_rejected(place, cells, self._used())
+            return True
+        for name, value in wanted.items():
+            if name in cells and readers.to_text(cells[name]) != value:
+                self._leave_out(f"rows whose {name} is not {value}")
+                return False
+        return True
+
+    def _used(self) -> list[str]:
+        columns = self._task.columns
+        return [*columns.texts, *columns.label]
+
+    def _parse(self, cells: Mapping[Any, Any], index: int) -> tuple[Optional[Row], Optional[str]]:
+        """Returns (row, error or None), or (None, error)."""
+        columns = self._task.columns
+        missing = [name for name in self._needed if name not in cells]
+        if missing:
+            return None, f"no column '{missing[0]}'"
+        for name in self._used():
+            cell = cells.get(name)
+            if self._is_own and isinstance(cell, str) and _FORMULA_ERROR.fullmatch(cell):
+                return None, f"column '{name}': '{cell}' is an error of a spreadsheet, not a value"
+        for name in (*columns.text_a, *columns.text_b):
+            error = readers.not_plain(name, cells[name])
+            if error:
+                return None, error
+        pairs, error = _parse_pairs(
+            self._reader,
+            _joined(cells, columns.text_a) or "",
+            _joined(cells, columns.text_b),
+            [cells[name] for name in columns.choices],
+        )
+        id, query = names_of(columns, cells, index)
+        if not error and not is_text(id + (query or "")):
+            error = NOT_TEXT
+        if error:
+            return None, error
+        if None in cells and columns.label:  # a wider row, whose last cell is the label
+            cells = {**cells, columns.label[0]: cells[None][-1]}
+        label, error = self._reader.parse_label(self._reader.label_cells(cells))
+        return Row(id, pairs, label, query), error if self._need_labels else None
+
+    def _bad(self, place: str, cells: Mapping[Any, Any], index: int, error: str) -> Iterator[Row]:
+        """Takes note of an error; yields a row without texts in its place, if predictions are to
+        be aligned with the file."""
+        self._errors.add(place, error)
+        if self._skips and not self._need_labels:
+            id, query = names_of(self._task.columns, cells, index)
+            yield Row(
+                id if id and is_text(id) else str(index),
+                (),
+                None,
+                query if query and is_text(query) else None,
+            )
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out[why] = self._left_out.get(why, 0) + 1
+
+    def _report(self, count: int) -> None:
+        """Raises UserError for bad rows, or says how many were skipped; and what was left out."""
+        if self._skips and 0 < len(self._errors) < count:
+            answers = "" if self._need_labels else ", their answers are empty"
+            self._errors.note(self._path, f"of {count} rows skipped{answers}")
+        else:
+            # Not where nothing would be left.
+            some_are_good = len(self._errors) < count
+            how = "are left out and counted" if self._need_labels else "have empty predictions"
+            remedy = f"; with --on_error=skip such rows {how}" if some_are_good else ""
+            self._errors.refuse(remedy=remedy)
+        for why, number in self._left_out.items():
+            decoding.note(self._path, f"without {number:,} {why}")
+
+
+def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
+    """The cells of a record by the names of its columns; under None those beyond."""
+    if not isinstance(values, list):
+        return values if isinstance(values, dict) else {}
+    columns = columns or ()
+    beyond = values[len(columns) :]
+    return {**dict(zip(columns, values)), **({None: beyond} if beyond else {})}
+
+
+def names_of(columns: Columns, cells: Mapping[Any, Any], index: int) -> tuple[str, Optional[str]]:
+    """(the row's name from its column, or its number; that of its query, if it has one)."""
+    id = cells.get(columns.id) if columns.id else None
+    query = cells.get(columns.query) if columns.query else None
+    return (
+        str(index) if id is None else readers.to_text(id),
+        None if query is None else readers.to_text(query),
+    )
+
+
+def _joined(cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
+    """The texts of columns with spaces between; None without columns."""
+    if not names:
+        return None
+    parts = [readers.to_text(cells[name]) for name in names]
+    return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
+
+
+def parse_texts(reader: Any, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
+    if (text_b is None) != (not reader.task.columns.text_b):
+        expected = "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
+        return None, f"expected {expected}"
+    if not text_a.strip():
+        return None, "the text is empty"
+    if text_b is not None and not text_b.strip() and not reader.takes_empty_text_b:
+        return None, "the second text is empty"
+    return _parse_pairs(reader, text_a, text_b, choices)
+
+
+def _parse_pairs(reader: Any, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    columns = reader.task.columns
+    for old, new in reader.task.published.replacements:
+        text_a, text_b = text_a.replace(old, new), text_b and text_b.replace(old, new)
+    if not text_a.strip():
+        return None, "column '{}' is empty".format(" ".join(columns.text_a))
+    if text_b is not None and not text_b.strip() and not reader.takes_empty_text_b:
+        return None, "column '{}' is empty".format(" ".join(columns.text_b))
+    pairs, error = reader.parse_pairs(text_a, text_b, choices)
+    if not error and not all(is_text(text) for pair in pairs for text in pair if text):
+        return None, NOT_TEXT
+    return pairs, error
