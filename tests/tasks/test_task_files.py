@@ -338,7 +338,7 @@ ERRORS = {
     "a carriage return in a cell": (
         "yelp-5",
         '"5","a"\n"4",b\rc\n',
-        "test.csv:3: 1 column(s), expected 2",
+        "test.csv:2: not CSV: a carriage return in a cell without quotation marks",
     ),
     "Chinese of older programs": (
         "tnews",

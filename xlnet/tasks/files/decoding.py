@@ -87,10 +87,10 @@ class Lines:
         encoding = None if mark == "utf-8" else mark or given
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         # Phase: decode all of it, so that a bad byte in the last line is found before any work.
-        self.has_line_feeds = has_return = False
+        has_feed = has_return = False
         try:
             for chunk in self.chunks():
-                self.has_line_feeds = self.has_line_feeds or "\n" in chunk
+                has_feed = has_feed or "\n" in chunk
                 has_return = has_return or "\r" in chunk
                 if "\0" in chunk:
                     raise UserError(
@@ -98,12 +98,11 @@ class Lines:
                         + ("" if encoding else encodings.hint_of_zeros(opened))
                     )
         except UnicodeError:
-            self.has_line_feeds = True
             self._find_errors(encoding, skips)
         else:
             if given and not mark:
                 self._refuse_utf8(given)
-        if has_return and not self.has_line_feeds:
+        if has_return and not has_feed:
             self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:

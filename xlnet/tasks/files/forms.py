@@ -131,6 +131,7 @@ def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tup
             taken.append(line)
             yield line[1]
 
+    of_old_macs: Optional[bool] = None
     is_done = False
     while not is_done:
         try:
@@ -138,7 +139,10 @@ def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tup
                 number, found = taken[0][0], cells
                 # The library takes a quotation mark inside of an unquoted cell for a character.
                 text = "".join(line for _, line in taken)
-                if lines.has_line_feeds and text.endswith("\r"):
+                # Old Macs ended lines in carriage returns, as the first record then shows.
+                ends_in_return = text.endswith("\r")
+                of_old_macs = ends_in_return if of_old_macs is None else of_old_macs
+                if ends_in_return and not of_old_macs:
                     raise csv.Error("a carriage return in a cell without quotation marks")
                 if '"' in text and not record.fullmatch(text):
                     raise csv.Error("a quotation mark in a cell without quotation marks around it")
