@@ -106,7 +106,7 @@ class Devices:
         layer's function (`layer_graph.traced_once`) are inlined: a call would hold its inputs until
         all its operations are done.
         """
-        # What has no kernel for a GPU runs on the CPU.
+        # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
         # The first ones, as in `connect`.
@@ -140,13 +140,13 @@ def connect(settings: DeviceSettings) -> Devices:
     if there are fewer, or the two contradict each other."""
     if settings.deterministic:
         tf2.config.experimental.enable_op_determinism()
-    # What must be known before TensorFlow uses a device.
+    # XLA reads its flags before TensorFlow uses a device.
     if settings.xla:
         set_xla_flags()
     if settings.use_tpu:
         return _tpu(settings)
 
-    # Which hosts there are, and the devices of this one.
+    # Find the hosts of the run and the devices of this one.
     hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
@@ -156,7 +156,7 @@ def connect(settings: DeviceSettings) -> Devices:
         tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     description = _description(settings, used)
 
-    # What joins them: hosts wait for each other here.
+    # Wait until all hosts are there, then connect them.
     if hosts > 1:
         description = f"{hosts} hosts of {description}, named by {source}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)
