@@ -107,7 +107,7 @@ class Devices:
         layer's function (`layer_graph.traced_once`) are inlined: a call would hold its inputs until
         all its operations are done.
         """
-        # What has no kernel for a GPU runs on the CPU.
+        # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
         # The first ones, as in `connect`.
@@ -161,7 +161,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
             set_xla_flags()
         return _tpu(settings)
 
-    # Which hosts there are, and the devices of this one.
+    # Find the hosts of the run and the devices of this one.
     hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
@@ -176,7 +176,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     description = _description(settings, used)
 
-    # What joins them: hosts wait for each other here.
+    # Wait until all hosts are there, then connect them.
     if hosts > 1:
         description = f"{hosts} hosts of {description}, named by {source}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)

@@ -93,7 +93,9 @@ class AdamW(tf.train.Optimizer):
                 [*powers, *betas, epsilon],
             )
         }
-        self._rates = functools.lru_cache(maxsize=None)(  # (of Adam, of the decay) by factor
+        # The learning rates of Adam and of the decay by a weight's factor. Cached, so that weights
+        # with one factor share the operations.
+        self._rates = functools.lru_cache(maxsize=None)(
             lambda share: (rate * share, rate * share * weight_decay)
         )
 
@@ -289,7 +291,6 @@ def minimize(
       train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
       (before clipping) and gradient_scale.
     """
-    # The gradients.
     pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
     gradients, variables = [list(part) for part in zip(*pairs)]
 

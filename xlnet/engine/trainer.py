@@ -70,7 +70,7 @@ class Trainer:
         run, selection = self._run, self._selection
         model_dir, last = run.settings.model_dir, run.optimization.train_steps
 
-        # What earlier runs left: unfinished files, the step, evaluations that are missing.
+        # Tidy up after earlier runs: unfinished files, the step, evaluations that are missing.
         actions = RunActions(run, selection)
         actions.tidy()
         first = actions.resume()
@@ -81,7 +81,7 @@ class Trainer:
             _log.info("the run in %s was stopped early, at step %d", model_dir, first)
             return
 
-        # The steps.
+        # Train, with the graph of the evaluations built before that of the training.
         progress = Progress(run, _banner(run, first))
         if run.build_evaluation and run.devices.is_chief:
             run.build_evaluation()

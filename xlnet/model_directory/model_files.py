@@ -103,8 +103,8 @@ def read(
     network.check()
     TaskSettings(do_predict=True, **given).check()
 
-    # Which checkpoint, and where its other files are: those of `best/` are in it, those of a prefix
-    # in its directory.
+    # Find the checkpoint and the directory of its other files: `best/` has copies of them, those of
+    # a prefix are next to it.
     if os.path.isdir(path):
         _check_inside(path, path)
         _check_inside(os.path.join(path, BEST), path)

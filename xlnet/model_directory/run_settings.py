@@ -19,10 +19,11 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, check_vocabular
 
 _log = logging.getLogger(__name__)
 
-# Besides those that a run keeps: the learning rate depends on the first, hosts save together.
+# Settings that all hosts must share although a resumed run may change them: the learning rate
+# depends on the first, and hosts save together.
 _OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps", "eval_record_info_dir")
 
-# What fine-tuning reads: in words, and when its content may change.
+# The files that fine-tuning reads: their use in words, and when their content may change.
 _FILES = {"train": ("to train on", "same"), "dev": ("to evaluate on", "evaluation")}
 
 

@@ -150,7 +150,7 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     # A value comes from the first of: the flag, the model that is there, the files next to the
     # initial weights, the default.
     #
-    # What a model that is there keeps.
+    # Settings that the model in the directory keeps.
     home = home_of(settings.model_dir)
     if home:
         with malformed_as_user_error(os.path.join(home, TASK_NAME)):
@@ -161,12 +161,12 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
         raise UserError(
             f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
         )
-    # What is next to the initial weights.
+    # Files next to the initial weights.
     if settings.init_checkpoint:
         if settings.do_train and not weights_in(settings.model_dir):  # else it resumes
             _require_checkpoint(settings.init_checkpoint)
         settings = with_own_files(settings, files.directory_of(settings.init_checkpoint))
-    # What nobody keeps has to be given, or has a default.
+    # Settings that no file has must be given, or have a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")

@@ -251,7 +251,11 @@ class _Inputs(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Query positions start to stop, and their distances low to high of R; is_all: no other."""
+    """A block of query positions.
+
+    number: its place among the blocks. start, stop: its query positions. low, high: the distances
+    of R that these read. is_all: whether it is the only block.
+    """
 
     number: int
     start: int
@@ -308,7 +312,8 @@ def _gradients(
     dy: tf.Tensor,
 ) -> list[tf.Tensor]:
     """The gradients of the inputs. kept: the probabilities of each block, or None."""
-    # Of queries, each block has its own; of keys, values and distances all blocks have a part.
+    # A block has the complete gradient of its own queries, but only a part of that of the keys,
+    # values and distances, which all blocks read.
     dq, dq_r = [], []
     shared: list[tf.Tensor] = []  # gradients of k, v and k_r: sums over the blocks
     for block, p in zip(blocks, kept):

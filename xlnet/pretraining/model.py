@@ -153,8 +153,8 @@ class PretrainingModel:
         batch, store = self._batch(features)
         predictions, kept = self._predict(batch, None, is_training=False)
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
-        # Who reads the losses has moved on: the next batch continues the text streams. A device has
-        # its own memory, which is cleared where a stream starts (`Predictor`).
+        # The memory is updated before the losses can be read, as the next batch continues the text
+        # streams. Each device has a memory, which is cleared where a stream starts (`Predictor`).
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
         outputs = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])

@@ -49,7 +49,7 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
     seed: int = setting(
         0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, help_group=HelpGroup.STEPS
     )
-    # What happens between them.
+    # Checkpoints and evaluations between the steps.
     save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1, resume="any")
     eval_steps: int = setting(
         0,
@@ -140,7 +140,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
 
     def check_warmup(self) -> None:
         """Raises UserError unless the peak learning rate is reached."""
-        # Of the ratio, which is at most 1, this cannot happen.
+        # A warm-up that is given as a ratio cannot be longer than the training.
         if self.warmup_steps > self.train_steps:
             raise UserError(
                 f"warmup_steps is {self.warmup_steps}, but train_steps "
