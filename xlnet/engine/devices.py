@@ -213,8 +213,8 @@ def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
         )
     if tuple(map(int, tf2.__version__.split(".")[:2])) < (2, 21):
         raise UserError(f"fused_attention needs TensorFlow 2.21, found {tf2.__version__}")
-    (capability,) = capabilities
-    return tuple(capability)
+    major, minor = capabilities.pop() or (0, 0)
+    return major, minor
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:

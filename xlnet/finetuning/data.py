@@ -63,7 +63,7 @@ class TaskData:
         return {
             split: self.digests(split)
             for split in splits_of(self._task)
-            if split != "train" and split not in self._task.groups and self.has(split)
+            if split != "train" and split not in self._task.files.groups and self.has(split)
         }
 
     def can_evaluate(self) -> bool:

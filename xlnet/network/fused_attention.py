@@ -38,6 +38,8 @@ rows alone, come from a matmul in memory, and the program reads each row from it
 Shape letters as in `modeling`. Arrays are [B,T,N,H]: heads are inside, as matmuls leave them.
 """
 
+# Triton decides the types of what has no annotation.
+# mypy: allow-untyped-defs, allow-incomplete-defs
 from __future__ import annotations
 
 import triton

@@ -118,11 +118,12 @@ def differences(
             """Output and gradients, of `inputs` and the gradient of the output."""
 
             def compute(*given: tf.Tensor) -> list[tf.Tensor]:
-                *given, d_output = (tf.cast(x, compute_dtype) for x in given)
-                q, k, v, k_r, r_w, r_r, r_s = given
-                weights = Weights(*[None] * len(Weights._fields))._replace(
-                    r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=tf.cast(seg_embed, compute_dtype)
-                )
+                *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
+                q, k, v, k_r, r_w, r_r, r_s = cast
+                of_attention: dict[str, Any] = dict.fromkeys(Weights._fields)
+                of_attention.update(r_w=r_w, r_r=r_r, r_s=r_s)
+                of_attention.update(seg_embed=tf.cast(seg_embed, compute_dtype))
+                weights = Weights(**of_attention)
                 stream = Stream(
                     form.prepare_mask(mask),
                     tf.cast(segments, compute_dtype),
@@ -130,7 +131,7 @@ def differences(
                     first_distance,
                 )
                 output = form.relative_attention(q, k, v, k_r, weights, stream, drops)
-                return [output, *tf.gradients(output, given, d_output)]
+                return [output, *tf.gradients(output, cast, d_output)]
 
             return compute
 
