@@ -189,7 +189,7 @@ GLUE_SUBMISSIONS = {
 def test_submissions_have_what_glues_server_accepts(tmp_path):
     found = {}
     for name, task in GLUE.items():
-        for split, file in task.submissions.items():
+        for split, file in task.published.submissions.items():
             rows = [Row(str(index), (("x", "y"),), None) for index in range(3)]
             count = len(task.labels or ())
             values = np.eye(count)[np.arange(3) % count] if count else np.array([-1, 2.5, 6.0])
