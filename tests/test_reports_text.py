@@ -194,7 +194,7 @@ def test_texts_to_be_asked_of_another_encoding(tmp_path):
     [
         ("utf-16", "utf-16"),
         ("utf-16", None),
-        ("utf-16-be", None),
+        ("utf-16-be", "utf-16-be"),
         ("utf-8-sig", None),
         ("utf-8-sig", "utf-8"),
         ("cp037", "cp037"),
@@ -214,6 +214,15 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
     assert list(text_inputs.lines_of(name, given)) == [
         (f"input {name}, line {number}", lines[number - 1]) for number in (1, 3)
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-16-le"])
+def test_texts_with_zeros_are_not_asked(tmp_path, encoding):
+    """Some lines of UTF-16 without a byte order mark are UTF-8 with a NUL before each letter."""
+    path = tmp_path / "texts.txt"
+    path.write_bytes("f\u010ar\n\nsch\xf6n\nhello".encode(encoding))
+    with pytest.raises(errors.UserError, match=f"{path}: .*NUL.*--encoding={encoding}"):
+        list(text_inputs.lines_of(str(path)))
 
 
 def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):

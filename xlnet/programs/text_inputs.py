@@ -81,7 +81,7 @@ def lines_of(
 ) -> Iterator[tuple[str, Union[str, UserError]]]:
     """Yields where each line that is not blank is, and its text or what is wrong with it.
 
-    `encoding` None: UTF-8, or UTF-16 or UTF-32 where the file shows it.
+    `encoding` None: UTF-8, or as a byte order mark says.
     """
     from xlnet.tasks.files import readers
     from xlnet.tokenization.tokenizer import is_text
