@@ -359,3 +359,16 @@ def test_numbers_of_json_have_no_decimal_mark(tmp_path):
     strings = '{"text": "a", "label": "1.5"}\n{"text": "b", "label": "2,5"}\n'
     with pytest.raises(UserError, match="x.jsonl:1: column 'label': '1.5'.*--decimal='.'"):
         trained(tmp_path, strings, "x.jsonl", **flags)
+
+
+@pytest.mark.parametrize("flag, expected", [("genre=face", ["b"]), ("", ["a", "b"])])
+def test_rows_that_are_kept_of_a_published_set_are_those_of_its_task(tmp_path, flag, expected):
+    """XNLI's development file has all languages."""
+    rows = [("de", "a", "fiction"), ("de", "b", "face"), ("fr", "c", "face")]
+    lines = [f"{language}\tneutral\t{text}\tz\t{text}\t{genre}" for language, text, genre in rows]
+    names = "language\tgold_label\tsentence1\tsentence2\tpairID\tgenre"
+    tasks.write(tmp_path, "xnli.dev.tsv", names, *lines)
+    flags = {"task_name": "xnli-de", "keep_where": flag}
+    task = custom.known_or_own(tasks.settings(tmp_path, **flags))
+    found = parsing.read_rows(task, str(tmp_path), "dev")
+    assert [row.pairs[0][0] for row in found] == expected

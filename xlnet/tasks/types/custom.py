@@ -101,7 +101,8 @@ def _with_forms(task: Task, settings: Any) -> Task:
 
     keep_where = task.files.keep_where
     if settings.keep_where is not None:
-        keep_where = _pairs(settings.keep_where)
+        # Of a published set, the rows of its task are wanted in any case.
+        keep_where = {**(keep_where or {}), **_pairs(settings.keep_where)}
     return task.with_files(
         form=changed(task.files.form),
         forms={name: changed(form) for name, form in task.files.forms.items()},
