@@ -120,6 +120,32 @@ def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_p
         preparation.make_records(settings)
 
 
+def test_json_lines_of_another_name_are_declared(tmp_path, capsys):
+    """To make records, and to train a vocabulary."""
+    source = REPORTS / "records_in_corpora" / "a.jsonl.gz"
+    text = tmp_path / "a.txt"
+    text.write_bytes(gzip.decompress(source.read_bytes()))
+    vocabulary = train_tiny_model(tmp_path / "sp.model")
+    settings = CorpusSettings(
+        input_glob=str(text),
+        seq_len=64,
+        reuse_len=32,
+        sp_path=vocabulary,
+        save_dir=str(tmp_path / "records"),
+        num_workers=1,
+    )
+    flags = train_sentencepiece.VocabularySettings(
+        input_glob=str(text), sp_path=str(tmp_path / "m.model")
+    )
+    for made in (lambda: preparation.plan_job(settings), lambda: train_sentencepiece.main(flags)):
+        with pytest.raises(errors.UserError, match=f"{text}: .*--text_format=jsonl"):
+            made()
+    settings = dataclasses.replace(settings, text_format="jsonl")
+    assert preparation.make_records(settings).manifest.documents == 60
+    train_sentencepiece.main(dataclasses.replace(flags, text_format="jsonl"))
+    assert "a.txt as JSON lines (field text)" in capsys.readouterr().out
+
+
 # Encodings.
 
 SENTENCES = {
