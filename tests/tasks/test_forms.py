@@ -372,3 +372,19 @@ def test_rows_that_are_kept_of_a_published_set_are_those_of_its_task(tmp_path, f
     task = custom.known_or_own(tasks.settings(tmp_path, **flags))
     found = parsing.read_rows(task, str(tmp_path), "dev")
     assert [row.pairs[0][0] for row in found] == expected
+
+
+@pytest.mark.parametrize("end", ["", "] x"])
+def test_a_damaged_list_of_json_is_not_called_a_table_by_columns(tmp_path, end):
+    rows = '[{"text": "a", "label": "x"}, {"text": "b", "label": "y"}' + end
+    with pytest.raises(UserError, match="x.json: not valid JSON: .*column") as error:
+        trained(tmp_path, rows, "x.json")
+    assert "to_json" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "flags", [{"label_column": "A,A", "multi_label": True}, {"choice_columns": "A,A"}]
+)
+def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
+    with pytest.raises(UserError, match="names 'A' twice"):
+        trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)

@@ -223,6 +223,11 @@ def _table_columns(settings, takes_several_labels):
             "query_id_column makes a ranking of documents for the queries in "
             "text_a_column; give --text_b_column, the column of the documents"
         )
+    for name in ("label_column", "choice_columns"):
+        names = _listed(getattr(settings, name))
+        twice = [each for each in names if names.count(each) > 1]
+        if twice:
+            raise UserError(f"{name} names '{twice[0]}' twice, expected columns that differ")
     _check_label_form(settings)
     columns: dict[str, Any] = {
         name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")
