@@ -126,7 +126,7 @@ class Bigrams:
     def __init__(self, *rows):
         self._table = np.log(np.maximum(rows, 1e-30))
         self.tokenizer, self.model = self, self
-        self.joint_generation = JointGeneration(self)
+        self.joint_generation = None
 
     def ids(self, text):
         return [self.pieces.index("▁" + word) for word in text.split()]

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from xlnet.serving import session
+from xlnet.serving.generated_text import Part, Search
 from xlnet.serving.settings import GenerationSettings
 
 if TYPE_CHECKING:
-    from xlnet.serving.generation import Part, Search
     from xlnet.serving.language_model import LanguageModel, Reading
 
 _MOST_TEXTS = 32  # side by side; prompts wait for a place
@@ -72,6 +72,17 @@ class Generation:
 def slots_of(ids: Sequence[int], settings: GenerationSettings) -> int:
     """The tokens that a text sees, at most: even, so that two windows of half of it fit."""
     return (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
+
+
+_MAKING = threading.Lock()
+
+
+def of(model: LanguageModel) -> JointGeneration:
+    """What generates the texts of all threads that use a model; it stays with the model."""
+    with _MAKING:
+        if model.joint_generation is None:
+            model.joint_generation = JointGeneration(model)
+        return model.joint_generation
 
 
 class JointGeneration:

@@ -17,7 +17,6 @@ from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving import session
-from xlnet.serving.joint_generation import JointGeneration
 from xlnet.serving.session import Part, Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
@@ -55,7 +54,6 @@ class LanguageModel:
     Attributes:
       is_causal: whether it reads from left to right only.
       n_layer: number of layers.
-      joint_generation: what generates the texts of all threads together.
     """
 
     # The keys and values of a text stay on the device from one call to the next. Texts that are
@@ -82,7 +80,7 @@ class LanguageModel:
         self._made = 0
         self._lock = threading.Lock()
         self._free.append(self._part())
-        self.joint_generation = JointGeneration(self)
+        self.joint_generation: Any = None  # made by `joint_generation.of` when it is needed
 
     def _part(self) -> Part:
         """A copy of the graph that is not in use."""
