@@ -181,15 +181,16 @@ class Reading:
 
     def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
         """Continues with the texts of some numbers and `count` new ones, which see nothing yet, and
-        with at least `size` slots. `position` is that of the next token: the slots are those of the
-        positions before it, the newest one last."""
+        with `size` slots. `position` is that of the next token: the slots are those of the
+        positions before it, the newest one last. If they are fewer, the oldest tokens are lost."""
         # S = 4, three tokens were read, and a text with 6 slots joins:
         #   slots       the cat sat .      .   .   .  the cat sat
         #   positions   0   1   2   .      -3  -2  -1  0   1   2
         by_age = np.roll(np.arange(self.size), -(self._count % self.size))
-        added = max(size - self.size, 0)
+        by_age = by_age[max(self.size - size, 0) :]
+        added = size - len(by_age)
         order = np.concatenate([np.zeros(added, int), by_age])
-        self.size += added
+        self.size = size
         parents = [*kept, *[0] * count]
         self._part(
             "arrange",
