@@ -244,11 +244,15 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
 
 @pytest.mark.parametrize("encoding", ["utf-16-be", "utf-16-le"])
 def test_texts_with_zeros_are_not_asked(tmp_path, encoding):
-    """Some lines of UTF-16 without a byte order mark are UTF-8 with a NUL before each letter."""
+    """UTF-16 without a byte order mark is UTF-8 with NUL characters as long as its letters are
+    English; other letters make other lines of it errors."""
     path = tmp_path / "texts.txt"
-    path.write_bytes("f\u010ar\n\nsch\xf6n\nhello".encode(encoding))
-    with pytest.raises(errors.UserError, match=f"{path}: .*NUL.*--encoding={encoding}"):
-        list(text_inputs.lines_of(str(path)))
+    for texts in ("for\n", "f\u010ar\n\nsch\xf6n\nhello"):
+        path.write_bytes(texts.encode(encoding))
+        with pytest.raises(errors.UserError, match=f"{path}: .*NUL.*--encoding={encoding}"):
+            list(text_inputs.lines_of(str(path)))
+        found = [text for _, text in text_inputs.lines_of(str(path), encoding)]
+        assert found == texts.split()
 
 
 def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
