@@ -70,6 +70,8 @@ def test_flags_that_the_documents_name_are_there():
         "no",
         "runner",
         "project",
+        "sdk_container_image",
+        "noxla",  # of --xla
         "logdir",
         "na",
         "dev",
