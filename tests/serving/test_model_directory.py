@@ -157,6 +157,16 @@ def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
     model.close()
 
 
+def test_a_word_that_is_cut_hides_no_word_after_it(quick_start, model_of):
+    """Where a tagger reads all words, all behind the first window was said to be unread."""
+    model = opened(model_of("tagging"))  # of 24 tokens
+    row = {"text_a": "kamat " + "telok" * 40 + " rokmi" * 30}
+    (found,) = model.run(model.call("text", {}), [row])
+    assert 24 < found.tokens_read < found.tokens
+    assert found.characters_read is None
+    model.close()
+
+
 def test_what_has_several_outputs_is_not_explained(quick_start, model_of):
     model = opened(model_of("spans"))
     assert model.names == ["text", "vectors"]

@@ -105,9 +105,13 @@ def parsed_inference(model: ServedModel, limits: LimitSettings, body: bytes) -> 
     """A request of the Open Inference Protocol, within the limits: inputs of datatype BYTES and
     shape [n]; `parameters` may name the signature, and has its settings."""
     asked = _json_object(body)
-    parameters = dict(asked.get("parameters") or {})
+    parameters, inputs = asked.get("parameters") or {}, asked.get("inputs")
+    if not isinstance(parameters, dict):
+        raise UserError(f"parameters is {json.dumps(parameters)!s:.80}, expected an object")
+    parameters = dict(parameters)
+    # Triton's client asks for numbers in bytes, if it can have them; it takes JSON as well.
+    parameters.pop("binary_data_output", None)
     signature = parameters.pop(SIGNATURE, model.default)
-    inputs = asked.get("inputs")
     is_list = isinstance(inputs, list) and all(isinstance(each, dict) for each in inputs)
     if not is_list or not inputs or not isinstance(signature, str):
         raise UserError('expected {"inputs": [{"name": ..., "shape": [n], "data": [...]}, ...]}')
