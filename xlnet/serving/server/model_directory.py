@@ -23,6 +23,7 @@ from xlnet.errors import UserError
 from xlnet.model_directory import model_files
 from xlnet.serving import attention, explanation, factorization, filling, generation, vectors
 from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all
+from xlnet.serving.joint_generation import is_alone
 from xlnet.serving.model import Model
 from xlnet.serving.prediction import predicting
 from xlnet.serving.settings import (
@@ -393,6 +394,14 @@ class ServedModel:
                 f"{budget} are computed (--budget): {most} tokens with as many {name}"
             )
         return cost
+
+    def has_copy(self, call: Call, rows: Sequence[Row]) -> bool:
+        """Whether a request reads with a copy of the language model's graph (`LanguageModel`), not
+        in the batch of generated texts."""
+        if call.signature != "generate":
+            return call.signature in _OF_LANGUAGE_MODELS
+        tokenizer = self._model.tokenizer
+        return any(is_alone(tokenizer.ids(row["prompt"]), call.settings) for row in rows)
 
     def _check_explained(self, settings, rows):
         if settings.method != "leave_one_out":  # gradients keep what every layer computes

@@ -38,6 +38,7 @@ class PredictionRequest(NamedTuple):
       rows: the examples.
       stream: whether the parts of a generated text are sent as they come.
       cost: as of `ServedModel.cost`.
+      has_copy: as of `ServedModel.has_copy`.
       as_columns: whether the answers are lists by the name of an output.
       id: of a KServe request.
     """
@@ -46,6 +47,7 @@ class PredictionRequest(NamedTuple):
     rows: list[Row]
     stream: bool
     cost: Optional[int]
+    has_copy: bool
     as_columns: bool = False
     id: Optional[str] = None
 
@@ -195,7 +197,8 @@ def _checked(
             f"{len(rows)}"
         )
     cost = model.cost(call, checked, limits.budget)
-    return PredictionRequest(call, checked, stream, cost, as_columns, id)
+    has_copy = model.has_copy(call, checked)
+    return PredictionRequest(call, checked, stream, cost, has_copy, as_columns, id)
 
 
 # ---- answers
