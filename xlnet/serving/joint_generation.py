@@ -73,8 +73,8 @@ def copies_of(settings: GenerationSettings) -> int:
 
 
 def is_alone(ids: Sequence[int], settings: GenerationSettings) -> bool:
-    """Whether the texts of a prompt are no part of a batch with others: a beam search copies keys
-    and values at each step, many texts slow the others down, and windows would cut theirs."""
+    """Whether the texts of a prompt are no part of a batch with others: many texts slow the others
+    down, and windows would cut theirs."""
     return copies_of(settings) > _MOST_JOINED or len(ids) > slots_of(ids, settings)
 
 
