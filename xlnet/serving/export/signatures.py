@@ -40,7 +40,9 @@ def _of_ids(loaded):
 
 def _of_text(loaded):
     tuned = _tuned(loaded)
-    encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.published.replacements)
+    encoder = GraphEncoder(
+        GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.published.replacements
+    )
     texts: dict[str, tf.Tensor] = {}
 
     # The task type says which texts it takes, by asking for them. Python refuses an empty text.
