@@ -30,8 +30,8 @@ def run_config(work, options):
         traced_once=is_training,
         device="xla" if options.get("xla") and is_training else None,
         fused_attention=tuple(options["fused_attention"]) if "fused_attention" in options else None,
-        dropout=0.1,
-        dropatt=0.1,
+        dropout=options.get("dropout", 0.1),
+        dropatt=options.get("dropout", 0.1),
         mem_len=work.memory or None,
         reuse_len=work.length // 2 if work.memory else None,
     )
@@ -75,6 +75,7 @@ def build(work, config, options):
     Args:
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
         fused_attention: the compute capability that attention is compiled for (none);
+        dropout: the rate (0.1);
         device: "cpu" or "gpu" (what there is).
     """
     devices = connect(

@@ -294,9 +294,11 @@ def test_a_habit_leads_to_a_flag_that_has_an_effect():
 # Settings of text that are no paths: a new one belongs here, or its name ends as those of paths.
 NO_PATHS = """
 allowed_hosts answer_column answer_start_column beam_options blank books choice_columns
-class_weights cls_scope context_column delimiter encoding eval_split heads host id_column json_field
+class_weights cls_scope context_column delimiter document_separator encoding eval_split
+factorization_order heads host id_column json_field keep_where
 label label_column label_separator label_thresholds language languages layers metric name names
-order pieces predict_split query_id_column question_column reference seeds sentence signatures
+objective order pieces predict_split query_id_column question_column reference seeds sentence
+sentence_column signatures
 steps_shown stop tag_column targets task_name tasks text text_a_column text_b text_b_column tpu_name
 variants ways word_column
 """.split()

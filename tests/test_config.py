@@ -110,6 +110,7 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
         "position_dropout",
         "device",
         "traced_once",
+        "fused_attention",
     ]
     run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
     assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)

@@ -194,7 +194,7 @@ def test_texts_to_be_asked_of_another_encoding(tmp_path):
     [
         ("utf-16", "utf-16"),
         ("utf-16", None),
-        ("utf-16-be", None),
+        ("utf-16-be", "utf-16-be"),
         ("utf-8-sig", None),
         ("utf-8-sig", "utf-8"),
         ("cp037", "cp037"),
@@ -222,3 +222,18 @@ def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     first, second, error, last = (text for _, text in text_inputs.lines_of(str(path)))
     assert (first, second, last) == ("a", "f\xfcr", "b")
     assert f"{path}, line 3: not UTF-8: byte 0xff at column 1" in str(error)
+
+
+def test_utf16_without_a_mark_is_not_taken_for_texts(tmp_path):
+    """It is valid UTF-8 with NUL characters as long as the letters are English."""
+    path = tmp_path / "texts.txt"
+    path.write_bytes("for\n".encode("utf-16-be"))
+    with pytest.raises(errors.UserError, match="NUL characters.*--encoding=utf-16-be"):
+        list(text_inputs.lines_of(str(path)))
+    path.write_bytes("f\u010ar\n\nsch\xf6n".encode("utf-16-be"))
+    found = [text for _, text in text_inputs.lines_of(str(path))]
+    assert found and all(isinstance(each, errors.UserError) for each in found)
+    assert [text for _, text in text_inputs.lines_of(str(path), "utf-16-be")] == [
+        "f\u010ar",
+        "sch\xf6n",
+    ]

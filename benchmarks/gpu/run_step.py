@@ -3,6 +3,10 @@
     python benchmarks/gpu/run_step.py steps/check                        compares the outputs
     python benchmarks/gpu/run_step.py steps/pretrain --peak_tflops=989   times the step
     python benchmarks/gpu/run_step.py steps/pretrain --profile=40        also lists the kernels
+    python benchmarks/gpu/run_step.py steps/tuned steps/fused            also compares the outputs
+
+Two steps of one network have the same random weights here; with "dropout": 0 in export_step.py
+their outputs are the same up to rounding.
 
 What is timed is loss and gradients of a step, as the XLA of the installed JAX compiles them, with
 random weights. The update (norm, clipping, AdamW) is not in this program.
@@ -117,6 +121,18 @@ def compare(directory, executable, shapes):
     )
 
 
+def print_difference(directory, outputs, first_directory, first):
+    """Prints how far the outputs of a step are from those of another one of the same network."""
+    differences = []
+    for a, b in zip(outputs, first):
+        a, b = np.asarray(a, "f8"), np.asarray(b, "f8")
+        differences.append(float(np.linalg.norm(a - b) / (np.linalg.norm(b) + 1e-30)))
+    print(
+        f"{directory}: the outputs differ from those of {first_directory} by at most "
+        f"{max(differences):.2g} of their norms, in the median by {np.median(differences):.2g}"
+    )
+
+
 def random_inputs(shapes, work, config):
     """Token ids and ranks of `work`, random weights of standard deviation 0.02."""
     import work as works
@@ -188,6 +204,7 @@ def main():
     given = flags.parse_args()
     client = jax.devices()[0].client
     print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
+    first = None  # the first step: its directory, the shapes of its inputs, its outputs
     for directory in given.directories:
         with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
             about = json.load(file)
@@ -208,6 +225,11 @@ def main():
             f"{work.tokens / seconds:.0f} tokens/s, {used:.1f} TFLOP/s{share}, loss {loss:.3f}, "
             f"peak {memory:.2f} GiB"
         )
+        outputs = run(executable, arrays)
+        if first is None:
+            first = directory, shapes, outputs
+        elif shapes == first[1]:
+            print_difference(directory, outputs, first[0], first[2])
         if given.profile:
             list_kernels(executable, arrays, given.profile)
 

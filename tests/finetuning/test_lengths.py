@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from xlnet.finetuning.data import MOST_LENGTHS, compiled_multiple
 from xlnet.finetuning.train import in_steps
 from xlnet.model_directory.task_settings import with_length
 from xlnet.settings.finetuning import ClassifierSettings
@@ -55,3 +56,12 @@ def test_once_an_epoch(tmp_path, rows, changes, expected):
     settings = settings_of(tmp_path, epochs=3.0, **changes)
     settings, optimization = in_steps(settings, OptimizationSettings(), rows)
     assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == expected
+
+
+def test_batches_of_compiled_steps_have_few_lengths():
+    assert compiled_multiple(128, 8) == 24
+    for longest in range(8, 600):
+        for multiple in (1, 8, 16):
+            found = compiled_multiple(longest, multiple)
+            assert found % multiple == 0
+            assert len(range(0, longest, found)) <= MOST_LENGTHS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.serving import generation, sampling
+from xlnet.serving import generation, joint_generation, sampling
 from xlnet.serving.joint_generation import JointGeneration
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
 
@@ -126,7 +126,7 @@ class Bigrams:
     def __init__(self, *rows):
         self._table = np.log(np.maximum(rows, 1e-30))
         self.tokenizer, self.model = self, self
-        self.joint_generation = JointGeneration(self)
+        self.joint_generation = None
 
     def ids(self, text):
         return [self.pieces.index("▁" + word) for word in text.split()]
@@ -281,14 +281,7 @@ def test_a_half_read_text_is_in_nobody_s_way(either):
             [part.probability for part in theirs],
             rtol=1e-4,
         )
-    wait_until_free(either.model)
-
-
-def wait_until_free(model):
-    """Nothing is kept for texts that nobody waits for, once the next one is generated."""
-    assert list(model.joint_generation._running) == [] or all(
-        each.is_left for each in model.joint_generation._running
-    )
+    assert either.model.joint_generation._reading is None
 
 
 def test_texts_of_several_threads_are_one_batch(either, monkeypatch):
@@ -350,6 +343,81 @@ def test_a_step_that_fails_ends_the_texts_that_are_in_it_and_no_other(either, mo
         with pytest.raises(RuntimeError, match="no memory"):
             list(stream)
     assert written(either, max_tokens=5, seed=1)[0].tokens
+
+
+def test_an_interrupt_ends_all_texts_of_its_step(either, monkeypatch):
+    """The others went on from the numbers of the step before: another text, without a word."""
+
+    def interrupted(self, ids, **how):
+        raise KeyboardInterrupt
+
+    ours, theirs = (streamed(either, prompt, max_tokens=9, seed=1) for prompt in (PROMPT, "two"))
+    next(ours)
+    next(theirs)
+    with monkeypatch.context() as patch:
+        patch.setattr(JointGeneration, "_read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(ours)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        list(theirs)
+    assert written(either, max_tokens=5, seed=1)[0].tokens
+
+
+def test_nothing_is_kept_for_texts_that_were_left(either):
+    """Their keys and values stayed until somebody generated the next text."""
+    stream = streamed(either, PROMPT, max_tokens=50, seed=1)
+    next(stream)
+    joint = either.model.joint_generation
+    assert joint._reading is not None
+    stream.close()
+    assert joint._reading is None and not joint._running
+
+
+def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypatch):
+    """One of 2,800 tokens with 31 of two tokens was read as 32 of 2,800."""
+    prompts = ["two", " ".join([PROMPT] * 6), *["a dog", "two"] * 5]
+    settings = GenerationSettings(method="greedy", max_tokens=9)
+    alone = [written(either, prompt, method="greedy", max_tokens=9)[0].text for prompt in prompts]
+    read = JointGeneration._read
+    found = []  # texts that run, their slots, texts that are read, their tokens
+
+    def counted(self, ids, **how):
+        texts = sum(each.copies for each in self._running)
+        slots = texts * max(each.slots for each in self._running)
+        found.append((texts, slots, len(ids), ids.size))
+        return read(self, ids, **how)
+
+    monkeypatch.setattr(JointGeneration, "_read", counted)
+    monkeypatch.setattr(joint_generation, "_MOST_TOKENS", 60)
+    monkeypatch.setattr(joint_generation, "_MOST_SLOTS", 300)
+    together = generation.write_all(either.model, either.tokenizer, prompts, settings)
+    assert [texts[0].text for texts in together] == alone
+    for texts, slots, count, tokens in found:
+        assert texts == 1 or slots <= 300
+        assert count == 1 or tokens <= 60
+    assert max(texts for texts, *_ in found) > 5
+
+
+def test_a_long_text_that_ends_takes_its_slots_with_it(either):
+    """All texts that joined while others ran had as many as the longest one ever had."""
+    long_prompt = " ".join([PROMPT] * 50)
+    settings = dict(method="greedy", max_tokens=40)
+    alone = [parts_of(either, prompt, **settings) for prompt in ("two", "a dog")]
+    first = streamed(either, "two", **settings)
+    found = [[next(first)], []]
+    list(streamed(either, long_prompt, method="greedy", max_tokens=3))
+    joint = either.model.joint_generation
+    slots = joint._reading.size
+    second = streamed(either, "a dog", **settings)
+    found[1].append(next(second))
+    assert joint._reading.size < slots / 2
+    found[0] += first
+    found[1] += second
+    for ours, theirs in zip(found, alone):
+        assert [part.text for part in ours] == [part.text for part in theirs]
+        np.testing.assert_allclose(
+            [part.probability for part in ours], [part.probability for part in theirs], rtol=1e-4
+        )
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,8 @@ def test_collapse_of_a_type_of_ones_own_is_noticed():
 
 
 def test_answering_no_question_is_noticed():
-    task = Task(
-        "own", ("context",), ("question",), ("answers",), None, ("f1",), TASK_TYPES["spans"]
-    )
+    columns = Columns(("context",), ("question",), ("answers",))
+    task = Task("own", columns, None, ("f1",), TASK_TYPES["spans"])
     rows = [
         Row("0", (("It rains.", "What?"),), ((0, "It"),)),
         Row("1", (("It rains.", "Who?"),), ()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -18,6 +19,19 @@ from xlnet.tasks.task import Row, expand_split, splits_of
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
+
+MOST_LENGTHS = 6  # of batches whose step XLA compiles: a program each
+
+
+def compiled_multiple(max_seq_length: int, multiple: int) -> int:
+    """Of what the lengths of batches are multiples, so that there are at most
+    `MOST_LENGTHS` [tokens].
+
+    >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
+    24
+    """
+    step = math.ceil(max_seq_length / MOST_LENGTHS)
+    return multiple * math.ceil(step / multiple)
 
 
 class TaskData:
@@ -141,19 +155,29 @@ class TaskData:
         return made
 
     def batches(
-        self, path: str, is_training: bool = False, is_fixed: bool = False, **how: Any
+        self, path: str, is_training: bool = False, is_compiled: bool = False, **how: Any
     ) -> Any:
-        """A `tf.data.Dataset` of the batches of a record file. is_fixed: whether all are as long as
-        `max_seq_length`; how: other arguments of `input_pipeline.finetuning_batches`."""
+        """A `tf.data.Dataset` of the batches of a record file.
+
+        Args:
+          path: of the file.
+          is_training: whether examples have the choices of training.
+          is_compiled: whether XLA compiles what reads the batches, once for each length: they have
+            then at most `MOST_LENGTHS` lengths.
+          how: other arguments of `input_pipeline.finetuning_batches`.
+        """
         task, length, padding = self._task, self._layout.max_seq_length, self._padding
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.head.num_choices(is_training)
         )
+        multiple = padding.multiple
+        if is_compiled:
+            multiple = compiled_multiple(length, multiple)
         return input_pipeline.finetuning_batches(
             path,
             features,
             row_length=length,
-            multiple=length if is_fixed else padding.multiple,
+            multiple=multiple,
             pads=padding.side,
             token_features=padding.token_features,
             **how,

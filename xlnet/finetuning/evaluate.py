@@ -43,7 +43,7 @@ class Evaluator:
         rows = -(-settings.eval_batch_size // at_once)
         self.predictor = Predictor(
             model.outputs_of_records,
-            [lambda path: data.batches(path, is_fixed=devices.xla, batch_size=rows)],
+            [lambda path: data.batches(path, batch_size=rows)],
             devices,
             at_once=at_once,
         )

@@ -87,7 +87,7 @@ def run(
         tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
         data = TaskData(tuned, tokenizer)
         _check_files(tuned, data)
-        devices = connect(device)
+        devices = connect(device, compiles_on_gpus=True)
         model = TaskModel(config, tuned, network)
         evaluator = Evaluator(model, data, devices)
         _check_settings(tuned, config, devices, given)

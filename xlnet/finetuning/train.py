@@ -243,7 +243,7 @@ class FineTuner:
             self._data.batches(
                 made.path,
                 is_training=True,
-                is_fixed=self.devices.xla,
+                is_compiled=self.devices.xla,
                 num_examples=made.count,
                 batch_size=settings.train_batch_size,
                 shuffle_seed=settings.seed,

@@ -229,7 +229,7 @@ class Pretrainer:
         settings, manifest = self.settings, self._manifest
         return {
             "precision": self.devices.precision_in_words(self.network),
-            "step": self.devices.compilation_in_words(),
+            "operations": self.devices.compilation_in_words(),
             "data": "{}: {} tokens, {} streams of {} windows".format(
                 settings.record_info_dir,
                 f"{manifest.tokens:,}",

@@ -24,12 +24,13 @@ import collections
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
-from xlnet.serving import sampling
+from xlnet.serving import joint_generation, sampling
 from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.generated_text import Part, Search, Step, Written
 from xlnet.serving.joint_generation import Generation, JointGeneration
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
 from xlnet.serving.texts import as_text
@@ -40,32 +41,6 @@ if TYPE_CHECKING:
     from xlnet.serving.language_model import LanguageModel
 
 Stop = Union[None, str, Sequence[str]]
-
-
-class Written(NamedTuple):
-    """A generated text.
-
-    Attributes:
-      text: without the prompt.
-      log_probability: of all its tokens, the end of the document included [nats].
-      tokens: their number.
-      ended: by "stop", "document" (the model wrote <eod>) or "length".
-    """
-
-    text: str
-    log_probability: float
-    tokens: int
-    ended: str
-
-
-class Part(NamedTuple):
-    """More of text `number`; the last part has all of it as `whole`. probability: of the token that
-    gave it; None: of beams, whose parts are complete texts."""
-
-    number: int
-    text: str
-    whole: Optional[Written] = None
-    probability: Optional[float] = None
 
 
 def generating(inference: Inference, stop: Stop = None, **settings: Any) -> BatchedCall:
@@ -215,7 +190,7 @@ def _parts(
                 yield numbers[0], part
         finally:
             alone.close()
-    for number, part in model.joint_generation.parts([generations[each] for each in joined]):
+    for number, part in joint_generation.of(model).parts([generations[each] for each in joined]):
         yield joined[number], part
 
 
@@ -277,18 +252,6 @@ def _adjusted(log_probabilities, writing, pieces, settings):
     if scores.max() == -np.inf:  # nothing is left: repeat rather than write what is banned
         scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
     return scores
-
-
-# What a step takes: log probabilities [b,V] of the next token of each text, at first of the prompt
-# alone, and whether it is the last step. What it gives: the parts that are complete, and the texts
-# that continue, (row of the log probabilities, token) each.
-Step = tuple[list[Part], list[tuple[int, int]]]
-
-
-class Search(Protocol):
-    """How the texts of a prompt are chosen."""
-
-    def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step: ...
 
 
 class _Samples:

@@ -17,7 +17,6 @@ from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving import session
-from xlnet.serving.joint_generation import JointGeneration
 from xlnet.serving.session import Part, Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
@@ -55,7 +54,6 @@ class LanguageModel:
     Attributes:
       is_causal: whether it reads from left to right only.
       n_layer: number of layers.
-      joint_generation: what generates the texts of all threads together.
     """
 
     # The keys and values of a text stay on the device from one call to the next. Texts that are
@@ -82,7 +80,7 @@ class LanguageModel:
         self._made = 0
         self._lock = threading.Lock()
         self._free.append(self._part())
-        self.joint_generation = JointGeneration(self)
+        self.joint_generation: Any = None  # made by `joint_generation.of` when it is needed
 
     def _part(self) -> Part:
         """A copy of the graph that is not in use."""
@@ -183,15 +181,16 @@ class Reading:
 
     def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
         """Continues with the texts of some numbers and `count` new ones, which see nothing yet, and
-        with at least `size` slots. `position` is that of the next token: the slots are those of the
-        positions before it, the newest one last."""
+        with `size` slots. `position` is that of the next token: the slots are those of the
+        positions before it, the newest one last. If they are fewer, the oldest tokens are lost."""
         # S = 4, three tokens were read, and a text with 6 slots joins:
         #   slots       the cat sat .      .   .   .  the cat sat
         #   positions   0   1   2   .      -3  -2  -1  0   1   2
         by_age = np.roll(np.arange(self.size), -(self._count % self.size))
-        added = max(size - self.size, 0)
+        by_age = by_age[max(self.size - size, 0) :]
+        added = size - len(by_age)
         order = np.concatenate([np.zeros(added, int), by_age])
-        self.size += added
+        self.size = size
         parents = [*kept, *[0] * count]
         self._part(
             "arrange",

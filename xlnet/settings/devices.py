@@ -41,8 +41,8 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
     )
     xla: Optional[bool] = setting(
         None,
-        "compile the training step with XLA; not given: in pretraining on GPUs, unless "
-        "deterministic; in fine-tuning all batches are then as long as max_seq_length",
+        "compile the training step with XLA; not given: on GPUs, unless deterministic; in "
+        "fine-tuning batches then have at most six lengths",
         help_group=HelpGroup.SPEED,
         resume="any",
     )
