@@ -6,8 +6,7 @@ variable has the same bits as with `tf.estimator` (`tests/engine/test_estimator.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
@@ -129,17 +128,12 @@ class Estimator:
 
             # The session. Unlike `MonitoredSession`, it is not created again after a host is lost:
             # interrupted sums over hosts do not recover until the program is restarted.
-            with (
-                tf.train.SingularMonitoredSession(
-                    hooks=[*monitors, *hooks],
-                    master=master,
-                    checkpoint_dir=self._model_dir,
-                    config=strategy.update_config_proto(
-                        self._devices.session_config(is_training=True)
-                    ),
-                ) as monitored,
-                failures_not_silent(),
-            ):
+            with tf.train.SingularMonitoredSession(
+                hooks=[*monitors, *hooks],
+                master=master,
+                checkpoint_dir=self._model_dir,
+                config=strategy.update_config_proto(self._devices.session_config(is_training=True)),
+            ) as monitored:
                 session = monitored.raw_session()  # the hooks see steps alone
                 step = int(session.run(tf.train.get_global_step()))
                 actions.start(session, step)
@@ -151,9 +145,10 @@ class Estimator:
                     try:
                         _, fetched = monitored.run([losses, fetches])
                     except tf.errors.OutOfRangeError as e:
-                        if not is_end_of_data(e):
-                            raise
-                        break
+                        if is_end_of_data(e):
+                            break
+                        # The session would end without an error at one of this class.
+                        raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
                     step += 1
                     actions.report(step, fetched)
 
@@ -194,19 +189,6 @@ class Estimator:
         # Sharded: each host has a part of the saver on devices of its own.
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
         return strategy.experimental_local_results(loss)
-
-
-@contextlib.contextmanager
-def failures_not_silent() -> Iterator[None]:
-    """Turns an OutOfRangeError inside, of a step, a save or an evaluation, into an UnknownError.
-
-    TensorFlow's session takes any error of that class for the end of the data: it would end without
-    an error, and the run as if it had all of its steps.
-    """
-    try:
-        yield
-    except tf.errors.OutOfRangeError as e:
-        raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
