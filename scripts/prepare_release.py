@@ -70,7 +70,7 @@ def absolute(text: str, repository: str, tag: str) -> str:
 
     def address(match: "re.Match[str]") -> str:
         path = match["path"]
-        is_picture = path.endswith((".png", ".svg"))
+        is_picture = path.endswith((".gif", ".jpg", ".png", ".svg", ".webp"))
         kind = "raw" if is_picture else "tree" if (ROOT / path).is_dir() else "blob"
         return f"{match['before']}{repository}/{kind}/{tag}/{path}"
 

@@ -81,8 +81,8 @@ def pages_of_programs() -> Iterator[str]:
             lines = help.commands("xlnet " + command.name, examples)
             yield f"```text\n{textwrap.dedent(lines)}\n```"
         settings = cli.settings_of(groups)
-        for need, names in help.by_need(settings).items():
-            yield f"### {need} {{#{anchor(command.name)}-{need.lower().replace(' ', '-')}}}"
+        for group, names in help.by_help_group(settings).items():
+            yield f"### {group} {{#{anchor(command.name)}-{group.lower().replace(' ', '-')}}}"
             for name in names:
                 yield from section_of(command.name, settings[name])
 

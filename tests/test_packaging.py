@@ -184,16 +184,52 @@ def test_extras(installed):
     assert {
         each.name: each.specifier for each in map(Requirement, wanted) if not each.marker
     } == ranges
-    gpu, *serve = (
-        Requirement(line)
+    gpu, serve = (
+        {
+            each.name: each
+            for each in map(Requirement, wanted)
+            if each.marker and f'extra == "{extra}"' in str(each.marker)
+        }
         for extra in ("gpu", "serve")
-        for line in wanted
-        if re.search(f"extra == .{extra}", line)
     )
-    assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
-    serves = {each.name: each.specifier for each in serve}
-    assert set(serves) == {"uvicorn", "prometheus-client", "tensorflow-text", "setuptools"}
-    assert not serves["tensorflow-text"].contains("2.22.0")
+    assert set(gpu) == {"tensorflow", "triton"}
+    assert gpu["tensorflow"].extras == {"and-cuda"}
+    assert gpu["tensorflow"].specifier == ranges["tensorflow"]
+    assert set(serve) == {"uvicorn", "h11", "prometheus-client", "tensorflow-text", "setuptools"}
+    assert not serve["tensorflow-text"].specifier.contains("2.22.0")
+
+
+# Modules of packages whose names differ from those of their modules.
+DISTRIBUTIONS = {
+    "absl": "absl-py",
+    "distributed": "apache-beam",  # Dask comes with the extra of Apache Beam
+    "google.protobuf": "protobuf",
+    "sklearn": "scikit-learn",
+}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="Python 3.9 lists no standard modules")
+def test_each_package_that_is_imported_is_required():
+    """By this project itself, not only by a package that happens to need it, too."""
+    required = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    required += (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[project.scripts]")[0]
+    imported = set()
+    for path in (ROOT / "xlnet").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported.update(each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(node.module)
+    count = 0
+    for module in sorted(imported):
+        parts = module.split(".")
+        top = ".".join(parts[:2]) if parts[0] == "google" else parts[0]
+        if top == "xlnet" or top in sys.stdlib_module_names:
+            continue
+        count += 1
+        name = DISTRIBUTIONS.get(top, top).replace("_", "-")
+        assert re.search(rf'(^|["\s]){name}[\[<>=]', required, re.MULTILINE), (module, name)
+    assert count > 20
 
 
 def plain(line):

@@ -793,6 +793,12 @@ def test_a_table_without_names_says_how_to_read_it(tmp_path):
     (tmp_path / "t.csv").write_text("a,x\nb,y\n")
     with pytest.raises(UserError, match="no column 'text' .columns: a, x.*--header=none"):
         read(tmp_path / "t.csv")
+    (tmp_path / "pandas.csv").write_text(",review,label\n0,a,x\n")
+    with pytest.raises(UserError, match="columns: '', review, label.*--text_a_column "):
+        read(tmp_path / "pandas.csv")
+    (tmp_path / "t.jsonl").write_text('{"review": "a", "label": "x"}\n')
+    with pytest.raises(UserError, match="columns: review, label.*--text_a_column "):
+        read(tmp_path / "t.jsonl")
     assert read(tmp_path / "t.csv", text_a_column="1", label_column="2", header="none") == (
         ("x", "y"),
         [("a", "x"), ("b", "y")],

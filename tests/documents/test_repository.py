@@ -90,7 +90,11 @@ def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
     assert "What 1.x keeps" in notes and "## [" not in notes
     prepare_release.write_addresses(tmp_path, "1.0.0", "https://example.org/a/xlnet")
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert 'src="https://example.org/a/xlnet/raw/v1.0.0/docs/images/masks.png"' in text
+    pictures = re.findall(r'(?:<img src="|!\[[^]]*\]\()([^")]+)', text)
+    assert pictures
+    for each in pictures:
+        path = each.replace("https://example.org/a/xlnet/raw/v1.0.0/", "")
+        assert path != each and (ROOT / path).is_file(), each
     assert "(https://example.org/a/xlnet/blob/v1.0.0/docs/how_to/install.md)" in text
     assert not re.search(r"\]\((?!https://|#)|(src|href)=\"(?!https://)", text)
     metadata = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")

@@ -209,6 +209,7 @@ def test_missing_columns_of_own_files(tmp_path):
         with pytest.raises(UserError) as e:
             custom.known_or_own(settings(tmp_path, **{column: asked}))
         assert f"no column '{asked}'; did you mean '{hint}'?" in str(e.value)
+        assert ("--id_column=" if column == "id_column" else f"--{column} ") in str(e.value)
 
 
 def own(directory, **changes):

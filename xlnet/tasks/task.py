@@ -15,6 +15,8 @@ from typing import Any, Optional, Protocol
 
 from xlnet.errors import UserError, did_you_mean
 
+CUSTOM = "custom"  # the task of one's own files
+
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice; () for
 # a row to predict that was skipped. label: as of `Reader.parse_label`, or None if not known. query:
 # name of the query of a document; None in tasks other than ranking. source: whatever else a reader

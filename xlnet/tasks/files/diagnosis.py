@@ -35,8 +35,16 @@ def shown(delimiter: str) -> str:
 # --- Columns
 
 
-def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form) -> str:
-    """Why columns that are wanted are not among the names in the first line of CSV or TSV."""
+def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form, flag: str = "") -> str:
+    """Why columns that are wanted are not among the names in the first line of CSV or TSV.
+
+    Args:
+      path: of the file.
+      wanted: the columns.
+      lines: of the file.
+      form: as it was declared.
+      flag: the one that names the missing column; "": none does.
+    """
     first = next((line for line in lines if line.strip()), "")
     if first.startswith(("{", "[")) and _is_json(first):
         return "; the first line is JSON: give --input_format=jsonl"
@@ -56,9 +64,10 @@ def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form) -> str:
         return "; such a file has no names: give the numbers of its columns, from 1 on"
     if all(map(str.isdecimal, wanted)):
         return "; if the first line is not the columns' names, give --header=none"
+    named = f"; {flag} names it" if flag else ""
     return (
-        "; if the first line is not the columns' names, give --header=none and their numbers, "
-        "from 1 on"
+        f"{named}; if the first line is not the columns' names, give --header=none and their "
+        "numbers, from 1 on"
     )
 
 

@@ -41,9 +41,9 @@ def column(path: str, name: str, columns: Sequence[str]) -> int:
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:
-    """The error that a column is missing."""
+    """The error that a column is missing. pandas writes the index as a column without a name."""
     return "no column '{}'{} (columns: {!s:.300})".format(
-        name, did_you_mean(name, columns), ", ".join(columns)
+        name, did_you_mean(name, columns), ", ".join(each or "''" for each in columns)
     )
 
 

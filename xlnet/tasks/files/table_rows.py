@@ -16,7 +16,7 @@ from xlnet.tasks.files import decoding, diagnosis, readers
 from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import Columns, Published, Row, Task
+from xlnet.tasks.task import CUSTOM, Columns, Published, Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
 NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
@@ -112,7 +112,20 @@ class _TableRows:
         lines = readers.read_lines(
             self._path, f"task {self._task.name}", declared.encoding, skips=True
         )
-        return diagnosis.of_columns(self._path, needed, lines, declared)
+        return diagnosis.of_columns(self._path, needed, lines, declared, self._flag_of(name))
+
+    def _flag_of(self, name: str) -> str:
+        """The flag that names a column of an own file to train on or evaluate; "": none does."""
+        columns = self._task.columns
+        if self._task.name != CUSTOM or not self._need_labels:
+            return ""
+        if name in columns.label:
+            return "--label_column"
+        if name in columns.text_a:
+            return "--text_a_column"
+        if name in columns.text_b:
+            return "--text_b_column"
+        return ""
 
     def read(self, seen: dict, numbers: Iterator[int]) -> Sequence[Row]:
         """The rows. seen: as in `Reader.check_row`; numbers: of the rows of all files."""
@@ -140,7 +153,9 @@ class _TableRows:
             raise UserError(f"{self._path}: no rows")
         missing = [name for name in self._needed if self._names is None and name not in keys]
         if missing and keys:
-            raise UserError(f"{self._path}: {readers.no_column(missing[0], keys)}")
+            flag = self._flag_of(missing[0])
+            remedy = f"; {flag} names it" if flag else ""
+            raise UserError(f"{self._path}: {readers.no_column(missing[0], keys)}{remedy}")
         self._report(count)
         return stored
 

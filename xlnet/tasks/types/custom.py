@@ -13,10 +13,10 @@ from xlnet.errors import UserError
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.forms import FORMS
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.task import Columns, Files, Form, Task
+from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 
 from xlnet import own_modules
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.task import Columns, Files, Form, Published, Task, TypeOfTask
+from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task, TypeOfTask
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
@@ -499,7 +499,6 @@ TASKS = {
         *_QUESTION_TASKS,
     )
 }
-CUSTOM = "custom"  # the task of one's own files
 
 
 # --- Own task types
