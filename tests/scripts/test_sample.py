@@ -19,7 +19,7 @@ from helpers.paths import ROOT
 import xlnet
 from xlnet.errors import UserError
 
-SHA256 = "0b5c19437315c0fafe54008f111209f7c161515fa8e6cc8a0d2e56937bfc8ff6"
+SHA256 = "1e5cb66a3304e01c5b4442f13b61d732cf9706e8f3667e1af95a59fbab4c7c7e"
 SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
 
 
