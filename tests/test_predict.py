@@ -89,6 +89,24 @@ def test_a_table_without_the_names_of_rows(tmp_path):
     assert done.returncode == 1 and "tagging has no tables with such a column" in done.stderr
 
 
+def test_rows_without_texts_are_skipped_where_the_error_says_so(tmp_path, model_of):
+    """The flag that the message speaks of is one of this program."""
+    (tmp_path / "new.csv").write_text("text_a\nkamat\n\nka\n")
+    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.csv"}
+    done = command.run("xlnet predict", **flags)
+    assert done.returncode == 1 and "new.csv:3" in done.stderr and "--on_error=skip" in done.stderr
+    done = command.succeed("xlnet predict", "--on_error=skip", **flags)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["id", "0", "1", "2"]
+    assert [bool(row[1]) for row in rows] == [True, True, False, True]
+
+    (tmp_path / "new.jsonl").write_text('{"text": "kamat"}\n{"other": "ka"}\n{"text": "ka"}\n')
+    flags = {"model_dir": model_of("tagging"), "input": tmp_path / "new.jsonl"}
+    assert command.run("xlnet predict", **flags).returncode == 1
+    done = command.succeed("xlnet predict", "--on_error=skip", **flags)
+    assert len(done.stdout.splitlines()) == 3
+
+
 def test_a_table_is_not_written_as_json(model_of):
     done = command.run(
         "xlnet predict", model_dir=model_of("regression"), input="-", output="p.jsonl"

@@ -120,6 +120,32 @@ def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_p
         preparation.make_records(settings)
 
 
+def test_json_lines_of_another_name_are_declared(tmp_path, capsys):
+    """To make records, and to train a vocabulary."""
+    source = REPORTS / "records_in_corpora" / "a.jsonl.gz"
+    text = tmp_path / "a.txt"
+    text.write_bytes(gzip.decompress(source.read_bytes()))
+    vocabulary = train_tiny_model(tmp_path / "sp.model")
+    settings = CorpusSettings(
+        input_glob=str(text),
+        seq_len=64,
+        reuse_len=32,
+        sp_path=vocabulary,
+        save_dir=str(tmp_path / "records"),
+        num_workers=1,
+    )
+    flags = train_sentencepiece.VocabularySettings(
+        input_glob=str(text), sp_path=str(tmp_path / "m.model")
+    )
+    for made in (lambda: preparation.plan_job(settings), lambda: train_sentencepiece.main(flags)):
+        with pytest.raises(errors.UserError, match=f"{text}: .*--text_format=jsonl"):
+            made()
+    settings = dataclasses.replace(settings, text_format="jsonl")
+    assert preparation.make_records(settings).manifest.documents == 60
+    train_sentencepiece.main(dataclasses.replace(flags, text_format="jsonl"))
+    assert "a.txt as JSON lines (field text)" in capsys.readouterr().out
+
+
 # Encodings.
 
 SENTENCES = {
@@ -216,24 +242,22 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-16-le"])
+def test_texts_with_zeros_are_not_asked(tmp_path, encoding):
+    """UTF-16 without a byte order mark is UTF-8 with NUL characters as long as its letters are
+    English; other letters make other lines of it errors."""
+    path = tmp_path / "texts.txt"
+    for texts in ("for\n", "f\u010ar\n\nsch\xf6n\nhello"):
+        path.write_bytes(texts.encode(encoding))
+        with pytest.raises(errors.UserError, match=f"{path}: .*NUL.*--encoding={encoding}"):
+            list(text_inputs.lines_of(str(path)))
+        found = [text for _, text in text_inputs.lines_of(str(path), encoding)]
+        assert found == texts.split()
+
+
 def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     path = tmp_path / "texts.txt.gz"
     path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
     first, second, error, last = (text for _, text in text_inputs.lines_of(str(path)))
     assert (first, second, last) == ("a", "f\xfcr", "b")
     assert f"{path}, line 3: not UTF-8: byte 0xff at column 1" in str(error)
-
-
-def test_utf16_without_a_mark_is_not_taken_for_texts(tmp_path):
-    """It is valid UTF-8 with NUL characters as long as the letters are English."""
-    path = tmp_path / "texts.txt"
-    path.write_bytes("for\n".encode("utf-16-be"))
-    with pytest.raises(errors.UserError, match="NUL characters.*--encoding=utf-16-be"):
-        list(text_inputs.lines_of(str(path)))
-    path.write_bytes("f\u010ar\n\nsch\xf6n".encode("utf-16-be"))
-    found = [text for _, text in text_inputs.lines_of(str(path))]
-    assert found and all(isinstance(each, errors.UserError) for each in found)
-    assert [text for _, text in text_inputs.lines_of(str(path), "utf-16-be")] == [
-        "f\u010ar",
-        "sch\xf6n",
-    ]

@@ -70,6 +70,7 @@ def test_flags_that_the_documents_name_are_there():
         "no",
         "runner",
         "project",
+        "sdk_container_image",  # of Beam, as are the two before
         "logdir",
         "na",
         "dev",

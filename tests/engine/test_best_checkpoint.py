@@ -146,6 +146,23 @@ def test_the_best_weights_of_dropped_steps_are_set_aside(tmp_path, caplog):
     assert not (tmp_path / "best").exists() and value_of(tmp_path / "dropped-best-8") == 8
 
 
+def test_evaluations_of_dropped_steps_are_not_those_of_the_steps_that_replace_them(tmp_path):
+    """A run goes back from step 6 to 4, saves step 6 again and is killed before its evaluation."""
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "f1", table="f1.csv")
+    for step in (2, 4, 6):
+        chosen.add(step, {"f1": step / 10, "loss": 1.0}, None)
+    resumed = best_checkpoint.BestCheckpoint(str(tmp_path), "f1", table="f1.csv")
+    resumed.go_back_to(4)
+    resumed.set_dropped_aside(4)
+    again = best_checkpoint.BestCheckpoint(str(tmp_path), "f1", table="f1.csv")
+    again.go_back_to(6)
+    assert again.lacks(6, every=2, last=6)
+    assert [row.split(",")[0] for row in (tmp_path / "f1.csv").read_text().split()[1:]] == [
+        "2",
+        "4",
+    ]
+
+
 @pytest.mark.parametrize("lower_is_better", (False, True))
 def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better)

@@ -96,6 +96,50 @@ def test_why_there_is_no_gpu(machine, there, why):
         assert str(e.value).endswith(why + "; --device=cpu trains on the CPU all the same")
 
 
+@pytest.mark.parametrize(
+    "found, flags, in_pretraining, in_finetuning",
+    (
+        ([A100], dict(), True, False),
+        ([A100], dict(deterministic=True), False, False),
+        ([A100], dict(xla=False), False, False),
+        ([A100], dict(xla=True), True, True),
+        ([A100], dict(device="cpu"), False, False),
+        ([], dict(), False, False),
+        ([], dict(xla=True), True, True),
+    ),
+)
+def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
+    machine, monkeypatch, found, flags, in_pretraining, in_finetuning
+):
+    monkeypatch.setenv("XLA_FLAGS", "flags.txt")  # stays as it is
+    machine(found=found)
+    for is_compiled, how in ((in_pretraining, True), (in_finetuning, False)):
+        devices = connect(DeviceSettings(**flags), compiles_on_gpus=how)
+        assert devices.xla is is_compiled
+        words = devices.compilation_in_words()
+        assert words.startswith("compiled by XLA" if is_compiled else "operation by operation")
+        # On a CPU it would cost time.
+        assert ("--xla" in words) == (bool(devices.gpus) and not is_compiled)
+
+
+def test_fused_attention_is_refused_where_nothing_would_use_it(machine):
+    machine(found=[A100])
+    for ask in (
+        lambda: connect(DeviceSettings(use_tpu=True, fused_attention=True)),
+        lambda: connect(DeviceSettings(xla=True, fused_attention=True).on_one_machine()),
+        lambda: connect(DeviceSettings(xla=False, fused_attention=True), compiles_on_gpus=True),
+    ):
+        with pytest.raises(UserError, match="^fused_attention"):
+            ask()
+
+
+def test_fused_attention_is_refused_for_an_objective_without_ranks(place, monkeypatch):
+    monkeypatch.setattr(engine_devices, "_capability", lambda gpus, xla: (9, 0))
+    done = train(place, "fused_causal", objective="causal", fused_attention=True)
+    assert done.returncode == 1 and "fused_attention: " in done.stderr, done.stderr
+    assert "causal" in done.stderr and not (place / "fused_causal").exists()
+
+
 @pytest.fixture
 def tpu(monkeypatch):
     """Function that says what comes of asking TensorFlow for a TPU."""

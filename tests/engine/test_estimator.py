@@ -10,7 +10,7 @@ from helpers.pretraining import train
 
 from xlnet.engine import trainer
 from xlnet.engine.devices import Devices, connect
-from xlnet.engine.estimator import Estimator, EstimatorSpec
+from xlnet.engine.estimator import Actions, Estimator, EstimatorSpec
 from xlnet.settings.devices import DeviceSettings
 
 RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
@@ -20,7 +20,7 @@ class TensorFlows:
     """`tf.estimator.Estimator` with the arguments and the model functions of ours."""
 
     def __init__(self, model_fn, model_dir, devices, seed):
-        self.train = tf2.estimator.Estimator(
+        self._estimator = tf2.estimator.Estimator(
             lambda features: tf2.estimator.EstimatorSpec(
                 tf2.estimator.ModeKeys.TRAIN, **model_fn(features)._asdict()
             ),
@@ -34,7 +34,42 @@ class TensorFlows:
                 session_config=devices.session_config(is_training=True),
                 train_distribute=devices.strategy,
             ),
-        ).train
+        )
+
+    def train(self, input_fn, actions, max_steps):
+        self._estimator.train(input_fn, [AsHook(actions)], max_steps=max_steps)
+
+
+class AsHook(tf.train.SessionRunHook):
+    """Calls `Actions` in the order of `Estimator.train`, from the loop of TensorFlow's."""
+
+    def __init__(self, actions):
+        self._actions = actions
+
+    def begin(self):
+        self._fetches = self._actions.graph_is_built()
+
+    def after_create_session(self, session, coord):
+        self._step = int(session.run(tf.train.get_global_step()))
+        self._actions.start(session, self._step)
+
+    def before_run(self, run_context):
+        self._actions.before_step(run_context.session)
+        return tf.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        actions, session = self._actions, run_context.session
+        self._step += 1
+        actions.report(self._step, run_values.results)
+        if actions.is_save_due(self._step):
+            actions.save(session, self._step)
+        if actions.is_evaluation_due(self._step):
+            actions.evaluate(self._step)
+        if actions.is_stop_asked():
+            run_context.request_stop()
+
+    def end(self, session):
+        self._actions.finish(session, self._step)
 
 
 def variables(model_dir):
@@ -191,6 +226,21 @@ def test_an_end_that_is_not_that_of_the_data_is_an_error(tmp_path):
             Estimator(model_fn, str(tmp_path), Devices(None)).train(
                 lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=hooks
             )
+
+
+@pytest.mark.parametrize("where", ("start", "save", "evaluate", "finish"))
+def test_a_failure_between_the_steps_is_an_error(tmp_path, where):
+    """Also where it is of the class with which data ends, as EFBIG of a checkpoint is."""
+
+    def fail(self, *arguments):
+        raise tf.errors.OutOfRangeError(None, None, f"{where}: End of sequence")
+
+    always = {name: lambda self, step: True for name in ("is_save_due", "is_evaluation_due")}
+    actions = type("Failing", (Actions,), {**always, where: fail})()
+    with pytest.raises(tf.errors.UnknownError, match=where):
+        Estimator(count, str(tmp_path), Devices(None)).train(
+            lambda: tf.data.Dataset.range(9).map(float_of), actions, max_steps=3
+        )
 
 
 def test_replicas_end_with_the_data(tmp_path):

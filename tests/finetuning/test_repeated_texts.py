@@ -93,6 +93,10 @@ def test_rows_from_other_files_and_encodings_are_found(tmp_path, quick_start):
     assert done.returncode == 0 and found in done.stderr, done
     done = place.run("--do_eval=True")
     assert done.returncode == 0 and "were trained on" not in done.stderr
+    # Nor does one of a run that has nothing left to train.
+    again = dict(common, train_file=tmp_path / "own" / "train.tsv", eval_steps=0)
+    done = place.run("--do_train=True", "--do_eval=True", **again)
+    assert done.returncode == 0 and "has all of its" in done.stdout, done
     results = {
         path.name: json.loads(path.read_text())["rows"]
         for path in (tmp_path / "model").glob("eval_results_*.json")

@@ -3,15 +3,22 @@ gradients; that they compile for a GPU; that a step holds them."""
 
 import importlib.util
 import math
+import types
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import triton_on_numpy
+from helpers.pretraining import TINY, VOCABULARY, features
 
 from xlnet.errors import UserError
 from xlnet.network import kernels, kernels_gpu, kernels_gpu_check, modeling
 from xlnet.network.kernels import Dropout, Mask, Stream
+from xlnet.pretraining.model import PretrainingModel
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
@@ -151,6 +158,40 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
     for plain, fused in zip(*results):
         assert np.isfinite(fused).all()
         np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())
+
+
+@pytest.mark.slow
+def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatch):
+    """Of both streams, with memories and directions. Dropout of half the probabilities would show
+    other masks; without dropout it is the step of the tuned form."""
+    in_graph = tf2.function
+    monkeypatch.setattr(tf2, "function", lambda step, **how: in_graph(step, autograph=False))
+
+    def losses(fused, dropout, recompute=False, micro_batches=1):
+        model = PretrainingModel(
+            XLNetConfig(**dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)),
+            NetworkSettings(dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3),
+            OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
+            PretrainingSettings(
+                record_info_dir="", model_dir="", mem_len=8, grad_accum_steps=micro_batches
+            ),
+            16,
+            types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
+            xla=True,
+            fused_attention=(9, 0) if fused else None,
+        )
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(0)
+            tf.train.get_or_create_global_step()
+            spec = model.model_fn(features())
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            return [session.run([spec.loss, spec.train_op])[0] for _ in range(3)]
+
+    np.testing.assert_allclose(losses(True, 0.0), losses(False, 0.0), rtol=1e-5)
+    whole = losses(True, 0.5)
+    np.testing.assert_allclose(losses(True, 0.5, recompute=True), whole, rtol=1e-5)
+    np.testing.assert_allclose(losses(True, 0.5, micro_batches=2), whole, rtol=1e-5)
+    assert np.abs(np.array(whole) - losses(True, 0.0)).max() > 1e-3
 
 
 @pytest.mark.parametrize("targets", (0, 24))

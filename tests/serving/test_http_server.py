@@ -409,9 +409,15 @@ def test_the_open_inference_protocol(server):
         {"inputs": []},
         {"inputs": [dict(texts, shape=[3])]},
         {"inputs": [dict(texts, datatype="FP32")]},
+        {"inputs": [texts], "parameters": ["a"]},
+        {"inputs": [texts], "parameters": "signature_name"},
     ):
         status, content = ask(server, path=path, body=bad)
         assert status == 400 and content["error"]
+    # Triton's client gives this unless it names the outputs.
+    of_triton = {"inputs": [texts], "parameters": {"binary_data_output": True}}
+    status, content = ask(server, path=path, body=of_triton)
+    assert (status, content["outputs"][0]["data"]) == (200, ["a", "bc"])
 
 
 def test_the_api_describes_itself(server):

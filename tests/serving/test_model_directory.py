@@ -157,6 +157,29 @@ def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
     model.close()
 
 
+def test_a_word_that_is_cut_hides_no_word_after_it(quick_start, model_of):
+    """Where a tagger reads all words, all behind the first window was said to be unread."""
+    model = opened(model_of("tagging"))  # of 24 tokens
+    row = {"text_a": "kamat " + "telok" * 40 + " rokmi" * 30}
+    (found,) = model.run(model.call("text", {}), [row])
+    assert 24 < found.tokens_read < found.tokens
+    assert found.characters_read is None
+    model.close()
+
+
+def test_what_has_a_copy_of_the_graph(quick_start, tmp_path):
+    model = opened(Pretrained(tmp_path, is_causal=False).folder)
+
+    def has_copy(signature, text, **parameters):
+        call = model.call(signature, parameters)
+        return model.has_copy(call, model.rows(signature, ["a", text]))
+
+    assert not has_copy("generate", "the cat") and not has_copy("vectors", "a")
+    assert has_copy("generate", "the cat", samples=9) and has_copy("fill", "a ___")
+    assert has_copy("generate", "the cat sat on " * 9, context=8)  # read in windows
+    model.close()
+
+
 def test_what_has_several_outputs_is_not_explained(quick_start, model_of):
     model = opened(model_of("spans"))
     assert model.names == ["text", "vectors"]

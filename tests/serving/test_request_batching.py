@@ -215,3 +215,50 @@ def test_small_work_does_not_wait_for_large_work():
         await asyncio.gather(*works)
 
     asyncio.run(story())
+
+
+def test_few_requests_of_a_signature_have_a_copy_of_the_graph():
+    """Sixteen at once built sixteen copies, seconds and tens of MB each."""
+
+    async def story():
+        made, go = batching(lambda call, rows: rows, max_waiting=9), asyncio.Event()
+        begun = []
+
+        async def reads(number):
+            async with made.alone(1, 1, "fill"):
+                begun.append(number)
+                await go.wait()
+
+        works = [asyncio.ensure_future(reads(number)) for number in range(7)]
+        await until(lambda: len(begun) == 4)
+        async with made.alone(1, 1, "attention"), made.alone(1, 1):
+            assert begun == [0, 1, 2, 3]
+        works[4].cancel()  # one that waits gives its place up
+        works[0].cancel()  # one that reads frees its own
+        await until(lambda: begun == [0, 1, 2, 3, 5])
+        go.set()
+        await asyncio.gather(*works[1:4], *works[5:])
+        assert begun == [0, 1, 2, 3, 5, 6]
+
+    asyncio.run(story())
+
+
+def test_who_leaves_the_line_while_another_one_ends():
+    """The one that ended failed, and the memory of the one that left was never given back."""
+
+    async def story():
+        made = batching(lambda call, rows: rows)
+
+        async def work():
+            async with made.alone(1, 100):
+                await asyncio.sleep(60)
+
+        first, second = (asyncio.ensure_future(work()) for _ in range(2))
+        await until(lambda: made._large.used == 100)
+        first.cancel()
+        second.cancel()
+        ended = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(each) for each in ended] == [asyncio.CancelledError] * 2
+        assert made._large.used == 0 and not made._large.line
+
+    asyncio.run(story())

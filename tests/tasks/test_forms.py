@@ -305,3 +305,86 @@ def test_any_content_with_any_flags_is_read_or_refused_in_a_line(tmp_path, count
         except UserError as e:
             assert "\n" not in str(e) and str(path) in str(e), (content, flags)
     assert read > 0.01 * count
+
+
+# ---- single cases
+
+
+def trained(directory, content, name="x.csv", **flags):
+    """The task of a train file, and its rows."""
+    (directory / name).write_text(content)
+    flags = {"text_a_column": "text", "dev_share": 0.0, **flags}
+    task = custom.known_or_own(tasks.settings(directory / name, **flags))
+    return task, parsing.read_rows(task, "", "train")
+
+
+def test_numbers_of_columns_are_cells_like_others(tmp_path):
+    """A row "1,2" of a file without names is not its names again."""
+    rows = "1,2\nx,2\ny,1\n1,2\n"
+    columns = {"text_a_column": "1", "label_column": "2", "header": "none"}
+    _, found = trained(tmp_path, rows, **columns)
+    assert [(row.pairs[0][0], row.label) for row in found] == [
+        ("1", "2"),
+        ("x", "2"),
+        ("y", "1"),
+        ("1", "2"),
+    ]
+
+
+@pytest.mark.parametrize("name, flags", [("x.parquet", {}), ("x.csv", {"input_format": "parquet"})])
+def test_what_is_called_parquet_and_is_none_is_refused(tmp_path, name, flags):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(UserError, match=f"{name}: not a Parquet file"):
+        trained(tmp_path, "text,label\na,b\n", name, **flags)
+
+
+def test_ndjson_is_json_lines_to_predict(tmp_path):
+    """A model that was trained on files in the declared form jsonl."""
+    (tmp_path / "new.ndjson").write_text('{"text": "a"}\n')
+    rows = '{"text": "a", "label": "0"}\n{"text": "b", "label": "1"}\n'
+    task, _ = trained(tmp_path, rows, "x.txt", input_format="jsonl")
+    (row,) = parsing.read_to_predict(task, str(tmp_path / "new.ndjson"))
+    assert row.pairs[0][0] == "a"
+    (tmp_path / "new.csv").write_text("text\na\n")
+    with pytest.raises(UserError, match="--predict_form=csv or --predict_form=jsonl"):
+        parsing.read_to_predict(task, str(tmp_path / "new.csv"))
+
+
+def test_numbers_of_json_have_no_decimal_mark(tmp_path):
+    """A development file of JSON lines next to a table of a German spreadsheet."""
+    rows = '{"text": "a", "label": 1.5}\n{"text": "b", "label": "2,5"}\n{"text": "c", "label": 3}\n'
+    flags = {"is_regression": True, "decimal": ","}
+    _, found = trained(tmp_path, rows, "x.jsonl", **flags)
+    assert [row.label for row in found] == [1.5, 2.5, 3.0]
+    strings = '{"text": "a", "label": "1.5"}\n{"text": "b", "label": "2,5"}\n'
+    with pytest.raises(UserError, match="x.jsonl:1: column 'label': '1.5'.*--decimal='.'"):
+        trained(tmp_path, strings, "x.jsonl", **flags)
+
+
+@pytest.mark.parametrize("flag, expected", [("genre=face", ["b"]), ("", ["a", "b"])])
+def test_rows_that_are_kept_of_a_published_set_are_those_of_its_task(tmp_path, flag, expected):
+    """XNLI's development file has all languages."""
+    rows = [("de", "a", "fiction"), ("de", "b", "face"), ("fr", "c", "face")]
+    lines = [f"{language}\tneutral\t{text}\tz\t{text}\t{genre}" for language, text, genre in rows]
+    names = "language\tgold_label\tsentence1\tsentence2\tpairID\tgenre"
+    tasks.write(tmp_path, "xnli.dev.tsv", names, *lines)
+    flags = {"task_name": "xnli-de", "keep_where": flag}
+    task = custom.known_or_own(tasks.settings(tmp_path, **flags))
+    found = parsing.read_rows(task, str(tmp_path), "dev")
+    assert [row.pairs[0][0] for row in found] == expected
+
+
+@pytest.mark.parametrize("end", ["", "] x"])
+def test_a_damaged_list_of_json_is_not_called_a_table_by_columns(tmp_path, end):
+    rows = '[{"text": "a", "label": "x"}, {"text": "b", "label": "y"}' + end
+    with pytest.raises(UserError, match="x.json: not valid JSON: .*column") as error:
+        trained(tmp_path, rows, "x.json")
+    assert "to_json" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "flags", [{"label_column": "A,A", "multi_label": True}, {"choice_columns": "A,A"}]
+)
+def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
+    with pytest.raises(UserError, match="names 'A' twice"):
+        trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)

@@ -52,6 +52,16 @@ def json_text(sources, spans):
 # --- Columns
 
 
+@pytest.mark.parametrize("first", ['word\ttag\ra\t"O"', "a\tO\rb\tO", 'a\r"b"\tO'])
+def test_a_carriage_return_in_the_first_line_is_refused(tmp_path, first):
+    """As of old Macs, with one line feed at the end; the first line says how many columns are."""
+    path = tmp_path / "train.tsv"
+    path.write_bytes((first + "\n").encode())
+    for need_tags in (True, False):
+        with pytest.raises(UserError, match="train.tsv:1: a carriage return"):
+            read(str(path), need_tags=need_tags)
+
+
 def test_words_and_tags_of_columns_and_the_file_with_one_more(tmp_path):
     path = write(tmp_path, CONLL)
     first, second = sentences = read(path)

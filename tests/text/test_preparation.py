@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import gzip
+import json
 import multiprocessing
 import os
 import pathlib
@@ -531,6 +532,19 @@ def test_beam_makes_the_same_files(beam, settings, small_pieces):
     assert content(on_beam.save_dir) == content(settings.save_dir)
     with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
         beam.run(dataclasses.replace(on_beam, seed=1))
+
+
+@pytest.mark.slow
+def test_beam_reads_the_declared_form(beam, settings, small_pieces, tmp_path):
+    """JSON lines whose name does not say so."""
+    path = tmp_path / "text.txt"
+    path.write_text("".join(json.dumps({"text": f"rokmi {n}. kamat."}) + "\n" for n in range(40)))
+    settings = dataclasses.replace(settings, input_glob=str(path), text_format="jsonl")
+    beam.run(settings)
+    made = content(settings.save_dir)
+    alone = dataclasses.replace(settings, save_dir=str(tmp_path / "alone"))
+    preparation.make_records(alone)
+    assert made == content(alone.save_dir)
 
 
 @pytest.mark.slow

@@ -28,7 +28,12 @@ def read(path, chunk_bytes=WHOLE, **values):
     skipped = collections.Counter()
     lines = [
         line
-        for chunk in reading.cut([str(path)], chunk_bytes, encoding=values.get("encoding"))
+        for chunk in reading.cut(
+            [str(path)],
+            chunk_bytes,
+            encoding=values.get("encoding"),
+            text_format=values.get("text_format", "lines"),
+        )
         for line in reading.read_chunk(chunk, settings(**values), skipped)
     ]
     return lines, skipped
@@ -378,22 +383,39 @@ def test_records(tmp_path):
 FORMS = [  # name, content, kind, documents
     ("a.json", '{"text": "Is. Was."}\n{"text": "C"}\n', "records", [["Is.", "Was."], ["C"]]),
     ("a.ndjson", '{"text": "A"}\r\n{"text": "B"}\r\n', "records", [["A"], ["B"]]),
-    ("a.txt", '\ufeff\n{"text": "A"}\n', "records", [["A"]]),
-    ("a.txt", '{{"text": "{}"}}'.format("x" * 70000), "records", [["x" * 70000]]),
+    ("a.jsonl", '\ufeff\n{"text": "A"}\n', "records", [["A"]]),
+    ("a.json", '{{"text": "{}"}}'.format("x" * 70000), "records", [["x" * 70000]]),
     ("a.json.gz", '{"text": "A"}\n', "records", [["A"]]),
 ]
 
 
 @pytest.mark.parametrize("chunk_bytes", [5, WHOLE])
 @pytest.mark.parametrize("name, content, kind, expected", FORMS)
-def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, chunk_bytes):
+def test_json_lines_are_declared_by_name_or_flag(
+    tmp_path, name, content, kind, expected, chunk_bytes
+):
     path = write(tmp_path / name, content)
     assert recognition.look(str(path)).kind == kind
     assert documents(read(path, chunk_bytes)[0]) == expected
+    assert os.path.basename(path) in reading.in_words(reading.cut([str(path)]), settings())
+    # What they look like does not declare them, but names the flag that does.
     packed = tmp_path / "packed_under_another_name"
     packed.write_bytes(gzip.compress(content.encode("utf-8")))
-    assert documents(read(packed)[0]) == expected
-    assert os.path.basename(path) in reading.in_words(reading.cut([str(path)]), settings())
+    for other in (write(tmp_path / "a.txt", content), packed):
+        with pytest.raises(UserError, match=f"{other.name}: .*--text_format=jsonl"):
+            read(other)
+        assert documents(read(other, chunk_bytes, text_format="jsonl")[0]) == expected
+
+
+def test_a_declared_form_holds_for_every_content(tmp_path):
+    """Of JSON lines, others are errors with their numbers; in a text, a few objects are text."""
+    path = write(tmp_path / "a.txt", 'One.\n{"text": "A"}\n')
+    with pytest.raises(UserError, match="a.txt, line 1: not JSON"):
+        read(path, text_format="jsonl")
+    found, skipped = read(path, text_format="jsonl", on_error="skip")
+    assert documents(found) == [["A"]] and sum(skipped.values()) == 1
+    path = write(tmp_path / "b.txt", 'One.\nTwo.\n{"text": "A"}\n')
+    assert documents(read(path)[0]) == [["One.", "Two.", '{"text": "A"}']]
 
 
 @pytest.mark.parametrize(
@@ -420,7 +442,7 @@ def test_plain_text_that_begins_as_other_forms_do(tmp_path, content):
 @pytest.mark.parametrize("encoding", ["utf8", "utf-8-sig"])
 def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path, encoding):
     settings(encoding=encoding).check()
-    for name, content in (("a.txt", "A\n\nb\n"), ("a.txt", '{"text": "A"}\n{"text": "b"}')):
+    for name, content in (("a.txt", "A\n\nb\n"), ("a.jsonl", '{"text": "A"}\n{"text": "b"}')):
         path = write(tmp_path / name, content.encode("utf-8-sig"))
         assert [line.text for line in read(path, 2, encoding=encoding)[0]] == ["A", "b"]
 
@@ -584,7 +606,7 @@ def test_a_record_longer_than_chunks_is_parsed_once(tmp_path, monkeypatch, split
         encoding="utf-8",
     )
     lines, _ = read(path, 4096, split=split, heldout_share=0.001)
-    assert len(parsed) == 4, "three, and the first one to know the form"
+    assert len(parsed) == 3
     assert sum(line.begins_document for line in lines) == 3
 
 

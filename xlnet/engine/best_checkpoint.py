@@ -48,6 +48,7 @@ class BestCheckpoint:
         self._lower_is_better = lower_is_better
         self.metric = metric
         self.patience = patience
+        self._has_dropped = False  # whether the files have evaluations that this has not
         self.evaluations: list[dict[str, Any]] = []  # see `add`
         if os.path.exists(self._path):
             kept = files.read_json(self._path, "evaluations").get("evaluations")
@@ -81,6 +82,10 @@ class BestCheckpoint:
         if prefix is not None and best and best["step"] == step:
             export(prefix, os.path.join(self._model_dir, BEST))
             is_exported = True
+        self._write()
+        return is_exported
+
+    def _write(self) -> None:
         # The table first: where `evaluations.json` lacks a step, it is evaluated again.
         if self._table:
             files.write_text(
@@ -91,19 +96,25 @@ class BestCheckpoint:
                 ),
             )
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
-        return is_exported
 
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
-        self.evaluations = [one for one in self.evaluations if one["step"] <= step]
+        kept = [one for one in self.evaluations if one["step"] <= step]
+        self._has_dropped = len(kept) < len(self.evaluations)
+        self.evaluations = kept
 
     def set_dropped_aside(self, step: int) -> None:
-        """Renames `best/` if it has the weights of a later step than `step`, from which the run
-        resumes, and makes it again of the best checkpoint that is still there.
+        """Removes the evaluations that `go_back_to` dropped from the files, too. Renames `best/` if
+        it has the weights of a later step than `step`, from which the run resumes, and makes it
+        again of the best checkpoint that is still there.
 
         Those weights are of steps that the run does again, perhaps with other settings: then no
         evaluation of this run would say how good they are, and a worse one could replace them.
         """
+        # A run that is killed before its next evaluation would take them for its own.
+        if self._has_dropped:
+            self._write()
+
         directory = os.path.join(self._model_dir, BEST)
         try:
             found = checkpoint.named_by_state_file(directory)

@@ -136,7 +136,11 @@ class Devices:
             return "compiled by XLA, attention by Triton; the first step takes minutes"
         if self.xla:
             return "compiled by XLA; the first step takes a minute or more"
-        return "operation by operation; --xla compiles it"
+        if self.gpus:
+            return "operation by operation; --xla compiles it"
+        if self.on_accelerator:
+            return "compiled by XLA, as every step on a TPU"
+        return "operation by operation"  # on a CPU, where --xla would cost time
 
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
@@ -157,6 +161,8 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     if settings.deterministic:
         tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
+        if settings.fused_attention:
+            raise UserError("fused_attention is for NVIDIA GPUs, but use_tpu is True; leave it out")
         if settings.xla:
             set_xla_flags()
         return _tpu(settings)

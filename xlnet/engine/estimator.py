@@ -6,7 +6,8 @@ variable has the same bits as with `tf.estimator` (`tests/engine/test_estimator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
@@ -128,12 +129,17 @@ class Estimator:
 
             # The session. Unlike `MonitoredSession`, it is not created again after a host is lost:
             # interrupted sums over hosts do not recover until the program is restarted.
-            with tf.train.SingularMonitoredSession(
-                hooks=[*monitors, *hooks],
-                master=master,
-                checkpoint_dir=self._model_dir,
-                config=strategy.update_config_proto(self._devices.session_config(is_training=True)),
-            ) as monitored:
+            with (
+                tf.train.SingularMonitoredSession(
+                    hooks=[*monitors, *hooks],
+                    master=master,
+                    checkpoint_dir=self._model_dir,
+                    config=strategy.update_config_proto(
+                        self._devices.session_config(is_training=True)
+                    ),
+                ) as monitored,
+                failures_not_silent(),
+            ):
                 session = monitored.raw_session()  # the hooks see steps alone
                 step = int(session.run(tf.train.get_global_step()))
                 actions.start(session, step)
@@ -145,10 +151,9 @@ class Estimator:
                     try:
                         _, fetched = monitored.run([losses, fetches])
                     except tf.errors.OutOfRangeError as e:
-                        if is_end_of_data(e):
-                            break
-                        # The session would end without an error at one of this class.
-                        raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
+                        if not is_end_of_data(e):
+                            raise
+                        break
                     step += 1
                     actions.report(step, fetched)
 
@@ -189,6 +194,19 @@ class Estimator:
         # Sharded: each host has a part of the saver on devices of its own.
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
         return strategy.experimental_local_results(loss)
+
+
+@contextlib.contextmanager
+def failures_not_silent() -> Iterator[None]:
+    """Turns an OutOfRangeError inside, of a step, a save or an evaluation, into an UnknownError.
+
+    TensorFlow's session takes any error of that class for the end of the data: it would end without
+    an error, and the run as if it had all of its steps.
+    """
+    try:
+        yield
+    except tf.errors.OutOfRangeError as e:
+        raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:

@@ -110,8 +110,9 @@ class Evaluator:
         called by their file and their content, so that no evaluation replaces one of other rows.
         """
         home = home_of(self._settings.model_dir)
-        if self._settings.do_train or not home:
+        if not home:
             return split
+        # Written by this run if it has trained; where there was nothing left to train, by another.
         described = files.read_json(os.path.join(home, TASK_NAME), "model_dir")
         if "files_sha256" not in described:  # a model of an earlier version
             return split

@@ -80,6 +80,11 @@ class Pretrainer:
             sources.note_trained_on(self._held_out, self._manifest, "eval_record_info_dir")
 
         if self.devices.fused_attention:
+            if settings.objective == "causal":
+                raise UserError(
+                    "fused_attention: its programs mask by factorization order, which objective "
+                    "causal has not; leave it out"
+                )
             from xlnet.network import kernels_gpu_check
 
             kernels_gpu_check.check(

@@ -1,7 +1,7 @@
 """Makes pretraining records from text.
 
 Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
-a paragraph. JSON lines are recognized by their content.
+a paragraph. JSON lines are .jsonl files, or those of --text_format=jsonl.
 
 Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
 that xlnet pretrain needs: --record_info_dir is this program's --save_dir. Run the same command

@@ -36,6 +36,7 @@ class PredictionSettings(Settings):
     delimiter: Optional[str] = same_as(finetuning.TaskSettings, "delimiter")
     quoting: Optional[str] = same_as(finetuning.TaskSettings, "quoting")
     header: Optional[str] = same_as(finetuning.TaskSettings, "header")
+    on_error: str = same_as(finetuning.TaskSettings, "on_error")
     predict_form: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "predict_form",
@@ -94,6 +95,7 @@ def main(settings: PredictionSettings) -> None:
         "delimiter": settings.delimiter,
         "quoting": settings.quoting,
         "header": settings.header,
+        "on_error": settings.on_error,
         "eval_batch_size": settings.batch_size,
         "predict_form": settings.predict_form,
         "id_column": settings.id_column,

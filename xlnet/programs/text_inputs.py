@@ -81,7 +81,7 @@ def lines_of(
 ) -> Iterator[tuple[str, Union[str, UserError]]]:
     """Yields where each line that is not blank is, and its text or what is wrong with it.
 
-    `encoding` None: UTF-8, or what a byte order mark says.
+    `encoding` None: UTF-8, or as a byte order mark says.
     """
     from xlnet.tasks.files import readers
     from xlnet.tokenization.tokenizer import is_text
@@ -98,15 +98,7 @@ def lines_of(
             except UserError as e:
                 yield place, e
                 continue
-            if "\0" in text:
-                yield (
-                    place,
-                    UserError(
-                        f"{place}: a NUL character, expected text; in a file of UTF-16 without a "
-                        "byte order mark give --encoding=utf-16-le or utf-16-be"
-                    ),
-                )
-            elif text.strip():
+            if text.strip():
                 yield place, text.strip()
 
 

@@ -128,7 +128,9 @@ def main(settings: VocabularySettings) -> None:
         )
     paths = reading.find_files(settings.input_glob)
     # The sentences that records will have, cleaned alike, or a sample of them.
-    chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
+    chunks = reading.cut(
+        paths, _CHUNK_BYTES, settings.json_field, settings.encoding, settings.text_format
+    )
     if chunks:
         print(reading.in_words(chunks, settings))
         advice.check(chunks, settings, reads_documents=False)

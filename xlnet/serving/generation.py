@@ -31,7 +31,7 @@ import numpy as np
 from xlnet.serving import joint_generation, sampling
 from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.generated_text import Part, Search, Step, Written
-from xlnet.serving.joint_generation import Generation, JointGeneration
+from xlnet.serving.joint_generation import Generation, JointGeneration, copies_of
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
 from xlnet.serving.texts import as_text
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
@@ -61,8 +61,7 @@ def generating(inference: Inference, stop: Stop = None, **settings: Any) -> Batc
         return computed
 
     # A batch of the network has a row for each beam or sample of each prompt.
-    copies = chosen.beams if chosen.method == "beam" else chosen.samples
-    return BatchedCall(as_text, compute, max(inference.batch_size // copies, 1))
+    return BatchedCall(as_text, compute, max(inference.batch_size // copies_of(chosen), 1))
 
 
 def settings_of(stop: Stop, settings: Mapping[str, Any]) -> GenerationSettings:

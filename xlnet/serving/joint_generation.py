@@ -42,6 +42,7 @@ class Generation:
     """The texts of one prompt on their way.
 
     Attributes:
+      is_alone: as of `is_alone`.
       parts: those that nobody has taken yet.
       rows: the batch elements of its texts; None: the prompt is not read yet.
       is_done: whether no part follows those of `parts`.
@@ -51,7 +52,8 @@ class Generation:
 
     def __init__(self, search: Search, ids: Sequence[int], settings: GenerationSettings) -> None:
         self.search, self.ids = search, ids
-        self.copies = settings.beams if settings.method == "beam" else settings.samples
+        self.copies = copies_of(settings)
+        self.is_alone = is_alone(ids, settings)
         self.slots = slots_of(ids, settings)
         self.steps_left = settings.max_tokens
         self.parts: collections.deque[Part] = collections.deque()
@@ -64,11 +66,16 @@ class Generation:
         """Whether the prompt is read in windows."""
         return len(self.ids) > self.slots
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether its texts are no part of a batch with others: a beam search copies keys and
-        values at each step, many texts slow the others down, and windows would cut theirs."""
-        return self.copies > _MOST_JOINED or self.is_long
+
+def copies_of(settings: GenerationSettings) -> int:
+    """The texts that are generated side by side for a prompt."""
+    return settings.beams if settings.method == "beam" else settings.samples
+
+
+def is_alone(ids: Sequence[int], settings: GenerationSettings) -> bool:
+    """Whether the texts of a prompt are no part of a batch with others: many texts slow the others
+    down, and windows would cut theirs."""
+    return copies_of(settings) > _MOST_JOINED or len(ids) > slots_of(ids, settings)
 
 
 def slots_of(ids: Sequence[int], settings: GenerationSettings) -> int:

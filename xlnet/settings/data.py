@@ -39,17 +39,17 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
 
     input_glob: str = required(
         "comma-separated text files, glob patterns and directories (their "
-        "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON lines and "
-        "Parquet are recognized by content, all else is text_format",
+        "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON lines are .jsonl, .ndjson and .json, "
+        "Parquet says itself what it is, all else is text_format",
         aliases=("input",),
     )
     text_format: str = setting(
         "lines",
-        "form of plain text. lines: a sentence a line, a blank line between documents; "
-        "paragraphs: a paragraph a line, cut into sentences, a blank line between documents; "
-        "wrapped: a paragraph on several lines, a blank line between paragraphs, a file is a "
-        "document",
-        choices=("lines", "paragraphs", "wrapped"),
+        "form of files whose names do not say it. lines: a sentence a line, a blank line between "
+        "documents; paragraphs: a paragraph a line, cut into sentences, a blank line between "
+        "documents; wrapped: a paragraph on several lines, a blank line between paragraphs, a "
+        "file is a document; jsonl: an object of JSON a line, each a document",
+        choices=("lines", "paragraphs", "wrapped", "jsonl"),
     )
     document_separator: Optional[str] = setting(
         None,

@@ -74,8 +74,10 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
         With `use_tpu` there is a note, and the TPU's hosts and cores are ignored.
 
         Raises:
-          UserError: there are several machines.
+          UserError: there are several machines, or what only pretraining has is asked for.
         """
+        if self.fused_attention:
+            raise UserError("fused_attention is for pretraining; leave it out here")
         if self.use_tpu:
             _log.warning(
                 "note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "

@@ -179,7 +179,11 @@ def _read(text, source, is_compared):
         # The chunks that begin in the range; the files lie one behind the other.
         if file_begin < high and low < file_begin + max(size, 1):
             for chunk in reading.cut(
-                [path], job_of["chunk_bytes"], settings.json_field, settings.encoding
+                [path],
+                job_of["chunk_bytes"],
+                settings.json_field,
+                settings.encoding,
+                settings.text_format,
             ):
                 if low <= file_begin + chunk.begin < high:
                     own = dataclasses.replace(job, chunks=(chunk,))

@@ -136,7 +136,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 def plan_job(settings: CorpusSettings) -> RecordsJob:
     """Checks the settings and finds the input of this task; writes nothing."""
     paths, sizes = list_input(settings)
-    chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
+    chunks = reading.cut(paths, None, settings.json_field, settings.encoding, settings.text_format)
     own = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not own:
         raise UserError(

@@ -1,7 +1,7 @@
 """Files to lines: finds files, cuts them into chunks, and reports bad text.
 
-Files are plain text or JSON lines, each with or without `.gz`; `recognition` finds out which,
-`text_forms` has the layouts. Readers get `CorpusSentence`s of all of them, in order, the
+Files are plain text or JSON lines, each with or without `.gz`, or Parquet; `recognition` says
+which, `text_forms` has the layouts. Readers get `CorpusSentence`s of all of them, in order, the
 last one of each document marked.
 
 Chunks of a file are read independently. A chunk owns the lines that begin in its byte range; where
@@ -127,6 +127,7 @@ def cut(
     chunk_bytes: Optional[int] = None,
     json_field: str = InputSettings.json_field,
     encoding: Optional[str] = None,
+    text_format: str = InputSettings.text_format,
 ) -> list[Chunk]:
     """Returns the chunks of files, in order, of `chunk_bytes` or `chunk_size`; an empty file has
     none, and a form that is not supported is a UserError."""
@@ -140,7 +141,7 @@ def cut(
         if not size and path.endswith(".gz"):
             raise UserError(f"{path}: is empty, expected gzip data")
         with naming(path):
-            form = recognition.look(path, json_field, encoding) if size else Form()
+            form = recognition.look(path, json_field, encoding, text_format) if size else Form()
         # .gz is read from its beginning only, so it is one chunk, for one process.
         step = size if form.is_packed else chunk_bytes
         chunks += [

@@ -1,4 +1,9 @@
-"""Which form a file of text has: its first bytes decide, and its name where they do not."""
+"""Which form a file of text has: what its first bytes declare, its name or a flag.
+
+Parquet and .gz begin with bytes that say so. JSON lines are declared by the extension or by
+--text_format; all else is plain text. What the text looks like only refuses files that are
+something else, with the flag or the command that helps.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from xlnet import encodings, files
@@ -50,8 +56,13 @@ class Form(NamedTuple):
     is_packed: bool = False  # .gz, which can only be read from its beginning to its end
 
 
-def look(path: str, field: str = InputSettings.json_field, encoding: Optional[str] = None) -> Form:
-    """The form of a file, from its first bytes; a UserError if it is not supported."""
+def look(
+    path: str,
+    field: str = InputSettings.json_field,
+    encoding: Optional[str] = None,
+    text_format: str = InputSettings.text_format,
+) -> Form:
+    """The form of a file; a UserError if it is not supported, or if it looks like another one."""
     name = path.lower()
     with files.open_binary(path) as f:
         # What is not text, packed or not.
@@ -73,10 +84,17 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     if len(head) == LOOKED_AT and "\n" in text:
         text = text.rpartition("\n")[0]  # without a line that is cut off
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
-    kind, what = _kind(path, text, field, extension)
+    # JSON lines, whose errors are those of their lines.
+    is_list = _ARRAY.match(text.lstrip()) is not None
+    if not is_list and (text_format == "jsonl" or extension in (".jsonl", ".ndjson")):
+        return Form(RECORDS, is_packed)
+    if extension != ".json":
+        _refuse_records(path, text)
+    what = _other_form(path, text, field, extension)
     if what:
         raise UserError("{}: {}; expected text or an object of JSON a line{}".format(path, *what))
-    return Form(kind, is_packed)
+    # Of .json files, those with an object a line are read: the shards of C4 have this name.
+    return Form(RECORDS if extension == ".json" else TEXT, is_packed)
 
 
 def first_bytes(path: str) -> bytes:
@@ -97,35 +115,51 @@ def _refuse_foreign(path, file):
         raise UserError(f"{path}: {what}; expected text, JSON lines, .gz of these or Parquet")
 
 
-def _kind(path, text, field, extension):
-    """(the kind of a text, None), or (None, (what it is instead, what makes JSON lines of it))."""
+def _first_lines(start: str) -> list[str]:
+    return [line for line in start.split("\n")[:_LINES_TRIED] if line.strip()] or [""]
+
+
+def _has_records(lines: Sequence[str]) -> bool:
+    """Whether lines are objects of JSON; among other lines, such a line belongs to a text."""
+    # One object without an end is longer than what is looked at.
+    is_cut_off = len(lines) == 1 and _OBJECT.match(lines[0]) is not None
+    return is_cut_off or 2 * sum(map(_is_object, lines)) >= len(lines)
+
+
+def _refuse_records(path: str, text: str) -> None:
+    """Raises UserError for JSON lines whose name and flag say that they are plain text."""
+    if _has_records(_first_lines(text.lstrip())):
+        raise UserError(
+            f"{path}: its lines are objects of JSON, and would be read as text; give "
+            "--text_format=jsonl, or a name that ends in .jsonl"
+        )
+
+
+def _other_form(path: str, text: str, field: str, extension: str) -> Optional[tuple[str, str]]:
+    """What a text is instead of plain text or JSON lines, and what makes JSON lines of it."""
     # From the surest sign to the weakest: objects of JSON, markup, then tables, which prose may be.
     start = text.lstrip()
-    lines = [line for line in start.split("\n")[:_LINES_TRIED] if line.strip()] or [""]
-    are_objects = list(map(_is_object, lines))
+    lines = _first_lines(start)
     if _ARRAY.match(start):
-        return None, ("a list of JSON objects", _ARRAY_MADE % path)
-    # Among other lines, a line of JSON belongs to a text.
-    if 2 * sum(are_objects) >= len(lines) or extension in (".jsonl", ".ndjson"):
-        return RECORDS, None
-    if _OBJECT.match(start) and not are_objects[0]:
-        if len(lines) == 1:  # longer than what is looked at
-            return RECORDS, None
-        return None, ("JSON objects over several lines", f"; jq -c . '{path}' writes one a line")
+        return "a list of JSON objects", _ARRAY_MADE % path
+    if _has_records(lines):
+        return None
+    if _OBJECT.match(start) and not _is_object(lines[0]):
+        return "JSON objects over several lines", f"; jq -c . '{path}' writes one a line"
     if "\r" in text[:-1] and "\n" not in text:
-        return None, (
+        return (
             "lines that end in a carriage return alone",
             f": tr '\\r' '\\n' < '{path}' > text.txt",
         )
     if re.match(r"<doc\s[^\n]*>\s*\n", start):
-        return None, ("WikiExtractor's <doc> tags", ", which WikiExtractor writes with --json")
+        return "WikiExtractor's <doc> tags", ", which WikiExtractor writes with --json"
     if _MARKUP.match(start):
-        return None, ("markup, such as HTML", "; save the text alone")
+        return "markup, such as HTML", "; save the text alone"
     if re.match(r"\s*= [^=\n]+ = ?\n *\n", text):
-        return None, ("WikiText, with = Titles = between its articles", _BY_HAND)
+        return "WikiText, with = Titles = between its articles", _BY_HAND
     if lines[0] and (extension in (".csv", ".tsv") or _is_table(lines, field)):
-        return None, ("a table", _TABLE_MADE % path)
-    return RECORDS if extension == ".json" else TEXT, None
+        return "a table", _TABLE_MADE % path
+    return None
 
 
 def _is_table(lines, field):

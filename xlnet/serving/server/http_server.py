@@ -454,7 +454,8 @@ class Server:
         model, batching = self.model, self._batching
         if asked.cost is None:
             return await batching.ask(asked.call, asked.rows, list(map(model.size, asked.rows)))
-        async with batching.alone(len(asked.rows), asked.cost):
+        copy_of = asked.call.signature if asked.has_copy else None
+        async with batching.alone(len(asked.rows), asked.cost, copy_of):
             found = await batching.compute(
                 model.run, asked.call, asked.rows, signature=asked.call.signature, is_long=True
             )
@@ -463,7 +464,8 @@ class Server:
     async def _write_parts(self, asked: PredictionRequest, response: Response) -> None:
         """Sends the parts of a generated text as JSON lines, each as it comes."""
         assert asked.cost is not None
-        async with self._batching.alone(1, asked.cost):
+        copy_of = asked.call.signature if asked.has_copy else None
+        async with self._batching.alone(1, asked.cost, copy_of):
             parts = self.model.stream(asked.call, asked.rows[0])
             request = self._batching.request(asked.call.signature)
             try:

@@ -23,6 +23,7 @@ from xlnet.errors import UserError
 from xlnet.model_directory import model_files
 from xlnet.serving import attention, explanation, factorization, filling, generation, vectors
 from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all
+from xlnet.serving.joint_generation import is_alone
 from xlnet.serving.model import Model
 from xlnet.serving.prediction import predicting
 from xlnet.serving.settings import (
@@ -394,6 +395,14 @@ class ServedModel:
             )
         return cost
 
+    def has_copy(self, call: Call, rows: Sequence[Row]) -> bool:
+        """Whether a request reads with a copy of the language model's graph (`LanguageModel`), not
+        in the batch of generated texts."""
+        if call.signature != "generate":
+            return call.signature in _OF_LANGUAGE_MODELS
+        tokenizer = self._model.tokenizer
+        return any(is_alone(tokenizer.ids(row["prompt"]), call.settings) for row in rows)
+
     def _check_explained(self, settings, rows):
         if settings.method != "leave_one_out":  # gradients keep what every layer computes
             raise UserError(
@@ -457,6 +466,8 @@ class ServedModel:
         is_pair = set(row) <= {"text_a", "text_b"}
         if not is_pair or (computed.tokens_read or 0) >= (computed.tokens or 0):
             return None
+        if self.verb == "tag" and call.signature == "text":
+            return None  # of all of its words, some lose their ends
         inference = self._model.inference
         tuned = inference.loaded.tuned
         layout = encoding.Layout(inference.loaded.max_seq_length)

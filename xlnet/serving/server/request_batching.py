@@ -29,6 +29,7 @@ from xlnet.serving.server.fair_turns import FairTurns, Request
 
 _THREADS = 8  # for batches and parsing
 _LONG_THREADS = 64  # for long work of each signature; others wait for a thread
+_MOST_COPIES = 4  # requests of a signature that read with a copy of the graph each
 _SMALL = 8  # work that takes less than the budget divided by this does not wait for larger work
 
 
@@ -62,11 +63,15 @@ class _Memory:
             self._begin_next()
 
     def _begin_next(self) -> None:
-        # What is larger than the budget begins when nothing else is computed.
-        while self.line and (not self.used or self.used + self.line[0][0] <= self._budget):
-            cost, turn = self.line.popleft()
-            self.used += cost
-            turn.set_result(None)
+        while self.line:
+            cost, turn = self.line[0]
+            # What is larger than the budget begins when nothing else is computed.
+            if self.used and self.used + cost > self._budget and not turn.cancelled():
+                return
+            self.line.popleft()
+            if not turn.cancelled():  # or its task is about to learn that it is cancelled
+                self.used += cost
+                turn.set_result(None)
 
 
 class _Example(NamedTuple):
@@ -122,6 +127,7 @@ class RequestBatching:
         self._alone = 0  # examples in `alone`
         self._small_cost = budget // _SMALL
         self._small, self._large = _Memory(budget), _Memory(budget)
+        self._copies: dict[str, _Memory] = {}  # by signature
         self._turns = FairTurns()
         self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, "compute")
         self._long_threads: dict[str, concurrent.futures.ThreadPoolExecutor] = {}  # by signature
@@ -222,16 +228,27 @@ class RequestBatching:
     # ---- next to the batches
 
     @contextlib.asynccontextmanager
-    async def alone(self, count: int, cost: int) -> AsyncIterator[None]:
-        """The block, of `count` examples one after another, the largest of which keeps so much in
-        memory; Busy if too many examples wait. cost: 0 for work whose calls of the network keep
-        nothing."""
+    async def alone(
+        self, count: int, cost: int, copy_of: Optional[str] = None
+    ) -> AsyncIterator[None]:
+        """The block, of `count` examples one after another; Busy if too many examples wait.
+
+        Args:
+          cost: what the largest of them keeps in memory; 0 for work whose calls of the network keep
+            nothing.
+          copy_of: the signature, of work that reads with a copy of the graph; None: it has none.
+        """
         # They count as waiting until the end of the block: so `max_waiting` bounds long work, too.
         self.check_waiting(count)
         self._alone += count
         memory = self._small if cost <= self._small_cost else self._large
         try:
-            async with memory.hold(cost):
+            # A copy takes seconds and tens of MB, and stays. More of them would compute no faster.
+            async with contextlib.AsyncExitStack() as held:
+                if copy_of is not None:
+                    copies = self._copies.setdefault(copy_of, _Memory(_MOST_COPIES))
+                    await held.enter_async_context(copies.hold(1))
+                await held.enter_async_context(memory.hold(cost))
                 yield
         finally:
             self._alone -= count

@@ -38,6 +38,7 @@ class PredictionRequest(NamedTuple):
       rows: the examples.
       stream: whether the parts of a generated text are sent as they come.
       cost: as of `ServedModel.cost`.
+      has_copy: as of `ServedModel.has_copy`.
       as_columns: whether the answers are lists by the name of an output.
       id: of a KServe request.
     """
@@ -46,6 +47,7 @@ class PredictionRequest(NamedTuple):
     rows: list[Row]
     stream: bool
     cost: Optional[int]
+    has_copy: bool
     as_columns: bool = False
     id: Optional[str] = None
 
@@ -105,9 +107,13 @@ def parsed_inference(model: ServedModel, limits: LimitSettings, body: bytes) -> 
     """A request of the Open Inference Protocol, within the limits: inputs of datatype BYTES and
     shape [n]; `parameters` may name the signature, and has its settings."""
     asked = _json_object(body)
-    parameters = dict(asked.get("parameters") or {})
+    parameters, inputs = asked.get("parameters") or {}, asked.get("inputs")
+    if not isinstance(parameters, dict):
+        raise UserError(f"parameters is {json.dumps(parameters)!s:.80}, expected an object")
+    parameters = dict(parameters)
+    # Triton's client asks for numbers in bytes, if it can have them; it takes JSON as well.
+    parameters.pop("binary_data_output", None)
     signature = parameters.pop(SIGNATURE, model.default)
-    inputs = asked.get("inputs")
     is_list = isinstance(inputs, list) and all(isinstance(each, dict) for each in inputs)
     if not is_list or not inputs or not isinstance(signature, str):
         raise UserError('expected {"inputs": [{"name": ..., "shape": [n], "data": [...]}, ...]}')
@@ -191,7 +197,8 @@ def _checked(
             f"{len(rows)}"
         )
     cost = model.cost(call, checked, limits.budget)
-    return PredictionRequest(call, checked, stream, cost, as_columns, id)
+    has_copy = model.has_copy(call, checked)
+    return PredictionRequest(call, checked, stream, cost, has_copy, as_columns, id)
 
 
 # ---- answers

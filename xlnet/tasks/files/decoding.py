@@ -93,10 +93,7 @@ class Lines:
                 has_feed = has_feed or "\n" in chunk
                 has_return = has_return or "\r" in chunk
                 if "\0" in chunk:
-                    raise UserError(
-                        f"{path}: has NUL characters, expected text"
-                        + ("" if encoding else encodings.hint_of_zeros(opened))
-                    )
+                    raise self._no_text(encoding)
         except UnicodeError:
             self._find_errors(encoding, skips)
         else:
@@ -132,6 +129,11 @@ class Lines:
             yield file.read(_CHUNK).lstrip("\ufeff")
             yield from iter(lambda: file.read(_CHUNK), "")
 
+    def _no_text(self, encoding: Optional[str]) -> UserError:
+        """The error of a file with NUL characters, as UTF-16 has read as UTF-8."""
+        hint = "" if encoding else encodings.hint_of_zeros(self._opened)
+        return UserError(f"{self.path}: has NUL characters, expected text{hint}")
+
     def _refuse_utf8(self, given: str) -> None:
         """Raises UserError for text in UTF-8 whose encoding is declared to be another one."""
         try:
@@ -149,9 +151,11 @@ class Lines:
         """Refuses a file that is not of its encoding, or warns of it."""
         # One error, with the place of the first byte: the others say the same of other columns.
         found, bad, good, error = row_errors.RowErrors(), b"", 0, ""
+        has_zeros = False
         self._how["errors"] = "surrogateescape"
         try:
             for number, line in enumerate(self, 1):
+                has_zeros = has_zeros or "\0" in line
                 escaped = _ESCAPED.search(line)
                 if not escaped:
                     good += not line.isascii()
@@ -170,6 +174,8 @@ class Lines:
             hint = encodings.hint_of_zeros(self._opened) or encodings.hint(bad)
         if encoding or not skips:
             found.refuse(hint)
+        elif has_zeros:  # lines of which only some would be skipped
+            raise self._no_text(encoding)
         elif hint:
             _log.warning("note: %s: not UTF-8%s", self.path, hint)
 

@@ -197,6 +197,8 @@ def of_json(path: str, lines: Any) -> str:
         return "; each line is JSON: give --input_format=jsonl"
     if re.match(r"\{\s*\n", lines.start()) and _is_followed(lines):
         return "; it is several objects: rewrite it with jq -c . OLD > NEW.jsonl"
+    if lines.start().startswith("["):  # a list, and damaged
+        return ""
     values = dict(itertools.islice(json_stream.top_level(lines.chunks()), _FIRST))
     containers = [key for key, event in values.items() if event.startswith("start_")]
     if containers == ["data"]:

@@ -107,9 +107,12 @@ def _checked(
     rows: Iterator[tuple[int, Any]], names: Sequence[str], form: Form
 ) -> Iterator[tuple[int, Any]]:
     """The rows, or the errors of those that are not as wide as the names."""
+    # Names in the file may be there again; numbers in place of names are cells like others.
+    are_numbers = form.header == "none" and not form.names
+    may_be_again = len(names) > 1 and not are_numbers
     for number, cells in rows:
         if isinstance(cells, list) and not is_blank(cells):
-            if [cell.strip("\ufeff \t") for cell in cells] == names and len(names) > 1:
+            if may_be_again and [cell.strip("\ufeff \t") for cell in cells] == names:
                 cells = "the names of the columns again, as where files were joined"
             elif len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
                 cells = f"{len(cells)} column(s), expected {len(names)}"

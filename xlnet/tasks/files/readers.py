@@ -17,7 +17,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from xlnet import encodings, files
@@ -213,6 +213,8 @@ def check_to_predict(reader: Any, path: str) -> None:
     """Raises UserError if the name of a file to predict says another form than a flag, which the
     model may have kept from its training."""
     declared, by_extension = reader.task.files.form.name, extension(path)
+    if by_extension == "ndjson":  # another name of JSON lines
+        by_extension = "jsonl"
     if declared and by_extension in {**forms.FORMS, **reader.forms} and by_extension != declared:
         raise UserError(
             f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
@@ -241,6 +243,8 @@ def read_table(reader: Any, path: str, need_labels: bool, given: Optional[str] =
     declared = declared_form(task, path)
     lines = read_lines(path, role, declared.encoding, task.files.skips_errors, opened)
     name = form_name(reader, path, need_labels, given, lines)
+    if name == "parquet":  # it is none, which the library says
+        return table_of(reader, path, opened, name)
     if name == "text" and not given and not declared.name:
         diagnosis.refuse_tables(path, lines, task.columns.texts)
     return table_of(reader, path, lines, name)
@@ -289,32 +293,6 @@ def read_lines(
     if not lines.start():
         raise UserError(f"{path}: the file is empty")
     return lines
-
-
-def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
-    """The error for one of `json_stream`, with its line and column if the parser of the standard
-    library finds it, too; after: what was read before."""
-    try:
-        files.parse_json("".join(lines.chunks()))
-    except ValueError as e:
-        error = e
-    return UserError(
-        "{}: not valid JSON: {}{}".format(path, error, ", after " + after if after else "")
-    )
-
-
-def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
-    """Yields (place, value, or the ValueError of a line) of the items of a .json document, or of
-    JSON lines. skips: an empty line is an error."""
-    if extension(path) == "json":
-        yield from forms.json_items(path, lines)
-        return
-    for place, value in forms.json_lines(path, lines):
-        if value is forms.EMPTY_LINE:
-            if skips:
-                yield place, ValueError("expected JSON, found an empty line")
-            continue
-        yield place, value
 
 
 # --- Forms of directories

@@ -58,8 +58,12 @@ class ColumnForm(NamedTuple):
 
 
 def split_line(line: str, form: ColumnForm) -> list[str]:
-    """The cells of a line; raises ValueError if its quotation marks are not those of a quoted
-    file."""
+    """The cells of a line; raises ValueError if it has a carriage return, or quotation marks that
+    are not those of a quoted file."""
+    if "\r" in line:
+        raise ValueError(
+            "a carriage return inside of a line; expected lines that end in a line feed"
+        )
     if form.delimiter is None:
         return re.split("[ \t]+", line.strip(" \t"))
     if not form.is_quoted or '"' not in line:
@@ -237,10 +241,6 @@ class ColumnReader:
         far."""
         if not is_text(line):
             raise ValueError(NOT_TEXT)
-        if "\r" in line:
-            raise ValueError(
-                "a carriage return inside of a line; expected lines that end in a line feed"
-            )
         cells = split_line(line, self._form)
         if len(cells) != self._width:
             raise ValueError(

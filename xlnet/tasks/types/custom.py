@@ -101,7 +101,8 @@ def _with_forms(task: Task, settings: Any) -> Task:
 
     keep_where = task.files.keep_where
     if settings.keep_where is not None:
-        keep_where = _pairs(settings.keep_where)
+        # Of a published set, the rows of its task are wanted in any case.
+        keep_where = {**(keep_where or {}), **_pairs(settings.keep_where)}
     return task.with_files(
         form=changed(task.files.form),
         forms={name: changed(form) for name, form in task.files.forms.items()},
@@ -222,6 +223,11 @@ def _table_columns(settings, takes_several_labels):
             "query_id_column makes a ranking of documents for the queries in "
             "text_a_column; give --text_b_column, the column of the documents"
         )
+    for name in ("label_column", "choice_columns"):
+        names = _listed(getattr(settings, name))
+        twice = [each for each in names if names.count(each) > 1]
+        if twice:
+            raise UserError(f"{name} names '{twice[0]}' twice, expected columns that differ")
     _check_label_form(settings)
     columns: dict[str, Any] = {
         name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")

@@ -36,11 +36,12 @@ class RegressionReader(contract.Reader):
 
     def parse_label(self, cells: list) -> tuple:
         text = to_text(cells[0]).strip() if cells else ""
-        return (
-            self.parse_score(text)
-            if text
-            else (None, f"column '{self.task.columns.label[0]}' is empty")
-        )
+        if not text:
+            return None, f"column '{self.task.columns.label[0]}' is empty"
+        # Numbers of JSON and Parquet have no decimal mark to be declared.
+        if isinstance(cells[0], (int, float)) and math.isfinite(to_number(text)):
+            return to_number(text), None
+        return self.parse_score(text)
 
     def parse_score(self, text: str) -> tuple:
         """As `parse_label`, for a cell that is not empty."""
