@@ -95,7 +95,7 @@ def test_flags_that_the_documents_name_are_there():
         "strict",
         "xla_gpu_dot_merger_threshold_mb",
         "xla_gpu_enable_triton_gemm",
-        "noxla",
+        "noxla",  # of Dataflow
     }
     for file in command_lines.all_files():
         for program in file.programs:
