@@ -27,7 +27,17 @@ pytestmark = pytest.mark.slow
 
 BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
 NOT_BUILT = shutil.ignore_patterns(
-    ".git", ".site", ".venv*", "__pycache__", "*.egg-info", "build", "dist", "site", "sample_run"
+    ".git",
+    ".site",
+    ".venv*",
+    "__pycache__",
+    "*.egg-info",
+    "build",
+    "dist",
+    "site",
+    "sample_run",
+    ".hypothesis",
+    ".coverage*",
 )
 
 
