@@ -74,10 +74,10 @@ def run(place, *arguments, **changes):
     )
 
 
-@pytest.mark.parametrize("part, most", ((Reader, 14), (Head, 12), (Scorer, 12), (Export, 12)))
+@pytest.mark.parametrize("part, most", ((Reader, 16), (Head, 12), (Scorer, 12), (Export, 12)))
 def test_a_contract_has_at_most_a_dozen_methods(part, most):
-    """Two more for a reader: examples for the server's page, and the files besides those of splits,
-    whose contents a resumed run compares."""
+    """Four more for a reader: examples for the server's page and their labels, the files besides
+    those of splits, whose contents a resumed run compares, and what a file to predict must be."""
     assert (
         len(
             [
