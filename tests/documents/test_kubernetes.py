@@ -15,7 +15,7 @@ from xlnet.errors import Unfinished
 @pytest.fixture(scope="module")
 def manifests():
     """The JobSet and the NetworkPolicy."""
-    text = (ROOT / "docs/how_to/kubernetes.md").read_text()
+    text = (ROOT / "docs/how_to/kubernetes.md").read_text().partition("\n## Serve\n")[0]
     (block,) = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return list(yaml.safe_load_all(block))
 
