@@ -82,15 +82,15 @@ def _kept(query_hash, second, key, dropped: tl.constexpr):
 
 
 @triton.jit
-def _distances(k_r, q_r, first, row_stride, dims, rotation, R: tl.constexpr, BLOCK: tl.constexpr):
-    """A block of distance keys [BLOCK,H], and the queries' scores there, rotated [BLOCK,BLOCK]."""
+def _by_distance(k_r, q_r, first, row_stride, dims, rotation, R: tl.constexpr, BLOCK: tl.constexpr):
+    """The queries' scores at a block of distances, rotated: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
     inside = (index >= 0) & (index < R)
     keys = tl.load(
         k_r + index[:, None] * row_stride + dims[None, :], mask=inside[:, None], other=0.0
     )
     scores = tl.dot(q_r, tl.trans(keys)).to(q_r.dtype)
-    return keys, tl.gather(scores, rotation, 1)
+    return tl.gather(scores, rotation, 1)
 
 
 @triton.jit
@@ -172,7 +172,7 @@ def forward(
         rotation = shift % BLOCK
         is_low = shift < BLOCK
         first = T - block * BLOCK - BLOCK
-        _, low = _distances(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
+        low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
     else:
         by_distance_head = by_distance + (example * N + head).to(tl.int64) * (T * R)
         start_of_row = query * R + tl.load(first_distance + of_query, mask=is_query, other=0)
@@ -191,7 +191,7 @@ def forward(
         key_rank_block = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
         key_segment_block = tl.load(key_segment + of_key, mask=is_key, other=0)
         if IN_TILE:
-            _, high = _distances(
+            high = _by_distance(
                 k_r_head, q_r_block, first + BLOCK + start, N * H, dims, rotation, R, BLOCK
             )
             position = tl.where(is_low, low, high).to(tl.float32)
@@ -304,7 +304,7 @@ def backward(
         rotation = shift % BLOCK
         is_low = shift < BLOCK
         first = T - block * BLOCK - BLOCK
-        _, low = _distances(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
+        low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
     else:
         matrix = (example * N + head).to(tl.int64) * (T * R)
         first_of_row = tl.load(first_distance + of_query, mask=is_query, other=0)
@@ -336,7 +336,7 @@ def backward(
         key_segment_block = tl.load(key_segment + of_key, mask=is_key, other=0)
         is_cell = is_query[:, None] & is_key[None, :]
         if IN_TILE:
-            _, high = _distances(
+            high = _by_distance(
                 k_r_head, q_r_block, first + BLOCK + start, N * H, dims, rotation, R, BLOCK
             )
             position = tl.where(is_low, low, high).to(tl.float32)

@@ -218,7 +218,7 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     """The dropout mask of the programs: bool [B,N,T,K], True where a probability is kept.
 
     A hash of the query and one of the key are mixed in two multiplications, as each probability
-    needs its own three times in a step. The programs compute it in registers; this specifies it.
+    needs its own in both passes. The programs compute it in registers; this specifies it.
     """
     batch, heads, num_queries, num_keys = shape
     first_row = 0 if drops.first_row is None else drops.first_row

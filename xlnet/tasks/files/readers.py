@@ -216,10 +216,15 @@ def check_to_predict(reader: Any, path: str) -> None:
     if by_extension == "ndjson":  # another name of JSON lines
         by_extension = "jsonl"
     if declared and by_extension in {**forms.FORMS, **reader.forms} and by_extension != declared:
-        raise UserError(
-            f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
-            f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
-        )
+        raise two_forms(path, by_extension, declared)
+
+
+def two_forms(path: str, by_extension: Optional[str], declared: str) -> UserError:
+    """The error that the name of a file to predict and a flag say different forms."""
+    return UserError(
+        f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
+        f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
+    )
 
 
 def read_table(reader: Any, path: str, need_labels: bool, given: Optional[str] = None) -> Table:

@@ -75,10 +75,7 @@ def check_to_predict(path: str, declared: Optional[str]) -> None:
     extension = readers.extension(path)
     by_extension = _BY_EXTENSION.get(extension, declared)
     if declared and by_extension != declared:
-        raise UserError(
-            f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
-            f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
-        )
+        raise readers.two_forms(path, by_extension, declared)
     if not declared and extension == "txt":
         raise UserError(
             f"{path}: .txt may be columns or text; give --input_format=conll for a word a line, "
