@@ -1,6 +1,6 @@
-# The programs, and a server of a model, in containers on the CPU or on NVIDIA GPUs. Written by the
-# manual and checked by a test of its files and commands; it was never built, as no Docker daemon was
-# available.
+# The programs, and a server of a model, in containers on the CPU or on NVIDIA GPUs. Both CPU images
+# were built by Docker 20.10 with BuildKit and run (docs/how_to/install.md says how); their base was
+# Debian 12 with Python 3.13.0, as no registry could be reached. Never tried: GPU=yes.
 #
 #   docker build -t xlnet .
 #   docker run --rm -v "$PWD/out:/data" xlnet                      # the sample, from text to predictions

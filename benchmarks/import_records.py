@@ -152,7 +152,8 @@ def directions_of(rows, cores):
 
 
 def word_starts(rows, direction, tokenizer):
-    """Where, in reading order, words begin in sequences [W,Q] of one direction: bool [W,Q]."""
+    """The positions at which words begin, in reading order, in sequences [W,Q] of one direction:
+    bool [W,Q]."""
     vocabulary = windows.Vocabulary.of(tokenizer)
     return np.stack(
         [

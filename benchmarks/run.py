@@ -4,6 +4,8 @@
     bash scripts/setup_benchmark.sh huggingface kerashub
     python benchmarks/run.py --huggingface=.venv-benchmark/bin/python --compiled \\
         --kerashub=.venv-kerashub/bin/python
+    python benchmarks/run.py --works=infer --precisions=fp32,bf16 --runtimes \\
+        --huggingface=.venv-benchmark/bin/python
     python benchmarks/run.py --device=gpu --precisions=bf16 --batch=32 --xla --peak_tflops=312 \\
         --huggingface=.venv-benchmark/bin/python
 
@@ -11,13 +13,13 @@ Each measurement has a process of its own; the systems take turns.
 """
 
 import dataclasses
-import itertools
 import json
 import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Optional
 
@@ -56,6 +58,11 @@ class BenchmarkSettings:
         "this library",
     )
     compiled: bool = setting(False, "also time Hugging Face's model as torch.compile makes it")
+    runtimes: bool = setting(
+        False,
+        "also time inference with OpenVINO and ONNX Runtime, in the precision and in int8, of "
+        "Hugging Face's model",
+    )
     kerashub: Optional[str] = setting(
         None,
         "Python with keras-hub, TensorFlow and JAX, from the same script; it has no pretraining",
@@ -85,10 +92,11 @@ def main(settings):
         python = getattr(settings, name)
         if python and not os.access(python, os.X_OK):
             raise UserError(f"{name}: {python} is not a program")
-    if settings.compiled and not settings.huggingface:
-        raise UserError("compiled: also needs --huggingface")
-    if settings.device == "gpu" and (settings.kerashub or settings.halves):
-        raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
+    for name in ("compiled", "runtimes"):
+        if getattr(settings, name) and not settings.huggingface:
+            raise UserError(name + ": also needs --huggingface")
+    if settings.device == "gpu" and (settings.kerashub or settings.halves or settings.runtimes):
+        raise UserError("device is gpu: kerashub, halves and runtimes are timed on the CPU alone")
     if settings.device == "cpu" and settings.peak_tflops:
         raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
     works = [
@@ -116,14 +124,17 @@ def main(settings):
         flush=True,
     )
     versions = set()
-    for (name, work), precision in itertools.product(works, precisions):
-        title = f"{name} {work.batch} × {work.length}, {precision}"
-        versions |= compare(title, work, precision, architecture, settings)
+    for name, work in works:
+        # OpenVINO and ONNX Runtime read one exported model in all precisions.
+        with tempfile.TemporaryDirectory() as exports:
+            for precision in precisions:
+                title = f"{name} {work.batch} × {work.length}, {precision}"
+                versions |= compare(title, work, precision, architecture, settings, exports)
     print("\n" + "; ".join(sorted(versions)))
 
 
 def device(name):
-    """What is timed on, in words; a UserError if there is no GPU."""
+    """A description of the device that is timed; a UserError if there is no GPU."""
     if name == "cpu":
         return "the CPU"
     import tensorflow as tf2
@@ -144,8 +155,9 @@ def chosen_work(name, settings):
     return work
 
 
-def compare(title, work, precision, architecture, settings):
-    """Times one work on all systems, prints their rows and ratios; returns the versions."""
+def compare(title, work, precision, architecture, settings, exports):
+    """Times one work on all systems, prints their rows and ratios; returns the versions. exports:
+    the folder of models that `time_runtimes.py` exports."""
     base = dict(
         config=architecture,
         precision=precision,
@@ -155,6 +167,7 @@ def compare(title, work, precision, architecture, settings):
         compiled=False,
         at_once=1,
         device=settings.device,
+        exports=exports,
     )
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
@@ -175,11 +188,13 @@ def compare(title, work, precision, architecture, settings):
 
 
 def systems(kind, settings):
-    """Who does a kind of work and how: yields (name, Python, worker, its options), this library
-    first. XLA's threads for a CPU, which JAX uses, cannot be limited: it does not answer halves."""
+    """Yields the systems that do a kind of work, this library first: (name, Python, worker, its
+    options). JAX, OpenVINO and ONNX Runtime have threads that cannot be limited here: they do not
+    answer halves."""
     for name, python, worker, options in programs(kind, settings):
         yield name, python, worker, options
-        if settings.halves and kind == "infer" and options.get("backend") != "jax":
+        has_halves = options.get("backend") != "jax" and "runtime" not in options
+        if settings.halves and kind == "infer" and has_halves:
             yield name + ", two halves", python, worker, dict(options, at_once=2)
 
 
@@ -198,6 +213,15 @@ def programs(kind, settings):
             "time_huggingface.py",
             {"compiled": True},
         )
+    if settings.runtimes and kind == "infer":
+        for name, runtime in (("OpenVINO", "openvino"), ("ONNX Runtime", "onnxruntime")):
+            for suffix, quantize in (("", False), (", int8", True)):
+                yield (
+                    name + suffix,
+                    settings.huggingface,
+                    "time_runtimes.py",
+                    {"runtime": runtime, "quantize": quantize},
+                )
     if settings.kerashub and kind != "pretrain":
         for backend in ("tensorflow", "jax"):
             yield (

@@ -244,7 +244,8 @@ def raw_documents(directory, form):
 
 def task_documents(name, directory):
     """The different texts of a task's training file."""
-    rows = parsing.read_rows(custom.complete(known.find_task(name), directory), directory, "train")
+    task = custom.complete(known.find_task(name), directory)
+    rows = parsing.read_parts(task, directory, "train", need_labels=True)["train"]
     return list(dict.fromkeys(text for row in rows for pair in row.pairs for text in pair if text))
 
 
@@ -266,7 +267,8 @@ def compare(settings, out, task, part, split, epochs):
         for start, flags in starts.items()
     }
     train, held_out = (
-        parsing.read_rows(known_task, data_dir, each, need_labels=True) for each in ("train", split)
+        parsing.read_parts(known_task, data_dir, each, need_labels=True)[each]
+        for each in ("train", split)
     )
     majority, words = baselines(known_task, out, train, held_out)
     for metric in known_task.metrics[:2]:
@@ -314,7 +316,7 @@ def spread(values):
 
 
 def baselines(task, out, train, held_out):
-    """The metrics of the answer that looks at no row, and of what words alone tell, dicts.
+    """The metrics of a constant prediction, and of a prediction from single words, as dicts.
 
     For questions these are no answer at all, and the sentence that shares most words with the
     question; for words of a sentence the most frequent tag of all, and the one that each word has
@@ -334,21 +336,23 @@ def baselines(task, out, train, held_out):
 
 
 def most_frequent_tags(task, train, held_out):
-    """The tag that each word has most often in training, and the most frequent one of all for other
-    words: n `Tags`, as predictions are."""
-    tags: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-    everywhere: collections.Counter = collections.Counter()
+    """Gives each word the tag that it has most often in training, and words that are not in
+    training the most frequent tag of all: n `Tags`, as predictions are."""
+    counts_of_word: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    all_counts: collections.Counter = collections.Counter()
     for row in train:
-        everywhere.update(row.label)
+        all_counts.update(row.label)
         for word, tag in zip(row.source.words, row.label):
-            tags[word][tag] += 1
-    best = {word: counts.most_common(1)[0][0] for word, counts in tags.items()}
-    other = everywhere.most_common(1)[0][0]
-    ids = [
-        np.array([task.labels.index(best.get(word, other)) for word in row.source.words])
-        for row in held_out
-    ]
-    return [Tags(each, np.ones(len(each), np.float32)) for each in ids]
+            counts_of_word[word][tag] += 1
+
+    tag_of_word = {word: counts.most_common(1)[0][0] for word, counts in counts_of_word.items()}
+    tag_of_unknown = all_counts.most_common(1)[0][0]
+    predictions = []
+    for row in held_out:
+        tags = [tag_of_word.get(word, tag_of_unknown) for word in row.source.words]
+        ids = np.array([task.labels.index(tag) for tag in tags])
+        predictions.append(Tags(ids, np.ones(len(ids), np.float32)))
+    return predictions
 
 
 def bag_of_words(task, tokenizer, train, held_out):

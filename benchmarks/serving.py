@@ -1,4 +1,4 @@
-"""Times a served model: start, answers of one process, and of the HTTP server.
+"""Times a served model: its start, and predictions in one process and through the HTTP server.
 
     python benchmarks/serving.py --spiece_model_file=spiece.model
 
@@ -23,7 +23,7 @@ from typing import Optional
 import numpy as np
 from repository import ROOT
 
-from xlnet import cli, files
+from xlnet import cli
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
@@ -101,7 +101,7 @@ def make_model(directory, model_config_path, spiece_model_file):
 
     from xlnet.engine import checkpoint, devices
     from xlnet.finetuning.model import TaskModel
-    from xlnet.model_directory import task_settings
+    from xlnet.model_directory import run_document, task_settings
     from xlnet.model_directory.task_settings import FineTunedTask
     from xlnet.serving import session
     from xlnet.tasks.types import custom
@@ -110,8 +110,6 @@ def make_model(directory, model_config_path, spiece_model_file):
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)
     tokenizer = Tokenizer(spiece_model_file)
-    tokenizer.save(os.path.join(directory, "spiece.model"))
-    config.to_json(os.path.join(directory, "xlnet_config.json"))
     tuned_with = ClassifierSettings(
         model_dir=directory,
         task_name="custom",
@@ -119,10 +117,9 @@ def make_model(directory, model_config_path, spiece_model_file):
         predict_file="-",
         max_seq_length=512,
     )
-    task = custom.known_or_own(tuned_with, {"labels": ["no", "yes"]})
-    files.write_json(
-        os.path.join(directory, "task.json"), task_settings.describe(tuned_with, task, tokenizer)
-    )
+    task = custom.resolve_task(tuned_with, {"labels": ["no", "yes"]})
+    document = task_settings.document_of(tuned_with, NetworkSettings(), task, tokenizer)
+    run_document.write(directory, document, config, tokenizer)
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
         TaskModel(config, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
@@ -200,7 +197,7 @@ def in_process(model, texts, batch, seconds):
 
 
 def over_http(server, texts, clients, seconds):
-    """As many clients, each asking for one text after the other."""
+    """Times several clients that each request one text after the other."""
 
     def client(number):
         draw = random.Random(number)

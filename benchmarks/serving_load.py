@@ -5,8 +5,9 @@ clients that generate get together.
 
 A classifier and a pretrained model of the given architecture, weights at random, are served by
 `xlnet serve`, each in a process of its own; all requests go to 127.0.0.1. Each light client is
-timed alone, and then beside the heavy one: compare the two numbers of a line only, as other work on
-the machine changes both. `--checkout` serves with another version of this repository.
+timed alone and beside the heavy one in turn, for several rounds; the table has the medians of all
+requests. Compare the two numbers of a line only, as other work on the machine changes both.
+`--checkout` serves with another version of this repository.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ import numpy as np
 from repository import ROOT
 from serving import make_model, make_texts
 
-from xlnet import cli, files
+from xlnet import cli
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.network import XLNetConfig
 
@@ -45,7 +46,9 @@ class LoadBenchmark(Settings):
         "JSON with the architecture; weights are random",
     )
     checkout: str = setting(ROOT, "directory of the version that serves")
-    seconds: float = setting(10.0, "length of each measurement [s]", minimum=1.0)
+    seconds: float = setting(2.0, "length of each measurement in a round [s]", minimum=1.0)
+    rounds: int = setting(5, "rounds, each of every light client alone and beside", minimum=1)
+    beam_tokens: int = setting(700, "length of the 32 beams [tokens]", minimum=1)
     tokens: int = setting(32, "generated tokens of a text [tokens]", minimum=1)
     clients: int = setting(20, "clients that generate together", minimum=1)
 
@@ -65,20 +68,23 @@ def main(settings: LoadBenchmark) -> None:
         )
         with served(classifier, settings.checkout) as port:
             explain = request("explain", [" ".join(text.split()[:400]) for text in long])
-            show(port, settings, "text", request("text", texts[:1]), "explain", explain)
-            why = request("explain", ["two words"])
-            show(port, settings, "explain of 2 words", why, "explain", explain)
-            show(port, settings, "vectors", request("vectors", texts[:1]), "explain", explain)
+            light = {
+                "text": request("text", texts[:1]),
+                "explain of 2 words": request("explain", ["two words"]),
+                "vectors": request("vectors", texts[:1]),
+            }
+            show(port, settings, light, "explain", explain)
         with served(pretrained, settings.checkout) as port:
             beams = request(
-                "generate", texts[:1], method="beam", beams=32, max_tokens=400, context=480
+                "generate", texts[:1], method="beam", beams=32, max_tokens=settings.beam_tokens
             )
             blank = "The ___ was here. " + " ".join(texts[0].split()[:20])
-            fill = request("fill", [blank], pieces="1", beams=5)
-            show(port, settings, "fill", fill, "32 beams", beams)
-            show(port, settings, "vectors", request("vectors", texts[:1]), "32 beams", beams)
-            few = request("generate", [texts[1][:40]], method="greedy", max_tokens=8)
-            show(port, settings, "8 tokens", few, "32 beams", beams)
+            light = {
+                "fill": request("fill", [blank], pieces="1", beams=5),
+                "vectors": request("vectors", texts[:1]),
+                "8 tokens": request("generate", [texts[1][:40]], method="greedy", max_tokens=8),
+            }
+            show(port, settings, light, "32 beams", beams)
             print("\n| generation | tokens/s |\n|---|---|")
             for name, rate in generation(port, settings, texts):
                 print(f"| {name} | {rate:.1f} |", flush=True)
@@ -89,15 +95,22 @@ def make_pretrained(directory: str, model_config_path: str, spiece_model_file: s
     import tensorflow.compat.v1 as tf
 
     from xlnet.engine import checkpoint, devices
+    from xlnet.model_directory import run_document
     from xlnet.network import heads, modeling
     from xlnet.settings.network import NetworkSettings
     from xlnet.tokenization.tokenizer import Tokenizer
 
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)
-    config.to_json(os.path.join(directory, "xlnet_config.json"))
-    Tokenizer(spiece_model_file).save(os.path.join(directory, "spiece.model"))
-    files.write_json(os.path.join(directory, "pretraining.json"), {"objective": "permutation"})
+    tokenizer = Tokenizer(spiece_model_file)
+    run_document.write(
+        directory,
+        run_document.RunDocument(
+            "", None, {"objective": "permutation"}, text=run_document.text_of(tokenizer)
+        ),
+        config,
+        tokenizer,
+    )
     with tf.Graph().as_default(), tf.variable_scope("model"):
         ids = tf.zeros([1, 2], tf.int32)
         outputs = modeling.transformer_xl(
@@ -133,6 +146,8 @@ def served(model_dir: str, checkout: str) -> Iterator[int]:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
+            # The log is a line for each request: a full pipe would stop the server.
+            threading.Thread(target=process.stdout.read, daemon=True).start()
             yield int(line.split("/v1")[0].rpartition(":")[2])
         finally:
             process.kill()
@@ -159,29 +174,39 @@ def ask(port: int, body: bytes) -> dict[str, Any]:
 
 
 def show(
-    port: int, settings: LoadBenchmark, light: str, body: bytes, heavy: str, heavy_body: bytes
+    port: int, settings: LoadBenchmark, light: dict[str, bytes], heavy: str, heavy_body: bytes
 ) -> None:
-    """Prints a line of the first table."""
-    ask(port, body)
-    alone = median(port, body, settings.seconds)
-    with repeated(port, heavy_body):
-        time.sleep(_PAUSE)
-        beside = median(port, body, settings.seconds)
-    print(
-        f"| {light} | {heavy} | {1000 * alone:.0f} | {1000 * beside:.0f} | {beside / alone:.1f} |",
-        flush=True,
-    )
+    """Prints a line of the first table for each light client."""
+    for body in light.values():
+        ask(port, body)
+    alone: dict[str, list[float]] = {name: [] for name in light}
+    beside: dict[str, list[float]] = {name: [] for name in light}
+    # In turn, so that other work on the machine meets both.
+    for _ in range(settings.rounds):
+        for name, body in light.items():
+            alone[name] += times(port, body, settings.seconds)
+        with repeated(port, heavy_body):
+            time.sleep(_PAUSE)
+            for name, body in light.items():
+                beside[name] += times(port, body, settings.seconds)
+    for name in light:
+        medians = np.median(alone[name]), np.median(beside[name])
+        print(
+            f"| {name} | {heavy} | {1000 * medians[0]:.0f} | {1000 * medians[1]:.0f} "
+            f"| {medians[1] / medians[0]:.1f} |",
+            flush=True,
+        )
 
 
-def median(port: int, body: bytes, seconds: float) -> float:
-    """The median time of a request, one after the other [s]; at least three of them."""
-    times: list[float] = []
+def times(port: int, body: bytes, seconds: float) -> list[float]:
+    """The times of requests, one after the other [s]; at least three of them."""
+    found: list[float] = []
     end = time.monotonic() + seconds
-    while time.monotonic() < end or len(times) < 3:
+    while time.monotonic() < end or len(found) < 3:
         began = time.monotonic()
         ask(port, body)
-        times.append(time.monotonic() - began)
-    return float(np.median(times))
+        found.append(time.monotonic() - began)
+    return found
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Times one piece of work with this library. Started by run.py, in a process of its own."""
 
+from unittest import mock
+
 import numpy as np
 import repository  # finds the library
 import work as works
@@ -11,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer, progress, train_step
 from xlnet.engine.devices import connect, share_one_heap
-from xlnet.network import heads, modeling
+from xlnet.network import heads, kernels_tuned, modeling
 from xlnet.network.parameters import DTYPES
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
@@ -28,7 +30,7 @@ def run_config(work, options):
         precision=options["precision"],
         recompute=options["recompute"],
         traced_once=is_training,
-        device="xla" if options.get("xla") and is_training else None,
+        device=options.get("compiled_for", "xla") if options.get("xla") and is_training else None,
         fused_attention=tuple(options["fused_attention"]) if "fused_attention" in options else None,
         dropout=options.get("dropout", 0.1),
         dropatt=options.get("dropout", 0.1),
@@ -76,18 +78,22 @@ def build(work, config, options):
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
         fused_attention: the compute capability that attention is compiled for (none);
         dropout: the rate (0.1);
-        device: "cpu" or "gpu" (what there is).
+        device: "cpu" or "gpu" (what there is);
+        compiled_for: "tpu" or "xla", with xla: the device of the kernels ("xla").
     """
     devices = connect(
         DeviceSettings(device=options.get("device", "auto"), xla=bool(options.get("xla")))
     )  # with XLA's flags
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
-    fetches = (
-        training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
-        if run.is_training
-        else answers(config, run, train_step.on_device(inputs))
-    )
+    # Built for a TPU, it runs on the CPU that is here.
+    here = run.device if run.device == "tpu" else kernels_tuned.device_here()
+    with mock.patch.object(kernels_tuned, "device_here", lambda: here):
+        fetches = (
+            training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
+            if run.is_training
+            else answers(config, run, train_step.on_device(inputs))
+        )
     return (
         fetches,
         {inputs[name]: value for name, value in batch.items()},

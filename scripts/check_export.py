@@ -9,6 +9,7 @@ be copied anywhere.
 """
 
 import json
+import math
 import os
 import sys
 import urllib.error
@@ -117,7 +118,9 @@ def compared(found, expected, tolerance):
     plain = decoded(found.tolist() if hasattr(found, "tolist") else found)
     numbers, wanted = list(flat(plain)), list(flat(expected))
     if len(numbers) == len(wanted) and any(isinstance(each, float) for each in wanted):
-        apart = max((abs(a - b) for a, b in zip(numbers, wanted)), default=0.0)
+        distances = [abs(a - b) for a, b in zip(numbers, wanted)]
+        # `max` leaves out a NaN that is not the first number.
+        apart = math.nan if any(map(math.isnan, distances)) else max(distances, default=0.0)
         return apart <= tolerance, f"{apart:.2g} apart"
     return (
         plain == expected,

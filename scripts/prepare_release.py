@@ -1,6 +1,6 @@
 """Makes a checkout ready to be built for a release: what only its home knows is written into it.
 
-    python scripts/prepare_release.py 2.0.0 https://github.com/OWNER/xlnet > notes.md
+    python scripts/prepare_release.py 2.0.0 https://github.com/OWNER/xlnet > /tmp/notes.md
 
 checks that the version is that of the library, the citation and the changelog, makes the links of
 README.md absolute (package indexes show it by itself), adds the addresses to pyproject.toml, and

@@ -163,11 +163,20 @@ def unigram_perplexity(spiece, train, heldout):
 
 def test_accuracy(predictions, labels):
     """Accuracy of a prediction file (id, label, ...), given the file `labels`."""
-    predicted, right = (
-        dict(line.split("\t")[:2] for line in text.split("\n")[1:] if line)
-        for text in (open(p, encoding="utf-8").read() for p in (predictions, labels))
-    )
-    return sum(predicted[row] == label for row, label in right.items()) / len(right)
+    predicted, gold = labels_by_id(predictions), labels_by_id(labels)
+    num_right = sum(predicted[id] == label for id, label in gold.items())
+    return num_right / len(gold)
+
+
+def labels_by_id(path):
+    """The second column of a table by the first one; the first line has the names."""
+    with open(path, encoding="utf-8") as f:
+        lines = f.read().split("\n")[1:]
+    labels = {}
+    for line in filter(None, lines):
+        id, label, *_ = line.split("\t")
+        labels[id] = label
+    return labels
 
 
 def report(path, rows, seconds):

@@ -90,19 +90,19 @@ def pages_of_programs() -> Iterator[str]:
 def section_of(command: str, field: dataclasses.Field[object]) -> Iterator[str]:
     """The heading of a flag and what it means."""
     yield f"#### `--{field.name}` <small>{command}</small> {{#{anchor(command, field.name)}}}"
-    meaning = html.escape(" ".join(field.metadata["help"].split()))
+    parts = [html.escape(" ".join(field.metadata["help"].split()))]
     default = fields.default_of(field)
     if default is fields.REQUIRED:
-        details = ["required"]
-    elif default is None:
-        details = []
-    else:
-        details = [f"default `{default}`" if default != "" else "default empty"]
+        parts.append("required")
+    elif default == "":
+        parts.append("default empty")
+    elif default is not None:
+        parts.append(f"default `{default}`")
     if field.metadata["choices"]:
-        details.append("one of " + ", ".join(f"`{each}`" for each in field.metadata["choices"]))
+        parts.append("one of " + ", ".join(f"`{each}`" for each in field.metadata["choices"]))
     if field.metadata["aliases"]:
-        details.append("also " + ", ".join(f"`--{each}`" for each in field.metadata["aliases"]))
-    yield meaning + (f"; {'; '.join(details)}" if details else "")
+        parts.append("also " + ", ".join(f"`--{each}`" for each in field.metadata["aliases"]))
+    yield "; ".join(parts)
 
 
 def anchor(command: str, flag: str = "") -> str:
@@ -111,7 +111,7 @@ def anchor(command: str, flag: str = "") -> str:
 
 
 def program_of(command: commands.Command) -> tuple[str, Sequence[type], Sequence[str]]:
-    """What a program is about, its groups of settings, and its examples.
+    """(the purpose of a program, its groups of settings, its examples).
 
     They are the arguments with which it calls `run` of `xlnet.cli`.
     """

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +100,19 @@ def test_ctrl_c_ends_with_one_line(program):
     process.send_signal(signal.SIGINT)
     assert process.communicate()[1] == "note: shown too\nprogram.py: stopped\n"
     assert process.returncode == 130
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_first_process_of_a_container(program):
+    """To which the kernel gives only signals that it handles: `docker stop` would wait for 10 s."""
+    namespace = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if not shutil.which("unshare") or subprocess.run([*namespace, "true"]).returncode:
+        pytest.skip("processes may not be numbered anew here (unshare --pid)")
+    process = start([*namespace, *program, "--seconds=60"])
+    assert process.stdout.readline() == "1 shown\n"
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    os.kill(int(children), signal.SIGTERM)
+    assert process.wait(5) == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow
@@ -286,9 +301,19 @@ def test_each_habit_leads_to_a_flag_that_exists():
         assert {name.split("=")[0] for name in meant.split()} & names, habit
 
 
-def test_a_habit_leads_to_a_flag_that_has_an_effect():
-    done = command.run("train_gpu.py", "--max_len=5")
-    assert done.returncode == 2 and "it is called --seq_len here" in done.stderr
+@pytest.mark.parametrize(
+    "program, flag, name",
+    [
+        ("train_gpu.py", "--max_len=5", "seq_len"),
+        ("data_utils.py", "--input_format=jsonl", "text_format"),
+        ("data_utils.py", "--spiece_model_file=x", "sp_path"),
+        ("run_classifier.py", "--text_format=jsonl", "input_format"),
+        ("xlnet tag", "--sp_path=x", "spiece_model_file"),
+    ],
+)
+def test_a_habit_leads_to_a_flag_that_has_an_effect(program, flag, name):
+    done = command.run(program, flag)
+    assert done.returncode == 2 and f"it is called --{name} here" in done.stderr
 
 
 # Settings of text that are no paths: a new one belongs here, or its name ends as those of paths.

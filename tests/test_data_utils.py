@@ -225,9 +225,9 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"train_batch_size": "16"}, "train_batch_size is '16', expected int"),
+        ({"train_batch_size": "16"}, "train_batch_size is '16', expected an integer"),
         ({"train_batch_size": 0}, "train_batch_size is 0, expected at least 1"),
-        ({"seq_len": None}, "seq_len is None, expected int"),
+        ({"seq_len": None}, "seq_len is None, expected an integer"),
     ],
 )
 def test_a_preset_of_other_types_is_refused(preset, values, message):

@@ -163,7 +163,7 @@ def of_graph(error, node, reason):
 def test_a_known_failure_is_one_line(error, line):
     with (
         pytest.raises(UserError) as raised,
-        errors.explained(records="r.tfrecord", fewer="give fewer of them"),
+        errors.translated_errors(records="r.tfrecord", fewer="give fewer of them"),
     ):
         raise error
     assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
@@ -186,7 +186,7 @@ def test_a_known_failure_is_one_line(error, line):
     ],
 )
 def test_others_stay_as_they_are(error):
-    with pytest.raises(type(error)) as raised, errors.explained():
+    with pytest.raises(type(error)) as raised, errors.translated_errors():
         raise error
     assert raised.value is error
 
@@ -218,7 +218,7 @@ for name, write in (("a.safetensors", lambda path: safetensors.write(path, {"x":
                     ("b.npy", None)):
     path = sys.argv[1] + "/" + name
     try:
-        with errors.explained():
+        with errors.translated_errors():
             if write:
                 write(path)
             else:
@@ -243,7 +243,7 @@ for name, write in (("a.safetensors", lambda path: safetensors.write(path, {"x":
 def test_a_failed_write_names_its_file(tmp_path):
     """That of a write itself does not: only opening and renaming do."""
     with pytest.raises(UserError, match="^%s: no space left" % (tmp_path / "x")):
-        with errors.explained(), files.replacing(str(tmp_path / "x")):
+        with errors.translated_errors(), files.replacing(str(tmp_path / "x")):
             with open("/dev/full", "wb") as full:
                 full.write(b"x" * 100000)
     assert not list(tmp_path.iterdir())

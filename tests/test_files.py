@@ -349,6 +349,14 @@ def test_an_output_that_is_a_link_to_a_directory_is_refused_before_work_begins(n
     assert f"{flag}: {link} is a directory" in line and os.path.islink(link)
 
 
+@pytest.mark.parametrize("name", OUTPUT_FLAGS)
+def test_an_output_in_a_directory_that_does_not_exist_is_refused(name, tmp_path):
+    """It was made, also where its name was misspelt."""
+    others, flag = OUTPUT_FLAGS[name]
+    line = command.refused("xlnet " + name, *others.split(), f"--{flag}={tmp_path}/new/x.png")
+    assert f"{flag}: no such directory: {tmp_path}/new" in line and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ("predict", "classify"))
 def test_predictions_leave_the_output_what_it_is(name, tmp_path, model_of, quick_start):
     (tmp_path / "in.csv").write_text("first,second\nkamat,ka\n")

@@ -16,6 +16,7 @@ from xlnet.settings.fields import REQUIRED, HelpGroup, default_of, setting
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 PROGRAMS = [program for file in command_lines.all_files() for program in file.programs]
 WITH_NEEDS = [program for program in PROGRAMS if program.first]
@@ -75,16 +76,14 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     assert commands.count(program.command.split()[0]) == len(program.examples)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "pretraining.json").write_text(
-        json.dumps(
-            {
-                field.name: default_of(field)
-                for group in (PretrainingSettings, NetworkSettings)
-                for field in dataclasses.fields(group)
-                if default_of(field) not in (REQUIRED, None)
-            }
-            | {"record_info_dir": "records", "about": {}}
-        )
+    resolved = {
+        field.name: default_of(field)
+        for group in (PretrainingSettings, NetworkSettings)
+        for field in dataclasses.fields(group)
+        if default_of(field) not in (REQUIRED, None)
+    }
+    (tmp_path / "model" / "run.json").write_text(
+        json.dumps({"resolved": resolved | {"record_info_dir": "records"}})
     )
     (tmp_path / "pretrained").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -109,7 +108,9 @@ def made_for(settings):
         directory = pathlib.Path(files.directory_of(settings.init_checkpoint))
         directory.mkdir(exist_ok=True)
         (directory / name).write_text("{}")
-    found = task_settings.resolve(settings, ["task_name"])
+    found, _, _ = task_settings.resolve(
+        settings, NetworkSettings(), OptimizationSettings(), ["task_name"], None
+    )
     assert found.output_dir == settings.output_dir or found.output_dir == "model/records"
 
 

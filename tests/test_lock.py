@@ -105,7 +105,7 @@ def test_a_full_disk_names_the_lock_and_keeps_none(path):
     program = (
         "import resource, sys; from xlnet import errors\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-        "with errors.explained():\n"
+        "with errors.translated_errors():\n"
         "    from xlnet import lock\n"
         "    with lock.held(sys.argv[1], 'x'): print('held')\n"
     )

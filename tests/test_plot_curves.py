@@ -103,9 +103,12 @@ def test_what_is_not_a_run_is_refused(tmp_path):
         in command.refused("xlnet plot curves", str(tmp_path / "modle"))
     )
     (tmp_path / "empty").mkdir()
-    assert "has neither training.csv nor evaluations.json" in command.refused(
-        "xlnet plot curves", str(tmp_path / "empty")
-    )
+    for text in (None, "step,loss\n"):  # the second run was stopped before its first log line
+        if text:
+            (tmp_path / "empty" / "training.csv").write_text(text)
+        assert "has no loss in training.csv and no evaluation in" in command.refused(
+            "xlnet plot curves", str(tmp_path / "empty")
+        )
     for name, text in (
         ("evaluations.json", '{"metric": "loss", "evalua'),
         ("evaluations.json", '{"evaluations": 3}'),

@@ -2,12 +2,16 @@
 
 import io
 import json
+import shutil
 
 import pytest
 from helpers import command
 from helpers.models import make_model
 
 import xlnet
+from xlnet.tasks.files import forms
+from xlnet.tasks.files.decoding import Lines
+from xlnet.tasks.task import Form
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
@@ -51,9 +55,9 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
         "xlnet predict",
         model_dir=make_model(tmp_path / "model", "spans"),
         input="-",
-        predict_form="conll",
+        input_format="conll",
     )
-    assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
+    assert done.returncode == 1 and "input_format is 'conll', expected one of json" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,9 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     (
         ("spans", "answers.csv", ".json: the answers are a JSON object"),
         ("classification", "labels.json", ".tsv or .csv: the predictions are a table"),
+        ("classification", "labels.csv.gz", ".tsv or .csv: the predictions are a table"),
+        ("regression", "labels.parquet", ".tsv or .csv: the predictions are a table"),
+        ("tagging", "tags.jsonl.gz", ".jsonl for texts and JSON"),
     ),
 )
 def test_an_output_of_another_form_is_refused(tmp_path, kind, output, expected):
@@ -86,7 +93,85 @@ def test_a_table_without_the_names_of_rows(tmp_path):
         input=tmp_path / "new.csv",
         id_column="id",
     )
-    assert done.returncode == 1 and "tagging has no tables with such a column" in done.stderr
+    assert done.returncode == 1 and "models of the type tagging have no such setting" in done.stderr
+
+
+def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, model_of):
+    """Also the words of a tagger, whose flag had no effect."""
+    (tmp_path / "new.csv").write_text("body\nkamat\nka\n")
+    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.csv"}
+    done = command.run("xlnet predict", **flags)
+    assert done.returncode == 1 and "no column 'text_a' (columns: body)" in done.stderr
+    assert "--text_a_column names it" in done.stderr
+    done = command.succeed("xlnet predict", text_a_column="body", **flags)
+    assert done.stdout.count("\n") == 3
+
+    (tmp_path / "new.tsv").write_text("n\ttoken\n1\tkamat\n")
+    flags = {"model_dir": model_of("tagging"), "input": tmp_path / "new.tsv"}
+    done = command.succeed("xlnet predict", word_column="token", header="names", **flags)
+    assert done.stdout.splitlines()[0] == "n\ttoken\tpredicted"
+    done = command.run("xlnet predict", word_column="word", header="names", **flags)
+    assert done.returncode == 1 and "no column 'word' (columns: n, token)" in done.stderr
+    assert "--word_column names it" in done.stderr
+
+
+def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
+    """They had no effect."""
+    model = shutil.copytree(model_of("classification"), tmp_path / "model")
+    described = json.loads((model / "run.json").read_text())
+    described["task"]["task"] = "rte"
+    (model / "run.json").write_text(json.dumps(described))
+    line = command.refused("xlnet predict", model_dir=model, input="-", text_a_column="x")
+    assert "text_a_column is for models of own files; the columns of task rte are known" in line
+
+
+def test_the_table_of_a_german_spreadsheet_comes_back_as_one(tmp_path):
+    """Semicolons, decimal commas and the byte order mark that tells Excel the encoding."""
+    model = make_model(tmp_path / "model", "classification", text_b_column=None, id_column="Nr")
+    rows = 'Nr;first\nMüller;kamat\n"b; c";"ka; rokmi"\n'
+    (tmp_path / "neu.csv").write_text(rows, encoding="utf-8-sig")
+    flags = {"model_dir": model, "input": tmp_path / "neu.csv", "delimiter": ";", "decimal": ","}
+    command.succeed("xlnet predict", output=tmp_path / "aus.csv", **flags)
+    content = (tmp_path / "aus.csv").read_bytes()
+    assert content.startswith(b"\xef\xbb\xbfid;label;p_animal;")
+    # What our own reader makes of it, with the same flags.
+    lines = Lines("aus.csv", lambda: io.BytesIO(content))
+    table = forms.read_separated("aus.csv", lines, Form("csv", delimiter=";"))
+    cells = [dict(zip(table.columns, cells)) for _, cells in table.rows]
+    assert [row["id"] for row in cells] == ["Müller", "b; c"]
+    shown = command.succeed("xlnet predict", **dict(flags, decimal=".")).stdout.splitlines()
+    names = shown[0].split("\t")
+    for row, line in zip(cells, shown[1:]):
+        points = dict(zip(names, line.split("\t")))
+        assert points["label"] == row["label"]
+        assert points["p_stone"].replace(".", ",") == row["p_stone"] != points["p_stone"]
+
+
+def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "new.txt").write_text("kamat\n")
+    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.txt"}
+    done = command.run("xlnet predict", output=tmp_path / "reslts" / "p.tsv", **flags)
+    assert done.returncode == 1 and not (tmp_path / "reslts").exists()
+    assert f"output: no such directory: {tmp_path}/reslts; did you mean" in done.stderr
+    # A name that is that of a directory makes it.
+    command.succeed("xlnet predict", output=f"{tmp_path}/new/deep/", **flags)
+    assert (tmp_path / "new" / "deep" / "predictions_custom_new.tsv").exists()
+    done = command.run("xlnet predict", output=f"{tmp_path}/new.txt/", **flags)
+    assert done.returncode == 1 and "new.txt/ is a file, expected a directory" in done.stderr
+
+
+def test_the_old_name_of_the_form_is_another_name_of_it(tmp_path, model_of):
+    (tmp_path / "new.txt").write_text('{"text_a": "kamat"}\n')
+    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.txt"}
+    done = command.succeed("xlnet predict", predict_form="jsonl", **flags)
+    assert done.stdout.count("\n") == 2
+    line = command.refused(
+        "xlnet classify", "--do_train", "--model_dir=m", "--predict_form=text", "--task_name=custom"
+    )
+    assert "predict_form is another name of input_format" in line
+    shown = command.run("xlnet predict", "--help").stdout
+    assert "also called --predict_form" in " ".join(shown.split())
 
 
 def test_rows_without_texts_are_skipped_where_the_error_says_so(tmp_path, model_of):
@@ -159,7 +244,7 @@ def test_a_bad_file_does_not_end_the_run(tmp_path, monkeypatch, model_of):
     )
     first, second, last = done.errors
     assert done.returncode == 1 and "a.txt" in first and "c.csv" in second
-    assert last == "xlnet predict: input: 2 of 4 files are bad and have no predictions"
+    assert last == "xlnet predict: 2 of 4 files to predict are bad and have no predictions"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "predictions_custom_b.tsv",
         "predictions_custom_d.tsv",
@@ -202,11 +287,14 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
         "--do_predict",
         model_dir=model,
         clamp_len=1,
+        allow_changes=True,
         predict_file=new,
         predict_output="-",
     ).stdout
-    path = tmp_path / "model" / "task.json"
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), clamp_len=1)))
+    path = tmp_path / "model" / "run.json"
+    stored = json.loads(path.read_text())
+    stored["resolved"]["clamp_len"] = 1
+    path.write_text(json.dumps(stored))
     assert predict() == given != without
     with xlnet.load(model) as loaded:
         assert "{:.6f}".format(loaded.score("kamat rokmi ka mi kamat ro")) in given

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from helpers import command, tasks
 from helpers.paths import ROOT
+from helpers.tasks import read_rows
 
 from xlnet import cores, errors, files
 from xlnet.settings.finetuning import ClassifierSettings, TaggerSettings
@@ -156,7 +157,7 @@ def read(verb, flags):
     }
     if "config" in flags:
         assert files.read_json(flags["config"], "config") == {"train_batch_size": 2}
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         tasks.settings(
             **{
                 **{
@@ -169,7 +170,7 @@ def read(verb, flags):
             }
         )
     )
-    return parsing.read_rows(task, flags["data_dir"], "train")
+    return read_rows(task, flags["data_dir"], "train")
 
 
 def read_with_named_flags(verb, flags):
@@ -233,7 +234,7 @@ def test_every_report_is_tried():
 def test_an_unknown_label_of_thousands_is_a_short_error(monkeypatch):
     monkeypatch.chdir(REPORTS / "three_thousand_labels")
     verb, flags = next(commands_of("three_thousand_labels"))
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         tasks.settings("train.csv", ClassifierSettings, text_a_column="text", dev_share=0.0)
     )
     with pytest.raises(errors.UserError, match="new.csv:2: unknown label ") as e:

@@ -30,7 +30,7 @@ def settings(path, **flags):
 
 def rows_of(path, **flags):
     """(the task that is trained on a file, its rows)."""
-    task = custom.known_or_own(settings(path, **flags))
+    task = custom.resolve_task(settings(path, **flags))
     return task, parsing.read_file(task, str(path), need_labels=True)
 
 
@@ -231,7 +231,7 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
         kind_options=dataclasses.asdict(task.options),
         columns=dict(text_a=task.columns.text_a, label=task.columns.label),
     )
-    task = custom.known_or_own(settings(REPORTS / name, **flags), stored)
+    task = custom.resolve_task(settings(REPORTS / name, **flags), stored)
     rows = parsing.read_to_predict(task, str(REPORTS / name))
     (file,) = task.scorer.prediction_files(rows, outside(rows))
     content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
@@ -271,7 +271,7 @@ def test_what_is_predicted(tmp_path, form, content, words, predicted):
     train, path = tmp_path / "train.txt", tmp_path / "new.txt"
     train.write_text("EU B-X\nsays O\n")
     path.write_text(content, encoding="utf-8")
-    task = custom.known_or_own(settings(train))
+    task = custom.resolve_task(settings(train))
     if predicted is None:
         with pytest.raises(UserError, match=words):
             parsing.read_to_predict(task, str(path), form)
@@ -290,11 +290,11 @@ def test_what_was_declared_in_training_holds_when_predicting(tmp_path):
     train, path = tmp_path / "train.txt", tmp_path / "new.txt"
     train.write_text("1\tEU\tB-X\n2\tsays\tO\n")
     path.write_text("1\tEU\n2\tgoes\n")
-    task = custom.known_or_own(settings(train, **GERM))
+    task = custom.resolve_task(settings(train, **GERM))
     (row,) = parsing.read_to_predict(task, str(path))
     assert row.source.words == ("EU", "goes")
     (tmp_path / "new.jsonl").write_text('{"text": "EU"}\n')
-    with pytest.raises(UserError, match="--predict_form=jsonl or --predict_form=conllu"):
+    with pytest.raises(UserError, match="--input_format=jsonl or --input_format=conllu"):
         parsing.read_to_predict(task, str(tmp_path / "new.jsonl"))
     (row,) = parsing.read_to_predict(task, str(tmp_path / "new.jsonl"), "jsonl")
     assert row.source.words == ("EU",)
@@ -383,7 +383,7 @@ def test_entities_are_counted_as_conlleval_counts_them(prefixes):
 
 
 def read_questions(path):
-    task = custom.known_or_own(tasks.settings("", SpanSettings, train_file=str(path)))
+    task = custom.resolve_task(tasks.settings("", SpanSettings, train_file=str(path)))
     return parsing.read_file(task, str(path), need_labels=True)
 
 

@@ -19,6 +19,7 @@ import pytest
 from helpers import command, tasks
 from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED, ROOT
+from helpers.tasks import read_rows
 from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
@@ -40,8 +41,8 @@ def settings(data_dir, group=ClassifierSettings, **changes):
 
 def read(path, **changes):
     """(labels, [(text, label), ...]) of a file to train on."""
-    task = custom.known_or_own(settings(path, dev_share=0.0, **changes))
-    rows = parsing.read_rows(task, str(path), "train")
+    task = custom.resolve_task(settings(path, dev_share=0.0, **changes))
+    rows = read_rows(task, str(path), "train")
     return task.labels, [(row.pairs[0][0], row.label) for row in rows]
 
 
@@ -322,7 +323,7 @@ def test_parquet(tmp_path, monkeypatch):
     parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
     assert (
-        custom.known_or_own(settings(tmp_path, **MANY)).files.by_split["train"] == "train.parquet"
+        custom.resolve_task(settings(tmp_path, **MANY)).files.by_split["train"] == "train.parquet"
     )
     parquet.write_table(
         pyarrow.table(
@@ -335,8 +336,8 @@ def test_parquet(tmp_path, monkeypatch):
         ),
         path,
     )
-    (first,) = parsing.read_rows(
-        custom.known_or_own(
+    (first,) = read_rows(
+        custom.resolve_task(
             settings(
                 tmp_path, text_a_column="text,day,cost", on_error="skip", dev_share=0.0, **MANY
             )
@@ -505,7 +506,7 @@ LINES = [
 
 
 def to_predict(**changes):
-    return custom.known_or_own(
+    return custom.resolve_task(
         settings("", do_train=False, do_predict=True, **changes), stored={"labels": ["x", "y"]}
     )
 
@@ -553,7 +554,7 @@ def test_lines_to_predict_are_texts_or_their_form_is_asked_for(
 )
 def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, on_error, message):
     (tmp_path / "t.csv").write_text(content)
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings("", do_train=False, do_predict=True, on_error=on_error),
         stored={"labels": ["x", "y"]},
     )
@@ -582,8 +583,8 @@ def test_answers_of_datasets_in_parquet_keep_their_starts(tmp_path):
         ),
         path,
     )
-    task = custom.known_or_own(settings(path, SpanSettings, dev_share=0.0))
-    assert [row.label for row in parsing.read_rows(task, str(path), "train")] == [(("a", 4),), ()]
+    task = custom.resolve_task(settings(path, SpanSettings, dev_share=0.0))
+    assert [row.label for row in read_rows(task, str(path), "train")] == [(("a", 4),), ()]
 
 
 def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
@@ -592,10 +593,10 @@ def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
         b"id,context,question,answer,start\r\n"
         b'1,"a.\r\nb.\r\nc.\r\n10 10 10",q,10,12\r\n2,d,r,d,0\r\n'
     )
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(path, SpanSettings, answer_start_column="start", dev_share=0.0)
     )
-    row = parsing.read_rows(task, str(path), "train")[0]
+    row = read_rows(task, str(path), "train")[0]
     assert squad_files.position_of(row) == (12, 14, None)
     assert row.pairs[0][0][:12] == "a.\r\nb.\r\nc.\r\n"
 
@@ -624,7 +625,7 @@ def test_a_column_of_free_text_is_questioned(tmp_path, caplog, labels, is_noted)
 def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
     make(tmp_path, "train.csv")
     with pytest.raises(UserError, match="has no mae .*FILE.py:FUNCTION is your own, .*docs"):
-        custom.known_or_own(settings(tmp_path, metric="mae"))
+        custom.resolve_task(settings(tmp_path, metric="mae"))
 
 
 ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
@@ -785,7 +786,7 @@ def test_labels_that_differ_in_case_are_questioned(tmp_path, caplog, group, cont
     more = {"text_a_column": "text", "input_format": "tsv"}
     if group is TaggerSettings:
         more = {}
-    custom.known_or_own(settings(tmp_path / "t.txt", group, **more))
+    custom.resolve_task(settings(tmp_path / "t.txt", group, **more))
     assert f"{shown} differ in case or blanks alone and are different labels" in caplog.text
 
 
@@ -890,7 +891,7 @@ def make(directory, *names, rows=20):
 )
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
-    task = custom.known_or_own(settings(tmp_path))
+    task = custom.resolve_task(settings(tmp_path))
     assert task.files.by_split == {"train": "train.csv", "dev": name, "test": "test.csv"}
     assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
@@ -902,25 +903,25 @@ def test_names_of_the_validation_file(tmp_path, name):
 def test_two_files_of_a_split_are_refused(tmp_path):
     make(tmp_path, "train.csv", "dev.csv", "valid.csv")
     with pytest.raises(UserError, match="dev.csv and valid.csv; .*--dev_file"):
-        custom.known_or_own(settings(tmp_path))
+        custom.resolve_task(settings(tmp_path))
 
 
 def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
     make(tmp_path, "train.csv", "development.csv")
-    assert custom.known_or_own(settings(tmp_path)).files.dev_share == 0.1
+    assert custom.resolve_task(settings(tmp_path)).files.dev_share == 0.1
     assert "development.csv is not read" in caplog.text and "--dev_file" in caplog.text
 
 
 def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(tmp_path):
     make(tmp_path, "development.csv")
     with pytest.raises(UserError, match="train.csv.*found there: development.csv.*--train_file"):
-        custom.known_or_own(settings(tmp_path))
+        custom.resolve_task(settings(tmp_path))
 
 
 def test_named_files(tmp_path):
     make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
     at = str(tmp_path / "%s")
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(
             "",
             train_file=at % "a*.csv",
@@ -929,8 +930,7 @@ def test_named_files(tmp_path):
         )
     )
     rows = {
-        split: parsing.read_rows(task, "", split, need_labels=True)
-        for split in ("train", "dev", "test")
+        split: read_rows(task, "", split, need_labels=True) for split in ("train", "dev", "test")
     }
     assert {split: len(found) for split, found in rows.items()} == {
         "train": 40,
@@ -938,16 +938,16 @@ def test_named_files(tmp_path):
         "test": 40,
     }
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
-    alone = custom.known_or_own(settings("", train_file=at % "a1.csv"))
+    alone = custom.resolve_task(settings("", train_file=at % "a1.csv"))
     assert (list(alone.files.by_split), alone.files.dev_share) == (["train"], 0.1)
-    over = custom.known_or_own(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
+    over = custom.resolve_task(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
     assert over.files.by_split["dev"] == at % "b.csv" and "test" in over.files.by_split
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
-    assert custom.known_or_own(settings("", train_file=at % "d,e.csv")).files.by_split == {
+    assert custom.resolve_task(settings("", train_file=at % "d,e.csv")).files.by_split == {
         "train": at % "d,e.csv"
     }
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
-        custom.known_or_own(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
+        custom.resolve_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
 
 
 @pytest.mark.parametrize(
@@ -963,20 +963,20 @@ def test_named_files_of_the_other_programs(tmp_path, group, content):
         (tmp_path / f"{name}.{extension}").write_text(content)
     at = str(tmp_path / f"%s.{extension}")
     more = dict(id_column="question") if group is SpanSettings else {}
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings("", group, train_file="{},{}".format(at % "a", at % "b"), dev_file=at % "c")
     )
-    assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
-    assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
+    assert [len(read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
+    assert [row.id for row in read_rows(task, "", "train")] == list("0123")
     assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir
 
 
 def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
     (tmp_path / "d.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\n")
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"), do_train=False)
     )
-    (row,) = parsing.read_rows(task, "", "dev")
+    (row,) = read_rows(task, "", "dev")
     assert row.label == "neutral"
 
 
@@ -999,12 +999,12 @@ def test_when_data_dir_is_needed(changes, needs):
 
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(tmp_path / "new.csv", do_train=False, do_eval=True), stored={"labels": ["x", "y"]}
     )
-    assert len(parsing.read_rows(task, "", "dev")) == 20
+    assert len(read_rows(task, "", "dev")) == 20
     sizes = [
-        len(parsing.read_rows(custom.known_or_own(settings(tmp_path / "new.csv")), "", split))
+        len(read_rows(custom.resolve_task(settings(tmp_path / "new.csv")), "", split))
         for split in ("train", "dev")
     ]
     assert sum(sizes) == 20 and 1 <= sizes[1] <= 5
@@ -1029,14 +1029,14 @@ def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_pat
 )
 def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content, more):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more)
     )
-    assert len(parsing.read_rows(task, "", "train")) == 2
+    assert len(read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
-        task = custom.known_or_own(settings(tmp_path / name, group, dev_share=0.0, **more))
-        parsing.read_rows(task, "", "train")
+        task = custom.resolve_task(settings(tmp_path / name, group, dev_share=0.0, **more))
+        read_rows(task, "", "train")
 
 
 def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
@@ -1044,8 +1044,8 @@ def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
         "text,label\n"
         + "".join("{},{}\n".format(i, "" if i % 3 else "xy"[i % 2]) for i in range(30))
     )
-    task = custom.known_or_own(settings(tmp_path / "t.csv", on_error="skip", dev_share=0.3))
-    assert parsing.read_rows(task, "", "dev", True) == parsing.read_rows(task, "", "dev", False)
+    task = custom.resolve_task(settings(tmp_path / "t.csv", on_error="skip", dev_share=0.3))
+    assert read_rows(task, "", "dev", True) == read_rows(task, "", "dev", False)
 
 
 def test_a_file_whose_rows_are_all_of_another_task(tmp_path):
@@ -1053,7 +1053,7 @@ def test_a_file_whose_rows_are_all_of_another_task(tmp_path):
         "language\tgold_label\tsentence1\tsentence2\tpairID\nen\tneutral\ta\tb\t1\n"
     )
     with pytest.raises(UserError, match="xnli.dev.tsv: task xnli-de uses no row of it"):
-        parsing.read_rows(known.find_task("xnli-de"), str(tmp_path), "dev")
+        read_rows(known.find_task("xnli-de"), str(tmp_path), "dev")
 
 
 def test_a_closed_standard_input(monkeypatch):
@@ -1064,10 +1064,10 @@ def test_a_closed_standard_input(monkeypatch):
 
 def test_a_delimiter_of_tagged_files(tmp_path):
     (tmp_path / "t.txt").write_text("New York|B-LOC\nis|O\n")
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(tmp_path / "t.txt", TaggerSettings, delimiter="|", dev_share=0.0)
     )
-    (row,) = parsing.read_rows(task, "", "train")
+    (row,) = read_rows(task, "", "train")
     assert row.source.words == ("New York", "is")
 
 
@@ -1164,7 +1164,7 @@ def test_a_metric_of_ones_own(tmp_path):
     )
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
     own = "%s:share" % (tmp_path / "mine.py")
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0)
     )
     values, truth = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0])
@@ -1176,7 +1176,7 @@ def test_a_metric_of_ones_own(tmp_path):
     )
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
-            custom.known_or_own(settings(tmp_path, metric=wrong, dev_share=0.0))
+            custom.resolve_task(settings(tmp_path, metric=wrong, dev_share=0.0))
 
 
 def test_metrics_of_one_name_are_refused():
@@ -1223,7 +1223,7 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     (tmp_path / "queries.tsv").write_text("q\tquery\n")
     (tmp_path / "documents.tsv").write_text("".join(f"{name}\ttext\n" for name in case["run"]))
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
-    rows = parsing.read_rows(task, str(tmp_path), "dev")
+    rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
     assert ranking.evaluate(list(case["measures"]), values, task.scorer.gold_labels(rows)) == {
         name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()

@@ -42,12 +42,13 @@ def trained(place):
 def test_training_leaves_a_directory_that_is_complete(place, trained):
     files = {path.name for path in (place.directory / "model").iterdir()}
     assert {"model.ckpt-1.index", "model.ckpt-2.index"} <= files
-    assert {"spiece.model", "xlnet_config.json", "task.json"} <= files
-    described = json.loads((place.directory / "model" / "task.json").read_text())
+    assert {"spiece.model", "xlnet_config.json", "run.json"} <= files
+    document = json.loads((place.directory / "model" / "run.json").read_text())
+    described = document["task"]
     assert described["labels"] == ["animal", "plant", "stone"]
     assert (described["task"], described["head"]) == ("custom", "classification_custom")
-    assert (described["is_regression"], described["uncased"]) == (False, False)
-    assert described["dev_share"] == 0.0 and len(described["train_sha256"]) == 1
+    assert (described["is_regression"], document["text"]["uncased"]) == (False, False)
+    assert described["dev_share"] == 0.0 and len(document["read"]["train"]) == 1
     for line in (
         "task +custom: 21 rows, labels animal, plant, stone",
         "steps +0 to 2",
@@ -129,14 +130,19 @@ def test_the_best_of_all_checkpoints_predicts(place, trained, monkeypatch):
             score(self, answers, rows), accuracy=1.0, loss=next(losses)
         ),
     )
-    out = place.succeed(
-        "--do_eval=True",
-        "--do_predict=True",
-        "--eval_all_ckpt=True",
-        predict_dir=place.path("of_best"),
+    done = command.succeed(
+        "run_classifier.py",
+        *place.arguments(
+            "--do_eval=True",
+            "--do_predict=True",
+            "--eval_all_ckpt=True",
+            predict_dir=place.path("of_best"),
+        ),
     )
-    assert "best custom dev  step 1  accuracy 1.0000" in out
-    assert "predicted custom test  step 1  (5 rows)" in out
+    assert "best custom dev  step 1  accuracy 1.0000" in done.stdout
+    assert "predicted custom test  step 1  (5 rows)" in done.stdout
+    note = "note: step 1 is the best of these checkpoints; other commands use step 2 ("
+    assert note in done.stderr
     (place.directory / "model" / "eval_results_dev.json").unlink()  # of made-up scores
 
 
@@ -366,11 +372,14 @@ def faulty(place):
     "changes, message",
     [
         (dict(uncased=True), "spiece.model.json says False"),
-        (dict(summary_type="mean"), "summary_type is mean, but "),
+        (dict(summary_type="mean"), "summary_type was last, is mean"),
         (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
         (dict(task_name="sts-b", data_dir="sts"), "has task custom, not sts-b"),
-        (dict(is_regression=True), "task.json says False"),
-        (dict(multi_label=True, text_b_column=None, max_seq_length=128), "task.json says 16"),
+        (dict(is_regression=True), "is_regression was False, is True"),
+        (
+            dict(multi_label=True, text_b_column=None, max_seq_length=128),
+            "max_seq_length was 16, is 128",
+        ),
         (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
     ],
 )
@@ -451,9 +460,8 @@ def test_a_full_disk_is_named(place, tmp_path):
         "spiece.model",
         "spiece.model.json",
         "xlnet_config.json",
-        "task.json",
+        "run.json",
         "examples.json",
-        "finetuning.json",
         "trained_texts.npy",
         "training.csv",
     }

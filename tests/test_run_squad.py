@@ -131,7 +131,7 @@ def test_the_settings_of_the_run_are_a_config(place, trained):
         "run_squad.py",
         "--do_train=False",
         "--do_predict=False",
-        config=place / "model" / "finetuning.json",
+        config=place / "model" / "run.json",
     )
     assert done.returncode == 0, done.stderr
     line = next(
@@ -168,10 +168,10 @@ def theirs(place):
 def test_what_the_authors_program_trained_is_used_as_it_is(place, theirs, tmp_path):
     done = run(place, "--do_predict=True", model_dir=theirs, train_file=None, predict_dir=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "has no task.json: task, vocabulary and settings are those given" in done.stdout
+    assert "has no run.json: task, vocabulary and settings are those given" in done.stdout
     assert (tmp_path / "predictions_custom_dev.nbest.json").exists()
     done = run(place, "--do_train=True", model_dir=theirs)
-    assert "theirs are not xlnet squad's (no task.json)" in done.stderr
+    assert "theirs are not xlnet squad's (no run.json with a task)" in done.stderr
 
 
 START_KERNEL = "start_logits/dense/kernel"
@@ -408,7 +408,13 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
 
 def test_questions_that_are_evaluated_stay_those_of_the_run(place, trained):
     done = run(place, "--do_train=True", predict_file=None, eval_steps=None)
-    assert done.returncode == 1 and "the files to evaluate on have other content" in done.stderr
+    # The run evaluates while it trains, and a resumed one does so, too.
+    assert done.returncode == 1 and "task custom has no split 'dev'" in done.stderr
+    assert "; --dev_file names its file" in done.stderr
+    done = run(
+        place, "--do_train=True", predict_file=None, eval_steps=None, dev_file=place / "dev.json"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_named_file_with_answers_is_evaluated_without_a_data_dir(place, trained, tmp_path):

@@ -140,7 +140,7 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import known
 task = known.find_task("cola")
-rows = parsing.read_rows(task, ".", "dev")
+rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
 truth = task.scorer.gold_labels(rows)
 values = np.array([[.2, .8], [.7, .3]])
 assert task.scorer.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}

@@ -240,6 +240,23 @@ def test_starts_from_weights_without_slots(place, trained):
 
 
 @pytest.mark.slow
+def test_a_start_keeps_what_the_network_of_the_weights_is(place):
+    """The second run had the default, so that its network was another one, without a word."""
+    short = dict(train_steps=1, warmup_steps=0)
+    assert train(place, "clamped", clamp_len=3, **short).returncode == 0
+    done = train(place, "continued", init_checkpoint=place / "clamped", num_predict=6, **short)
+    assert done.returncode == 0, done.stderr
+    assert "note: as the initial weights were trained: clamp_len=3\n" in done.stdout
+    assert "the initial weights were trained otherwise: num_predict was 5, is 6\n" in done.stdout
+    kept = json.loads((place / "continued" / "run.json").read_text())["resolved"]
+    assert (kept["clamp_len"], kept["num_predict"]) == (3, 6)
+    done = train(place, "other", init_checkpoint=place / "clamped", clamp_len=-1, **short)
+    (line,) = done.errors
+    assert done.returncode == 1 and "clamp_len was 3, is -1" in line
+    assert not (place / "other").exists()
+
+
+@pytest.mark.slow
 def test_architecture_from_flags(place, trained):
     done = train(place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY)
     assert done.returncode == 0, done.stderr
@@ -278,9 +295,11 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
     assert not (place / "never").exists()
 
 
-def manifest_of(split=None, share=0.05, content="x", streams="ab"):
+def manifest_of(split=None, share=0.05, content="x", streams="ab", **files):
     """A manifest whose streams have these digests, of 10 sequences each."""
-    made = dict(split=split, heldout_share=share, input_content=content)
+    made = dict(split=split, heldout_share=share, input_content=content, **files)
+    if files:  # merged records
+        del made["input_content"]
     streams = [dict(sha256=each, windows=10) for each in streams]
     return types.SimpleNamespace(streams=streams, made_from=made)
 
@@ -297,6 +316,9 @@ def manifest_of(split=None, share=0.05, content="x", streams="ab"):
         (manifest_of("heldout", 0.05, streams="cd"), manifest_of("heldout", 0.05), "20 of 20"),
         (manifest_of("all", streams="cd"), manifest_of("all", content="y"), None),
         (manifest_of(None, content=None, streams="cd"), manifest_of(None, content=None), None),
+        (manifest_of("heldout", streams="cd", input="y"), manifest_of("all", input="y"), "20 of"),
+        (manifest_of("heldout", streams="cd", input="y"), manifest_of("train", input="y"), None),
+        (manifest_of("heldout", streams="cd", input="z"), manifest_of("all", input="y"), None),
     ),
 )
 def test_held_out_sequences_that_are_trained_on_are_noted(caplog, evaluated, trained, found):
@@ -452,7 +474,7 @@ def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
         ("failed", dict(ema_decay=0.9, allow_changes=True), "/average"),
         ("failed/best", dict(eval_record_info_dir=place / "heldout"), "/Adam"),
     ):
-        kept = (place / folder / "pretraining.json").read_text()
+        kept = (place / folder / "run.json").read_text()
         done = train(place, folder, train_steps=9, **changes)
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
         assert re.search(
@@ -460,8 +482,7 @@ def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
             "nor with --ema_decay",
             done.stderr,
         ), done.stderr
-        assert (place / folder / "pretraining.json").read_text() == kept
-    assert not (place / "failed" / "pretraining_history.json").exists()
+        assert (place / folder / "run.json").read_text() == kept
 
 
 def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
@@ -471,17 +492,19 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     (place / "foreign" / "spiece.model.json").unlink()
     done = train(place, "refused", init_checkpoint=place / "foreign")
     assert f"init_checkpoint: {path} differs from" in done.stderr
-    (place / "foreign" / "task.json").write_text("{}")
+    kept = place / "foreign" / "run.json"
+    kept.write_text(json.dumps(dict(json.loads(kept.read_text()), task={}, text={})))
     for flag, done in (
         (
             "init_checkpoint",
             train(place, "refused", do_eval=True, init_checkpoint=place / "foreign"),
         ),
         ("model_dir", train(place, "foreign")),
+        ("model_dir", train(place, "foreign", learning_rate=0.5)),
     ):
         assert (
-            "{}: {} has a fine-tuned model (task.json), expected a pretrained one".format(
-                flag, place / "foreign"
+            "{}: {} has a fine-tuned model (by {}), expected a pretrained one".format(
+                flag, place / "foreign", kept
             )
             in done.stderr
         )

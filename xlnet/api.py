@@ -6,7 +6,7 @@ Shape letters as in `modeling`; all tensors here have the length first and the b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -44,7 +44,7 @@ class XLNetModel:
     ) -> None:
         self._config = xlnet_config
         self._run = run_config
-        # Dropout of this model: new in every session run.
+        # The dropout of this model is sampled again in every session run.
         self._seed = (
             tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
             if run_config.is_training
@@ -100,11 +100,11 @@ class XLNetModel:
         return modeling.get_initializer(self._run)
 
 
-def _transpose(x, *order):
+def _transpose(x: Any, *order: int) -> Any:
     return None if x is None else tf.transpose(x, order)
 
 
-def _halves(input_ids):
+def _halves(input_ids: tf.Tensor) -> Any:
     """The original's `bi_data`: 0 for the first half of the batch, 1 for the second."""
     batch = modeling.shape_of(input_ids)[0]
     if isinstance(batch, int) and batch % 2:
@@ -112,17 +112,21 @@ def _halves(input_ids):
     return tf.cast(tf.range(batch) >= batch // 2, tf.int32)
 
 
-def _hidden(padding, perm_mask):
+def _hidden(padding: Optional[tf.Tensor], perm_mask: Optional[tf.Tensor]) -> Optional[tf.Tensor]:
     """bool [B,Q or 1,Q], True where i may not see j: padding or hidden by the permutation."""
-    # [B,1,Q] + [B,Q,Q]: padding is hidden from every i.
-    if padding is None and perm_mask is None:
-        return None
-    if padding is None:
+    # Padding is hidden from every i: [B,1,Q], which broadcasts.
+    if padding is not None and perm_mask is not None:
+        return padding[:, None] + perm_mask > 0
+    if padding is not None:
+        return padding[:, None] > 0
+    if perm_mask is not None:
         return perm_mask > 0
-    return padding[:, None] > 0 if perm_mask is None else padding[:, None] + perm_mask > 0
+    return None
 
 
-def _query(target_mapping, inp_q):
+def _query(
+    target_mapping: Optional[tf.Tensor], inp_q: Optional[tf.Tensor]
+) -> Optional[modeling.Query]:
     # Without a mapping every position has a query; a row of zeros is at position 0, with weight 0.
     if inp_q is None:
         return None

@@ -1,5 +1,7 @@
 """Command lines: flags from settings, --help, errors of one line."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import gc
@@ -9,14 +11,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NoReturn, Optional, Union
 
 from absl import flags
 
 from xlnet import errors, files, help, presets
-from xlnet.errors import UserError, did_you_mean, visible
+from xlnet.errors import UserError, did_you_mean, escape_control_characters
 from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
 FLAGS = flags.FlagValues()  # of the latest call of `run`: a notebook calls several programs
@@ -100,9 +102,16 @@ FLAG_SYNONYMS = {
     "corpus": "input_glob",
     "text_column": "text_a_column json_field",
     "text_field": "json_field",
+    # What other programs of ours, and of the original implementation, call it.
+    "sp_path": "spiece_model_file",
+    "spiece_model_file": "sp_path",
+    "input_format": "text_format",
+    "text_format": "input_format",
+    "json_field": "text_a_column",
+    "text_a_column": "json_field",
 }
 
-# What absl says of a value that is not of the flag's type, and what it should be.
+# The message of absl for a value that is not of the flag's type, and what was expected.
 _NOT_OF_ITS_TYPE = (
     (r"\('Non-boolean argument to boolean flag', .*\)$", "expected True or False"),
     (r"invalid literal for int\(\) with base \d+: .*$", "expected an integer"),
@@ -146,7 +155,7 @@ def run(
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 75 training that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
-    the output is gone (`| head`).
+    the output is gone (`| head`), 143 SIGTERM elsewhere in a container.
     """
     # A notebook calls several programs: each has its own flags.
     global FLAGS
@@ -154,8 +163,9 @@ def run(
     program = os.path.basename(sys.argv[0])
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     is_own = _open_streams()
+    _end_by_sigterm_in_containers()
     try:
-        with _showing_log() as console, errors.explained():
+        with _showing_log() as console, errors.translated_errors():
             _check_working_directory()
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
@@ -175,7 +185,7 @@ def run(
     except (UserError, OSError) as e:
         if str(e).startswith(_STDOUT):
             _drop_output()
-        # Without clean-up, which waits for a thread that is left in TensorFlow.
+        # Exit without clean-up, which would wait for a thread that is still in TensorFlow.
         if getattr(e, "ends_at_once", False):
             _say_end(program, e)
             sys.stdout.flush()
@@ -187,7 +197,7 @@ def run(
         _end(program, "stopped", 130)
 
 
-def _open_streams():
+def _open_streams() -> bool:
     """Prepares the standard streams; returns whether this process is the program's, not a
     notebook's or a test's."""
     # The null device takes the place of closed streams (`>&-`): the next file would get their
@@ -212,6 +222,15 @@ def _open_streams():
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
 
 
+def _end_by_sigterm_in_containers() -> None:
+    """Lets SIGTERM end the first process of a container, as it ends any other one."""
+    # The kernel drops signals of process 1 that it has no handler for: `docker stop` would wait for
+    # ten seconds while a model loads, then kill. Training and the server set handlers of their own
+    # when they can end in order.
+    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
+
+
 def _check_working_directory() -> None:
     """Raises UserError if the working directory was removed: relative paths lead nowhere."""
     try:
@@ -223,15 +242,15 @@ def _check_working_directory() -> None:
         ) from None
 
 
-def _drop_output():
-    # The interpreter would fail on what is still buffered as it ends.
+def _drop_output() -> None:
+    # The interpreter would fail at its end on what is still buffered.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Output(io.FileIO):
     """Standard output, which a failure to write names: errors have no file of their own there."""
 
-    def write(self, data):
+    def write(self, data: Any) -> int:  # bytes, or another object that has a buffer
         try:
             return super().write(data)
         except OSError as e:
@@ -239,17 +258,24 @@ class _Output(io.FileIO):
             raise
 
 
-def _end(program, message, status):
+def _end(program: str, message: Union[str, Exception], status: int) -> NoReturn:
     _say_end(program, message)
     sys.exit(status)
 
 
-def _say_end(program, message):
-    print(f"{program}: {visible(str(message))}", file=sys.stderr, flush=True)
+def _say_end(program: str, message: Union[str, Exception]) -> None:
+    print(f"{program}: {escape_control_characters(str(message))}", file=sys.stderr, flush=True)
 
 
-def _run(main, groups, no_longer_needed, console, positional, elsewhere):
-    # Parse. A flag that another program calls so leads to ours.
+def _run(
+    main: Callable[..., object],
+    groups: Sequence[type],
+    no_longer_needed: Mapping[str, str],
+    console: _Console,
+    positional: str,
+    elsewhere: help.Fields,
+) -> None:
+    # Parse the flags. The error for a flag that another program has names our flag.
     fields = settings_of(groups)
     try:
         stray = FLAGS(sys.argv)[1:]
@@ -271,12 +297,13 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
         FLAGS[positional].value = ",".join(stray)
     elif stray:
         raise flags.Error(f"unexpected argument '{stray[0]}'; flags are written --name=value")
-    # What is given by several ways must agree; then the preset fills in what is not given.
+    # Flags that are given under several names must agree; then the preset fills in what is not
+    # given.
     _check_encoding()
     _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed, elsewhere)
-    # Paths: ~ and $HOME. Other texts: UTF-8, whatever the locale.
+    # In paths ~ and $HOME are expanded. Other texts are UTF-8, whatever the locale.
     for name in fields:
         if _PATHS.fullmatch(name):
             _expand(name)
@@ -292,7 +319,7 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
     for name, other in _alternatives(fields):
         if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
             raise UserError(f"{name} and {other} are both given; give one of them")
-    # Where the result goes to standard output, the log does not.
+    # If the result goes to standard output, the log goes to standard error.
     console.has_stdout = not any(
         field.metadata["is_result"] and files.is_standard_output(FLAGS[name].value)
         for name, field in fields.items()
@@ -309,15 +336,15 @@ class _Console(logging.Handler):
 
     has_stdout = True
 
-    def emit(self, record):
-        # Looked up now: tests and programs may have replaced them.
+    def emit(self, record: logging.LogRecord) -> None:
+        # The streams are looked up at each call, as tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        print(visible(self.format(record), kept="\n\t"), file=stream, flush=True)
+        print(escape_control_characters(self.format(record), kept="\n\t"), file=stream, flush=True)
 
 
 @contextlib.contextmanager
-def _showing_log():
+def _showing_log() -> Iterator[_Console]:
     """Shows the log of this library from INFO on, not that of others."""
     # Records do not reach the root logger, which may show them a second time.
     log, console = logging.getLogger("xlnet"), _Console()
@@ -345,15 +372,15 @@ def given_names() -> frozenset[str]:
 
 
 def preset_of(name: str) -> Optional[str]:
-    """The preset that gave a setting its value; None if the command line, a file of the user's or
-    nobody did."""
+    """The preset that gave a setting its value; None if it was given on the command line, by a file
+    of the user's, or not at all."""
     if not FLAGS.config or os.path.isfile(FLAGS.config):
         return None
     is_from_preset = not FLAGS[name].present and not FLAGS[name].using_default_value
     return str(FLAGS.config) if is_from_preset else None
 
 
-def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
+def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
     """The settings of all groups by name; names shared by two groups once."""
     fields: dict[str, Any] = {}
     for group in groups:
@@ -362,7 +389,7 @@ def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
     return fields
 
 
-def _define(groups, no_longer_needed):
+def _define(groups: Sequence[type], no_longer_needed: Mapping[str, str]) -> None:
     for name, field in settings_of(groups).items():
         limits, meaning = field.metadata, field.metadata["help"]
         default: Any = None if default_of(field) is REQUIRED else field.default
@@ -380,7 +407,7 @@ def _define(groups, no_longer_needed):
     flags.DEFINE_string("config", None, _CONFIG_HELP, flag_values=FLAGS)
 
 
-def _expand(name):
+def _expand(name: str) -> None:
     """Replaces ~ and $HOME at the start of a path, or of each of several with commas between: a
     shell does not after a flag's =."""
     value = FLAGS[name].value
@@ -390,9 +417,9 @@ def _expand(name):
         )
 
 
-def _check_encoding():
+def _check_encoding() -> None:
     for argument in sys.argv[1:]:
-        # In a locale that is not UTF-8, Python has half surrogates for what is UTF-8.
+        # In a locale that is not UTF-8, Python reads UTF-8 as half surrogates.
         with contextlib.suppress(UnicodeError):
             argument = os.fsencode(argument).decode()
         name, has_value, value = argument.lstrip("-").partition("=")
@@ -400,7 +427,7 @@ def _check_encoding():
             files.require_utf8(value if has_value else name, name if has_value else "argument")
 
 
-def _check_aliases(fields):
+def _check_aliases(fields: help.Fields) -> None:
     """Raises UserError for a setting given by two of its names."""
     for name, field in fields.items():
         names = [each for each in field.metadata["aliases"] if given(each)]
@@ -410,7 +437,9 @@ def _check_aliases(fields):
             )
 
 
-def _take_preset(fields, no_longer_needed, elsewhere):
+def _take_preset(
+    fields: help.Fields, no_longer_needed: Mapping[str, str], elsewhere: help.Fields
+) -> None:
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are on the command line."""
     if not FLAGS.config:
@@ -452,7 +481,7 @@ def _take_preset(fields, no_longer_needed, elsewhere):
             FLAGS[name].using_default_value = False
 
 
-def _alternatives(fields):
+def _alternatives(fields: help.Fields) -> list[tuple[str, str]]:
     """Pairs of settings of which only one may be given."""
     return [
         (name, field.metadata["instead_of"])
@@ -461,7 +490,7 @@ def _alternatives(fields):
     ]
 
 
-def _collect(group):
+def _collect(group: type) -> object:
     """The settings of a group, checked if the group has `check`."""
     settings = group(
         **{field.name: getattr(FLAGS, field.name) for field in dataclasses.fields(group)}
@@ -471,7 +500,13 @@ def _collect(group):
     return settings
 
 
-def _show_help(program, about, groups, first, examples):
+def _show_help(
+    program: str,
+    about: Optional[str],
+    groups: Sequence[type],
+    first: Sequence[str],
+    examples: Sequence[str],
+) -> None:
     about = "{}: {}".format(program, about[:1].lower() + about[1:] if about else "")
     fields = settings_of(groups)
     is_short = bool(first) and "--helpfull" not in sys.argv

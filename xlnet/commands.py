@@ -18,7 +18,7 @@ class Command(NamedTuple):
         importlib.import_module("xlnet.programs." + self.program).run()
 
 
-# By purpose, in the order of `xlnet --help`.
+# The commands by purpose, in the order of `xlnet --help`.
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Pretraining data": (
         Command("data vocabulary", "train_sentencepiece", "train a SentencePiece vocabulary"),
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def _find(words: Sequence[str]) -> Optional[Command]:
-    # No name of one word is the first word of another.
+    # This is unambiguous, as no name of one word is the first word of another name.
     return next(
         (
             COMMANDS[name]
@@ -102,7 +102,7 @@ def _find(words: Sequence[str]) -> Optional[Command]:
     )
 
 
-def _explain(words):
+def _explain(words: Sequence[str]) -> None:
     """Lists the subcommands of a group such as `data`, or says what an unknown word may mean."""
     from xlnet.errors import did_you_mean
 
@@ -111,18 +111,17 @@ def _explain(words):
     if is_group and (len(words) == 1 or words[1] in _HELP):
         print(_help(words[0]))
         return
-    # Of a group, the second word is the wrong one.
+    # If the first word is that of a group, the second word is the wrong one.
     found = " ".join(words[:2] if is_group else words[:1])
     print(
-        f"xlnet: '{found}' is not a "
-        f"subcommand{did_you_mean(found, [*COMMANDS, *sorted(groups)])}; xlnet --help "
-        "lists them",
+        f"xlnet: '{found}' is not a subcommand{did_you_mean(found, [*COMMANDS, *sorted(groups)])}; "
+        "xlnet --help lists them",
         file=sys.stderr,
     )
     sys.exit(2)
 
 
-def _help(group=""):
+def _help(group: str = "") -> str:
     """The subcommands by purpose; `group`: those that begin with this word."""
     width = max(len(name) for name in COMMANDS) + 2
     lines = ["xlnet: pretrain, fine-tune, query and serve XLNet", ""]
@@ -136,7 +135,7 @@ def _help(group=""):
     return "\n".join(
         lines
         + [
-            "xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
-            "installed: python -m xlnet"
+            "xlnet SUBCOMMAND --help lists its flags. In a checkout that is not installed: python "
+            "-m xlnet"
         ]
     )

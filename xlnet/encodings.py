@@ -67,8 +67,8 @@ _FOREIGN = tuple(
         (rb"\{\\rtf", "an RTF document; save it as plain text"),
         (
             rb"(<\?xml.*)?<mediawiki",
-            "a dump of MediaWiki (XML); extract its text, as "
-            "WikiExtractor does with --json, which writes JSON lines",
+            "a dump of MediaWiki (XML); extract its text, as WikiExtractor does with --json, which "
+            "writes JSON lines",
         ),
         (
             rb"(<(\?xml|!--).*)?<(!doctype html|html|head|body)[\s>]",
@@ -110,15 +110,15 @@ def other_than_utf8(name: Optional[str]) -> Optional[str]:
 
 
 def foreign(path: str, file: IO[bytes]) -> Optional[str]:
-    """What a file, open at its beginning, is that is not text, JSON, a table or Parquet, and what
-    to do; None for others."""
+    """What a file is if it is not text, JSON, a table or Parquet, and what to do; None for others.
+    The file is open at its beginning."""
     start: Any = file.read(_START)
     if start.startswith(_ARROW):
         return arrow(path)
-    # XML and HTML may be UTF-16.
+    # XML and HTML may be UTF-16, and are decoded to be recognized.
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         start = start.decode("utf-16", "ignore").encode()
-    # A zip file: a spreadsheet, a document, or files.
+    # A zip file may be a spreadsheet, a document, or an archive of files.
     if start.startswith(b"PK\x03\x04"):
         file.seek(0)
         try:
@@ -165,7 +165,7 @@ def hint(content: bytes) -> str:
     if not names:
         return ""
     words = list(dict.fromkeys(_WORD.findall(content)))
-    # The same part of the text in each encoding: words that differ in all of them.
+    # Show the same part of the text in each encoding: words that differ between all of them.
     telling = [
         word
         for word in words
@@ -196,7 +196,7 @@ def likely(content: bytes) -> list[str]:
     ranks = {}
     for match in charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON), threshold=0.4):
         for name in {match.encoding, *match.could_be_from_charset} & set(_COMMON):
-            # Rounded: small differences say less than how common an encoding is.
+            # The score is rounded: small differences mean less than how common an encoding is.
             rank = _COMMON.index(name)
             ranks[name] = (
                 round(match.chaos, 1),
@@ -204,7 +204,7 @@ def likely(content: bytes) -> list[str]:
                 rank,
             )
     texts: dict[str, str] = {}
-    # Of encodings that give the same text one is enough.
+    # Of several encodings that give the same text only the first is proposed.
     for name in sorted(ranks, key=ranks.__getitem__):
         texts.setdefault(content.decode(name, "replace"), name)
     return list(texts.values())[:_PROPOSED]

@@ -41,7 +41,7 @@ def did_you_mean(name: str, choices: Iterable[object]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def visible(text: str, kept: str = "") -> str:
+def escape_control_characters(text: str, kept: str = "") -> str:
     """A text that is safe for a terminal: characters that are not printable, except `kept`, are
     escaped as Python does. Errors quote files, whose bytes must not control the terminal."""
     if text.isprintable():
@@ -54,11 +54,11 @@ def visible(text: str, kept: str = "") -> str:
 
 # ---- errors of TensorFlow and the operating system, in one line ----
 #
-# `cli.run` has `explained` around every program; the library uses it where it knows more than the
-# error says, such as which records are being read. Errors without a case keep their traceback.
-# To add a case, put it into `_CASES`, above those that would catch it too, and raise the error in
-# `tests/test_errors.py` with the words that were seen. TensorFlow is not imported: classes are
-# known by name.
+# `cli.run` has `translated_errors` around every program; the library uses it where it knows more
+# than the error says, such as which records are being read. Errors without a case keep their
+# traceback. To add a case, put it into `_CASES`, above those that would catch it too, and raise
+# the error in `tests/test_errors.py` with the words that were seen. TensorFlow is not imported:
+# classes are known by name.
 
 Known = Union[str, Callable[[], str]]  # a text, or a function that finds it
 
@@ -68,7 +68,7 @@ class Case(NamedTuple):
     reason; and the message.
 
     The message may hold {reason}; {file}, which the error names; the pattern's named groups; and
-    what `explained` was given. Without a value for each the case does not apply.
+    what `translated_errors` was given. Without a value for each the case does not apply.
     """
 
     errors: tuple[str, ...]  # "OpError": any that TensorFlow raises from a graph
@@ -191,7 +191,7 @@ class Unreadable(UserError):
 
 
 @contextlib.contextmanager
-def explained(**known: Known) -> Iterator[None]:
+def translated_errors(**known: Known) -> Iterator[None]:
     """Turns a known failure into a `UserError` of one line.
 
     `known` are values for the lines of cases, or functions that find them: `records`, the path of
@@ -210,9 +210,9 @@ def explained(**known: Known) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
-    """Like `explained`; any other failure is `Unreadable`: the file `what` cannot be read."""
+    """Like `translated_errors`; any other failure to read the file `what` becomes `Unreadable`."""
     try:
-        with explained(file=what):
+        with translated_errors(file=what):
             yield
     except UserError:
         raise
@@ -227,23 +227,24 @@ def in_one_line(error: Exception, **known: Known) -> Optional[str]:
     why = reason(error)
     for case in _CASES:
         found = re.search(case.pattern, why)
-        if found and _classes(error) & set(case.errors):
-            values: dict[str, Any] = {**known, "reason": why, **found.groupdict()}
-            values["file"] = _file(error, why) or values.get("file")
-            # A case applies if all that its line names is known.
-            names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
-            if all(values.get(name) for name in names):
-                return case.line.format(
-                    **{
-                        name: value() if callable(value) else value
-                        for name, value in values.items()
-                        if name in names
-                    }
-                )
+        if not found or not _classes(error) & set(case.errors):
+            continue
+        values: dict[str, Any] = {**known, "reason": why, **found.groupdict()}
+        values["file"] = _file(error, why) or values.get("file")
+        # A case applies if everything that its line names is known.
+        names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
+        if not all(values.get(name) for name in names):
+            continue
+        texts = {}
+        for name in names:
+            value = values[name]
+            texts[name] = value() if callable(value) else value
+        return case.line.format(**texts)
     return None
 
 
-def _classes(error):
+def _classes(error: BaseException) -> set[str]:
+    """The names of an error's class and of its bases."""
     return {each.__name__ for each in type(error).__mro__}
 
 
@@ -257,19 +258,29 @@ _AROUND = re.compile(
 
 def reason(error: Exception) -> str:
     """The line of an error's message that says what happened."""
+    # TensorFlow's errors have a `message`, those of the operating system `strerror`.
     text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
-    # TensorFlow's messages have many lines; the first of the rest is the reason.
+    # TensorFlow's messages have many lines, of which most say where it happened:
+    #
+    #     Graph execution error:
+    #
+    #     2 root error(s) found.
+    #       (0) DATA_LOSS: corrupted record at 12
+    #              [[{{node IteratorGetNext}}]]
+    #
+    # The reason is the first line that is not `_AROUND` it. Its number and the class of the error,
+    # which it has where several devices failed, are left out.
     lines = [line for line in text.split("\n") if not _AROUND.match(line)]
-    return (
-        re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines else type(error).__name__
-    )
+    if not lines:
+        return type(error).__name__
+    return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip()
 
 
 # Suffixes of files that are being written, here and by TensorFlow.
 _WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
 
 
-def _file(error, why):
+def _file(error: Exception, why: str) -> Optional[str]:
     """The file that an error names, of a copy the target; None if it names none."""
     # Python's errors have the name as an attribute, TensorFlow's in the text.
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)

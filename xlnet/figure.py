@@ -124,7 +124,7 @@ def choose_fonts(text: str) -> tuple[list[str], set[str]]:
     return families, covered
 
 
-def _installed():
+def _installed() -> list[Any]:
     """Upright fonts of normal weight, without Last Resort, which has a box for every character."""
     from matplotlib import font_manager
 
@@ -141,7 +141,7 @@ def _installed():
 
 
 @functools.cache
-def _characters(path):
+def _characters(path: str) -> frozenset[str]:
     from matplotlib import ft2font
 
     return frozenset(chr(code) for code in ft2font.FT2Font(path).get_charmap())

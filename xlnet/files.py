@@ -36,7 +36,8 @@ def make_directory(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except FileExistsError:
-        # Also if it disappears while `os.makedirs` looks at it, as when a disk is removed.
+        # `os.makedirs` also fails if the directory disappears while it looks at it, as when a disk
+        # is removed: then it is called again.
         if os.path.lexists(path):
             raise
         os.makedirs(path, exist_ok=True)
@@ -119,10 +120,10 @@ class Stream:
     def receive(self, source: str) -> None:
         """Writes the content of a file to the output; raises an OSError that names the output."""
         if self.number is not None:
-            sys.stdout.flush()  # what was printed before comes before it
+            sys.stdout.flush()  # what was printed before appears before it
         try:
-            # Neither creates nor truncates: between the look at the path and this line it may have
-            # become another one. A FIFO waits here for its reader, as it does for other programs.
+            # This neither creates nor truncates a file: the path may have become another one since
+            # it was looked at. A FIFO waits here for its reader, as it does for other programs.
             descriptor = (
                 os.open(self.path, os.O_WRONLY) if self.number is None else os.dup(self.number)
             )
@@ -135,7 +136,7 @@ class Stream:
 
 
 def output_target(path: str) -> Union[str, Stream]:
-    """What writing to `path` has to replace or to write to, once symbolic links are followed.
+    """The target of writing to `path` once symbolic links are followed.
 
     Returns:
       The path of the regular file, which need not exist, or a `Stream`.
@@ -172,7 +173,7 @@ def new_directory(path: str) -> Iterator[str]:
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError(f"{path} is there already, expected a new or an empty directory")
     path = os.path.realpath(path)  # a link would not be replaced by a directory
-    sweep(path)
+    remove_unfinished(path)
     temporary = f"{path}.partial-{os.getpid()}"
     os.makedirs(temporary)
     try:
@@ -182,15 +183,16 @@ def new_directory(path: str) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def sweep(start: str) -> None:
+def remove_unfinished(start: str) -> None:
     """Removes the temporary files and directories of `replacing` and `new_directory` whose names
     begin with `start`, and whose process has ended."""
-    # The processes of this host only: to be called where no other host writes.
+    # Only processes of this host are known, so this must not be called where other hosts write.
     for path in glob.glob(glob.escape(start) + "*.partial-*"):
         number = path.rpartition("-")[2]
         if not number.isdecimal():
             continue
-        is_alive = int(number) != os.getpid()  # a killed run's may be ours: 1 in containers
+        # a killed run may have had our number: in containers it is often 1
+        is_alive = int(number) != os.getpid()
         try:
             os.kill(int(number), 0)
         except (ProcessLookupError, OverflowError):
@@ -212,15 +214,18 @@ def write_text(path: str, text: str) -> None:
     write_lines(path, [text])
 
 
-def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> None:
-    """As `write_text`, with lines that include their ends; `is_lasting` as for `replacing`."""
+def write_lines(
+    path: str, lines: Iterable[str], is_lasting: bool = True, encoding: str = "utf-8"
+) -> None:
+    """As `write_text`, with lines that include their ends, of which files get another encoding
+    where that is given; `is_lasting` as for `replacing`."""
     if is_standard_output(path):
         for line in lines:
             print(line, end="")
         sys.stdout.flush()
         return
     with replacing(path, is_lasting) as temporary:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as f:
+        with open(temporary, "w", encoding=encoding, newline="\n") as f:
             f.writelines(lines)
 
 
@@ -231,12 +236,15 @@ def write_json(path: str, value: object, is_lasting: bool = True) -> None:
     write_lines(path, [text + "\n"], is_lasting)
 
 
-def _without_nan(value):
+def _without_nan(value: Any) -> Any:
+    """The value with null in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
@@ -250,7 +258,7 @@ def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
             parse_constant=(lambda name: None if name == "NaN" else float(name))
             if has_rows
             else None,
-            object_pairs_hook=_unique if has_rows else None,
+            object_pairs_hook=_unique,
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
@@ -401,7 +409,8 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
       what: the flag that names the output.
 
     Raises:
-      UserError: the output is a directory, or one of the input files, or cannot be written to.
+      UserError: the output is a directory, is in a directory that does not exist, is one of the
+        input files, or cannot be written to.
       OSError: its links lead in a circle.
     """
     if not output:
@@ -416,7 +425,13 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
         return
     target = output_target(output)
     if isinstance(target, str):
-        require_writable(os.path.dirname(target), what)
+        directory = os.path.dirname(target)
+        if not os.path.exists(directory):  # a misspelt one is not made
+            raise UserError(
+                f"{what}: no such directory: {directory}{similar(directory)}; make it, or give "
+                "another one"
+            )
+        require_writable(directory, what)
     elif target.number is None and not os.access(target.path, os.W_OK):
         raise UserError(f"{what}: {output} cannot be written to; change its rights")
 
@@ -425,9 +440,8 @@ def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
     if not is_writable(directory):
         raise UserError(
-            f"{what}: {directory} cannot be written to; copy what is needed elsewhere and "
-            "give that "
-            "directory, or change the rights"
+            f"{what}: {directory} cannot be written to; copy what is needed elsewhere and give "
+            "that directory, or change the rights"
         )
 
 
@@ -537,7 +551,8 @@ def size(path: str) -> int:
 
 def sizes(paths: Sequence[str]) -> list[int]:
     """Returns the sizes of local or remote files [bytes]."""
-    # Remote directories are listed: a request for each of 10,000 files would take half an hour.
+    # The sizes of remote files come from lists of their directories: a request for each of 10,000
+    # files would take half an hour.
     listed: dict[str, int] = {}
     found = []
     for path in paths:
@@ -576,8 +591,8 @@ def local(path: str) -> str:
 @contextlib.contextmanager
 def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
     """Yields a new file, local or remote, that has its name only once it is complete."""
-    # Unlike the name of `replacing`, unique among machines that share the directory. All of these
-    # are files in directories of records, where nobody keeps a device: there is no `Stream`.
+    # Unlike that of `replacing`, this name is unique among machines that share the directory. Only
+    # files in directories of records are written so, so the target is never a device or a pipe.
     if not is_remote(path):
         path = os.path.realpath(path)
         temporary = f"{path}.partial-{uuid.uuid4().hex}"
@@ -593,7 +608,7 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
     temporary = f"{path}.partial-{uuid.uuid4().hex}"
     systems, folder = _file_systems(), os.path.dirname(path)
     if not systems.exists(folder):
-        with contextlib.suppress(OSError):  # another worker was faster
+        with contextlib.suppress(OSError):  # another worker has removed it
             systems.mkdirs(folder)
     with systems.create(temporary) as f:
         yield f
@@ -618,7 +633,7 @@ def _gfile(path: str) -> Any:
 
 
 @contextlib.contextmanager
-def _as_file_errors(path):
+def _as_file_errors(path: str) -> Iterator[None]:
     """Turns TensorFlow's errors about a remote file into an `OSError` that names it."""
     try:
         yield
@@ -631,28 +646,28 @@ def _as_file_errors(path):
 class _RemoteFile(io.RawIOBase):
     """A file of `tf.io.gfile`, which lacks what readers of files expect."""
 
-    def __init__(self, gfile, path):
+    def __init__(self, gfile: Any, path: str) -> None:
         self._path, self._file = path, gfile.GFile(path, "rb")
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return True
 
-    def seek(self, offset, whence=0):
+    def seek(self, offset: int, whence: int = 0) -> int:
         with _as_file_errors(self._path):
             self._file.seek(offset, whence)
             return self._file.tell()
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         with _as_file_errors(self._path):
             content = self._file.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
 
 
-def _file_systems():
+def _file_systems() -> Any:
     try:
         from apache_beam.io.filesystems import FileSystems
     except ImportError:

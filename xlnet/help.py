@@ -2,7 +2,7 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xlnet.settings.fields import REQUIRED, HelpGroup, default_of
@@ -41,7 +41,8 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     if not groups:
         parts = by_help_group(fields)
     else:
-        # By class; of a setting that two classes share, the first one shows it.
+        # Settings are listed by class; a setting that two classes share is listed under the first
+        # one.
         parts, seen = {}, set()
         for group in groups:
             names = [field.name for field in dataclasses.fields(group) if field.name not in seen]
@@ -62,15 +63,17 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
 
 
 def flag(field: "dataclasses.Field[Any]") -> list[str]:
-    """The lines of a flag: name, default, help, choices."""
+    """The lines of a flag: name, default, help, choices, other names."""
     default, choices = default_of(field), field.metadata["choices"]
-    return _wrapped(
-        "--{}={}".format(field.name, "" if default is None else default),
-        field.metadata["help"] + (" ({})".format(", ".join(choices)) if choices else ""),
-    )
+    meaning = field.metadata["help"]
+    if choices:
+        meaning += " ({})".format(", ".join(choices))
+    if field.metadata["aliases"]:
+        meaning += "; also called " + ", ".join("--" + name for name in field.metadata["aliases"])
+    return _wrapped("--{}={}".format(field.name, "" if default is None else default), meaning)
 
 
-def _listed(words):
+def _listed(words: Iterable[str]) -> list[str]:
     return textwrap.wrap(
         " ".join(words),
         WIDTH - 2,
@@ -80,7 +83,7 @@ def _listed(words):
     )
 
 
-def _wrapped(name, meaning):
+def _wrapped(name: str, meaning: str) -> list[str]:
     return textwrap.wrap(
         meaning, WIDTH - 4, initial_indent=f"  {name}  ", subsequent_indent=" " * 6
     )

@@ -27,7 +27,7 @@ def items(chunks: Iterable[str], prefix: str, are_several: bool = False) -> Iter
 
     are_several: the text may be several values, one after the other.
     """
-    again: list[str] = []  # keys that an object has twice
+    again: list[str] = []  # names of keys that an object has twice
 
     class Object(dict):
         def __setitem__(self, key: str, value: Any) -> None:
@@ -73,20 +73,29 @@ def top_level(chunks: Iterable[str]) -> Iterator[tuple[str, str]]:
         return
 
 
+def check_top_level(chunks: Iterable[str]) -> None:
+    """Raises ValueError if the object in a text has a key twice."""
+    seen = set()
+    for key, _ in top_level(chunks):
+        if key in seen:
+            raise ValueError(f"the key '{key}' twice in an object")
+        seen.add(key)
+
+
 class _Bytes:
     """Chunks of a text as a file of UTF-8."""
 
-    def __init__(self, chunks):
+    def __init__(self, chunks: Iterable[str]) -> None:
         self._chunks = filter(None, chunks)
         self._before = ""
 
-    def read(self, size):
+    def read(self, size: int) -> bytes:
         if not size:
             return b""
         chunk = next(self._chunks, "")
         if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
             raise ValueError("nested too deeply")
-        # Half characters, also where two chunks meet.
+        # Refuse half characters, also where two chunks meet.
         text = self._before + chunk
         half = _SURROGATE.search(text) and _HALF.search(text, max(len(self._before) - _OVERLAP, 0))
         if half:

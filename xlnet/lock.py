@@ -32,7 +32,7 @@ def held(path: str, what: str) -> Iterator[None]:
     """Holds the lock `path`, and creates its directory if needed; a UserError, which begins with
     `what`, if another process holds it, or if the block failed and its directory is gone."""
     files.make_directory(os.path.dirname(path))
-    place = Place(os.path.dirname(path), what.partition(":")[0])
+    place = DirectoryGuard(os.path.dirname(path), what.partition(":")[0])
     place.check()
     with contextlib.ExitStack() as stack:
         f = _lock(path, what)
@@ -46,11 +46,11 @@ def held(path: str, what: str) -> Iterator[None]:
                     )
                 )
                 f.flush()
-            except OSError as e:  # of an open file it has no name
+            except OSError as e:  # the error of an open file does not name it
                 raise OSError(e.errno, e.strerror, path) from None
             yield
         except Exception:
-            place.check()  # any failure may be for want of the directory
+            place.check()  # the failure may have the missing directory as its cause
             raise
         finally:
             with contextlib.suppress(OSError):
@@ -58,7 +58,7 @@ def held(path: str, what: str) -> Iterator[None]:
                     os.remove(path)
 
 
-class Place:
+class DirectoryGuard:
     """A directory in which a run works, remembered at the first check; it may not exist yet."""
 
     def __init__(self, directory: str, flag: str):
@@ -79,9 +79,8 @@ class Place:
         except (FileNotFoundError, NotADirectoryError):
             pass
         raise UserError(
-            f"{self._flag}: {self._directory} was removed, moved or replaced while the "
-            "run worked in it; nothing "
-            "more is written: start again where its files are"
+            f"{self._flag}: {self._directory} was removed, moved or replaced while the run worked "
+            "in it; nothing more is written: start again where its files are"
         ) from None
 
 
@@ -93,8 +92,9 @@ def _close(file: IO[str]) -> None:
 
 def _lock(path: str, what: str) -> IO[str]:
     """The locked file, open."""
-    # The holder removes the file as it ends, so one may be locked that has lost its name: then the
-    # file of the name is opened again. A holder that was killed just now is waited for.
+    # The previous holder removes the file as it ends. So the file that is locked here may no longer
+    # have its name; then the file of that name is opened and locked instead. A holder that was
+    # killed may need a moment to end, for which this waits.
     end = time.monotonic() + _GRACE
     while True:
         f = open(path, "a+", encoding="utf-8", errors="replace")
@@ -123,7 +123,7 @@ def _lock(path: str, what: str) -> IO[str]:
         time.sleep(min(0.1, _GRACE / 4))
 
 
-def _is_file(f, path):
+def _is_file(f: IO[str], path: str) -> bool:
     """Whether the path still names this open file: the previous holder removes it."""
     try:
         return os.path.samestat(os.fstat(f.fileno()), os.stat(path))

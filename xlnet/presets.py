@@ -28,9 +28,11 @@ def read(name: str, role: str, folders: tuple[str, ...]) -> tuple[dict[str, Any]
         for short, path in names(folder).items()
         for key in (short, f"configs/{folder}/{short}.json")
     }
-    # A file goes before a preset of its name; a preset before a path to nothing.
+    # A file takes precedence over a preset of the same name, and a preset over a path that does not
+    # exist.
     if os.path.isfile(name) or name not in found and _is_path(name):
-        return files.read_json(name, role), name
+        found_there = files.read_json(name, role)
+        return found_there.get("resolved", found_there), name  # those of a run.json, or a preset
     if name not in found:
         short = [key for folder in folders for key in names(folder)]
         raise UserError(
@@ -64,12 +66,12 @@ def names(folder: str) -> dict[str, str]:
     }
 
 
-def _home():
+def _home() -> str:
     """`configs/`: inside an installed package; in the repository next to the package."""
     package = os.path.dirname(os.path.abspath(__file__))
     inside = os.path.join(package, "configs")
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "configs")
 
 
-def _is_path(name):
+def _is_path(name: str) -> bool:
     return os.sep in name or "/" in name or name.endswith(".json")

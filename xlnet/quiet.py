@@ -21,7 +21,8 @@ def import_tensorflow() -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_without_keras())
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
-            # The descriptor, as C++ writes to it; Python's own lines go to a copy, which is shown.
+            # The file descriptor is redirected, as C++ writes to it. What Python prints goes to a
+            # copy of it, which is shown.
             with contextlib.suppress(OSError):  # stderr may be closed
                 shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
                 stack.callback(os.dup2, shown.fileno(), 2)

@@ -33,6 +33,12 @@ def stored(path, name):
     return json.loads((path / name).read_text())
 
 
+def edit_document(path, **changes):
+    """Changes sections of a directory's `run.json`."""
+    document = dict(stored(path, "run.json"), **changes)
+    (path / "run.json").write_text(json.dumps(document))
+
+
 def to_huggingface(path, name, *arguments, **options):
     """The model in path/ours as the folder path/name of that library."""
     conversion.to_huggingface(str(path / "ours"), str(path / name), *arguments, **options)
@@ -237,8 +243,8 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
         (dict(n_layer=10**12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
         (dict(n_head=0), "config.json: "),
         (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
-        (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),
-        (dict(end_n_top=True), "config.json: end_n_top is True, expected int"),
+        (dict(clamp_len=None), "config.json: clamp_len is None, expected an integer"),
+        (dict(end_n_top=True), "config.json: end_n_top is True, expected an integer"),
         (
             dict(ff_activation=["gelu"]),
             r"config.json: ff_activation is \['gelu'\], expected one of",
@@ -266,7 +272,7 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
 )
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
     folder().edit(**{name: value}).convert(tmp_path / "out")
-    assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
+    assert stored(tmp_path / "out", "run.json")["huggingface"][name] == value
 
 
 def test_weights_alone_keep_their_output_layer(folder, tmp_path):
@@ -470,10 +476,10 @@ def test_labels_and_kind_of_task_go_with_the_model(
             }
         )
     model.convert(tmp_path / "ours", text_b_column="other", max_seq_length=77)
-    kept = stored(tmp_path / "ours", "task.json")
+    kept = stored(tmp_path / "ours", "run.json")["task"]
     assert (kept["kind"], kept["labels"], kept["head"]) == (kind, labels, head)
     assert kept["columns"]["text_b"] == ["other"]
-    assert kept["settings"]["max_seq_length"] == 77
+    assert stored(tmp_path / "ours", "run.json")["resolved"]["max_seq_length"] == 77
     to_huggingface(tmp_path, "back")
     before, after = (stored(path, "config.json") for path in (model.path, tmp_path / "back"))
     assert after["id2label"] == before["id2label"]
@@ -486,7 +492,7 @@ def test_columns_of_answers(folder, tmp_path, vocabulary):
     with pytest.raises(UserError, match="choice_columns: a multiple-choice model needs"):
         model.convert(tmp_path / "ours")
     model.convert(tmp_path / "ours", choice_columns="first,second,third")
-    kept = stored(tmp_path / "ours", "task.json")
+    kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "multiple_choice" and kept["labels"] == ["0", "1", "2"]
     with pytest.raises(UserError, match="one column, and config.json does not say how many"):
         model.convert(tmp_path / "out", choice_columns="answers")
@@ -508,7 +514,7 @@ def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
     labels = {str(id): tag for id, tag in enumerate(tags.split())}
     model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
     model.convert(tmp_path / "ours")
-    kept = stored(tmp_path / "ours", "task.json")
+    kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "tagging" and kept["head"] == "tagging_custom"
     assert kept["labels"] == tags.split() and kept["kind_options"]["scheme"] == scheme
     to_huggingface(tmp_path, "back")
@@ -522,10 +528,10 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     """There the automatic class is another one, which would begin with a random output layer."""
     model = folder("question_answering").give_vocabulary(vocabulary)
     model.convert(tmp_path / "ours")
-    kept = stored(tmp_path / "ours", "task.json")
+    kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "spans" and kept["head"] == "start_logits"
     assert kept["kind_options"]["start_n_top"] == 3 and kept["kind_options"]["end_n_top"] == 4
-    (tmp_path / "ours" / "huggingface_config.json").unlink()  # as of a model of ours
+    edit_document(tmp_path / "ours", huggingface=None)  # as of a model of ours
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
     config = stored(tmp_path / "back", "config.json")
@@ -560,7 +566,7 @@ def test_windows_of_a_short_model_that_answers_questions(
     model.convert(tmp_path / "ours")
     kept = model_files.read(str(tmp_path / "ours")).tuned.settings
     assert (kept.max_seq_length, kept.doc_stride, kept.max_query_length) == (length, stride, query)
-    (tmp_path / "ours" / "huggingface_config.json").unlink()  # as of a model of ours
+    edit_document(tmp_path / "ours", huggingface=None)  # as of a model of ours
     to_huggingface(tmp_path, "back")
     config = stored(tmp_path / "back", "config.json")
     assert (config["doc_stride"], config["max_query_length"]) == (stride, query)
@@ -619,7 +625,7 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activa
         }
     )
     model.convert(tmp_path / "ours")
-    assert stored(tmp_path / "ours", "task.json")["use_summ_proj"] is False
+    assert stored(tmp_path / "ours", "run.json")["task"]["use_summ_proj"] is False
     to_huggingface(tmp_path, "back")
     config = stored(tmp_path / "back", "config.json")
     assert config["summary_activation"] == "" and config["summary_use_proj"] is False
@@ -645,13 +651,14 @@ def test_labels_that_are_not_tags_are_weights_alone(folder, tmp_path, vocabulary
         model.convert(tmp_path / "ours")
     assert "without a task: its labels are not the tags of a scheme" in caplog.text
     assert ": " + labels.split()[0] in caplog.text
-    assert not (tmp_path / "ours" / "task.json").exists()
+    assert stored(tmp_path / "ours", "run.json")["task"] is None
 
 
 def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     folder().give_vocabulary(vocabulary).convert(tmp_path / "ours")
-    path = tmp_path / "ours" / "task.json"
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), kind="ordinal")))
+    edit_document(
+        tmp_path / "ours", task=dict(stored(tmp_path / "ours", "run.json")["task"], kind="ordinal")
+    )
     with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
         to_huggingface(tmp_path, "out")
 
@@ -681,3 +688,17 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
     for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
         np.testing.assert_array_equal(*both, err_msg=name)
+
+
+def test_a_causal_model_comes_back_as_one(causal, tmp_path):
+    conversion.to_huggingface(str(causal.folder), str(tmp_path / "theirs"))
+    assert stored(tmp_path / "theirs", "config.json")["attn_type"] == "uni"
+    conversion.from_huggingface(
+        str(tmp_path / "theirs"), str(tmp_path / "back"), huggingface_task.Columns()
+    )
+    asked = dict(method="greedy", max_tokens=8)
+    with xlnet.load(causal.folder) as ours, xlnet.load(tmp_path / "back") as back:
+        assert back.generate("the cat", **asked) == ours.generate("the cat", **asked)
+        np.testing.assert_array_equal(back.vectors("the cat"), ours.vectors("the cat"))
+        with pytest.raises(UserError, match="reads from left to right alone"):
+            back.fill("the ___")

@@ -11,10 +11,10 @@ from helpers.golden import assert_close
 from helpers.paths import GOLDEN
 
 import xlnet
-from xlnet.convert import config_json, conversion, huggingface_task
+from xlnet.convert import conversion, huggingface_task
 from xlnet.engine import checkpoint, train_step
+from xlnet.model_directory import run_document
 from xlnet.network import heads, modeling
-from xlnet.settings.network import CARRIED_NAME
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
@@ -88,7 +88,7 @@ def converted(tmp_path):
 def test_language_model(graph, converted):
     """Two streams, a permutation mask, target slots and memories, logits and new memories."""
     model = converted("lm")
-    carried = config_json.read(str(model.directory / CARRIED_NAME)).carried
+    carried = run_document.read(str(model.directory)).huggingface
     run = xlnet.RunConfig(False, **RUN, mem_len=carried["mem_len"], reuse_len=carried["reuse_len"])
     ids, segments, padding = (tf.transpose(x) for x in model.texts())
     mems = [tf.constant(mem) for mem in model["in/mems"]]  # [M,B,D] each

@@ -12,6 +12,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, tokenizer_json
 from xlnet.errors import UserError
+from xlnet.model_directory import run_document
 from xlnet.tokenization.tokenizer import Tokenizer
 
 TEXTS = (
@@ -224,6 +225,6 @@ def test_it_goes_with_the_converted_model(vocabulary, tmp_path, caplog):
     # Its "3," is an added token, at which that library parts texts.
     assert " has 3, as added tokens" in caplog.messages[0]
     assert "cuts text as it does" not in caplog.text
-    assert (ours / "task.json").is_file()  # ready to predict
+    assert run_document.read(str(ours)).task  # ready to predict
     tokenizer = Tokenizer(str(ours / "spiece.model"))
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(vocabulary, True).encode_lines(TEXTS)

@@ -40,6 +40,14 @@ def test_a_pod_that_was_stopped_and_saved_is_replaced(manifests):
     assert "--num_hosts=4" in container["command"]
 
 
+def test_pods_run_as_the_user_of_the_image(manifests):
+    (user,) = re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    context = job_of(manifests[0])["template"]["spec"]["securityContext"]
+    assert context == {"runAsUser": int(user), "fsGroup": int(user)}
+    text = (ROOT / "docs/how_to/kubernetes.md").read_text()
+    assert f"The image's user has the number {user}." in text
+
+
 def test_only_the_pods_of_the_run_reach_each_other(manifests):
     jobset, policy = manifests
     pods = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": jobset["metadata"]["name"]}}

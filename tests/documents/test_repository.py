@@ -45,6 +45,8 @@ def test_workflows_are_read_and_what_they_run_is_there(yaml):
                 assert re.fullmatch(
                     r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + 40 * "0")
                 )
+                # A file that is written into the checkout would be in the archives.
+                assert not re.search(r" > \w", step.get("run", "")), step["run"]
                 for script in re.findall(r"(?:scripts|\.ci)/[\w.]+", step.get("run", "")):
                     assert (ROOT / script).is_file(), script
     dependabot = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))

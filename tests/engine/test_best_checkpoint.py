@@ -27,7 +27,7 @@ def value_of(directory):
     """What a reader finds in `best/`: a whole checkpoint with its description, or an error."""
     reader = tf.train.load_checkpoint(checkpoint.resolve(str(directory)))
     values = reader.get_tensor("model/w")
-    assert len(set(values)) == 1 and (directory / "task.json").read_text() == "{}"
+    assert len(set(values)) == 1 and (directory / "run.json").read_text() == "{}"
     return float(values[0])
 
 
@@ -70,7 +70,7 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     old = make_checkpoint(tmp_path / "old", 5, 1)
     new = make_checkpoint(tmp_path / "new", step, 2)
     for folder in ("old", "new"):
-        (tmp_path / folder / "task.json").write_text("{}")
+        (tmp_path / folder / "run.json").write_text("{}")
     best, found = tmp_path / "best", []
     for number in range(100):
         shutil.rmtree(best, ignore_errors=True)
@@ -87,7 +87,7 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
         best_checkpoint.export(new, str(best))
         assert value_of(best) == 2 and {path.name for path in best.iterdir()} == {
             "checkpoint",
-            "task.json",
+            "run.json",
             f"model.ckpt-{step}.index",
             f"model.ckpt-{step}.data-00000-of-00001",
         }
@@ -123,7 +123,7 @@ def test_the_best_weights_of_dropped_steps_are_set_aside(tmp_path, caplog):
     """The run resumes before them: what `best/` has is always what the evaluations say."""
     caplog.set_level("INFO")
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-    (tmp_path / "task.json").write_text("{}")
+    (tmp_path / "run.json").write_text("{}")
     for step, score in ((2, 0.7), (4, 0.6), (6, 0.9)):
         chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
     chosen.set_dropped_aside(6)  # nothing was dropped
@@ -144,6 +144,19 @@ def test_the_best_weights_of_dropped_steps_are_set_aside(tmp_path, caplog):
     again.go_back_to(1)
     again.set_dropped_aside(1)
     assert not (tmp_path / "best").exists() and value_of(tmp_path / "dropped-best-8") == 8
+
+
+def test_no_weights_replace_dropped_ones_that_are_worse_than_the_initial_ones(tmp_path):
+    """Those of pretraining are evaluated as step 0, and not saved."""
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    (tmp_path / "run.json").write_text("{}")
+    chosen.add(0, {"score": 0.8}, None)
+    for step, score in ((2, 0.7), (4, 0.9)):
+        chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
+    again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    again.go_back_to(2)
+    again.set_dropped_aside(2)
+    assert not (tmp_path / "best").exists() and value_of(tmp_path / "dropped-best-4") == 4
 
 
 def test_evaluations_of_dropped_steps_are_not_those_of_the_steps_that_replace_them(tmp_path):

@@ -17,6 +17,8 @@ from xlnet.errors import UserError
 from xlnet.model_directory import task_settings
 from xlnet.network import modeling
 from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 PREFIX = str(RELEASED / "xlnet_model.ckpt")
 
@@ -234,7 +236,7 @@ def test_a_prefix_that_is_near_is_named(tmp_path, given, meant):
         do_train=True, init_checkpoint=str(tmp_path / given), model_dir=str(tmp_path / "new")
     )
     with pytest.raises(UserError) as e:
-        task_settings.resolve(settings, [])
+        task_settings.resolve(settings, NetworkSettings(), OptimizationSettings(), [], None)
     assert str(e.value).endswith(hint) and "no checkpoint" in str(e.value)
 
 

@@ -133,6 +133,48 @@ def test_fused_attention_is_refused_where_nothing_would_use_it(machine):
             ask()
 
 
+@pytest.mark.parametrize(
+    "is_expected, capability, version, flags, number",
+    (
+        (True, (9, 0), "2.21.0", {}, 1),
+        (True, (9, 0), "2.22.1", {}, 1),
+        (False, (9, 0), "2.20.0", {}, 1),
+        (False, (8, 0), "2.21.0", {}, 1),  # not tried there: with the flag alone
+        (True, (8, 0), "2.21.0", dict(fused_attention=True), 1),
+        (False, (9, 0), "2.21.0", dict(fused_attention=False), 1),
+        (False, (9, 0), "2.21.0", dict(xla=False), 1),
+        (False, (9, 0), "2.21.0", dict(num_core_per_host=2), 2),
+    ),
+)
+def test_attention_is_fused_without_asking_where_it_was_tried(
+    machine, monkeypatch, is_expected, capability, version, flags, number
+):
+    gpu = types.SimpleNamespace(
+        name="GPU", details=dict(device_name="NVIDIA H100", compute_capability=capability)
+    )
+    monkeypatch.setattr(engine_devices, "_one_host", lambda gpus, count: None)
+    monkeypatch.setenv("XLA_FLAGS", "flags.txt")  # stays as it is
+    monkeypatch.setattr(engine_devices.tf2, "__version__", version)
+    monkeypatch.setattr(engine_devices.importlib.util, "find_spec", lambda name: "found")
+    machine(found=[gpu] * number)
+    found = connect(DeviceSettings(**flags), compiles_on_gpus=True)
+    assert found.fused_attention == (capability if is_expected else None)
+    # What a flag asks for is not given up where the first step fails.
+    assert found.xla_gives_way == (found.xla and not flags.get("fused_attention"))
+    # Fine-tuning does not have it.
+    tuning = DeviceSettings(**dict(flags, fused_attention=None)).on_one_machine()
+    assert connect(tuning, compiles_on_gpus=True).fused_attention is None
+
+
+def test_fused_attention_that_was_not_asked_for_gives_way(place, monkeypatch):
+    def fused(asked, *machine):
+        return (9, 0)
+
+    monkeypatch.setattr(engine_devices, "_fused_attention", fused)
+    done = train(place, "gives_way", objective="causal")
+    assert done.returncode == 0 and "note: fused_attention: " in done.stdout, done
+
+
 def test_fused_attention_is_refused_for_an_objective_without_ranks(place, monkeypatch):
     monkeypatch.setattr(engine_devices, "_capability", lambda gpus, xla: (9, 0))
     done = train(place, "fused_causal", objective="causal", fused_attention=True)
@@ -391,7 +433,7 @@ def test_a_graph_goes_when_its_gradients_are_forgotten(forgets):
             return weakref.ref(graph)
 
     if forgets:
-        with engine_devices.gradients_forgotten():
+        with engine_devices.without_registered_gradients():
             graph = build()
     else:
         graph = build()

@@ -1,5 +1,6 @@
 """The Estimator compared with TensorFlow's own, where there is one."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -10,7 +11,8 @@ from helpers.pretraining import train
 
 from xlnet.engine import trainer
 from xlnet.engine.devices import Devices, connect
-from xlnet.engine.estimator import Actions, Estimator, EstimatorSpec
+from xlnet.engine.estimator import Actions, CompiledStepFailed, Estimator, EstimatorSpec
+from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 
 RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
@@ -252,3 +254,73 @@ def test_replicas_end_with_the_data(tmp_path):
         lambda: tf.data.Dataset.range(6).map(float_of), max_steps=9, hooks=[hook]
     )
     assert len(hook.seen) == 3
+
+
+def damaged_records(directory):
+    """Records of which the first one does not have its checksum."""
+    path = directory / "damaged.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(9):
+            writer.write(b"0.5")
+    content = bytearray(path.read_bytes())
+    content[12] ^= 1
+    path.write_bytes(content)
+    return tf.data.TFRecordDataset(str(path)).map(tf.strings.to_number)
+
+
+def of_no_number(number):
+    return tf.strings.to_number(tf.strings.join(["x", tf.strings.as_string(number)]))
+
+
+def of_bad_row(number):
+    def fail(value):
+        raise ValueError("bad row")
+
+    return tf.py_func(fail, [number], tf.float32)
+
+
+@pytest.mark.parametrize("replicas", (1, 2))
+@pytest.mark.parametrize(
+    "data",
+    (
+        damaged_records,
+        lambda directory: tf.data.TFRecordDataset(str(directory / "gone")).map(
+            tf.strings.to_number
+        ),
+        lambda directory: tf.data.Dataset.range(9).map(of_no_number),
+        lambda directory: tf.data.Dataset.range(9).map(of_bad_row),
+    ),
+    ids=("damaged", "gone", "no number", "python"),
+)
+def test_bad_data_in_the_first_step_are_no_fault_of_xla(tmp_path, data, replicas):
+    """They were tried again without XLA, which took minutes and said the same."""
+    devices = connect(DeviceSettings(device="cpu", num_core_per_host=replicas))
+    devices = dataclasses.replace(devices, xla_gives_way=True)
+    estimator, actions = Estimator(summed, str(tmp_path), devices), Actions()
+    ends = []
+    actions.data_have_ended = lambda: ends.append(True)
+    try:
+        estimator.train(lambda: data(tmp_path), actions, max_steps=3)
+    except (tf.errors.OpError, UserError):
+        return
+    # Of two replicas only one gets the error. The other one gets the end of the data, perhaps
+    # earlier: `trainer`, which is told, says then that it is too early.
+    assert replicas == 2 and ends
+
+
+@pytest.mark.parametrize("replicas", (1, 2))
+def test_a_step_that_is_not_compiled_is_the_fault_of_xla(tmp_path, replicas):
+    @tf2.function(jit_compile=True)
+    def not_compiled(x):
+        return tf.strings.to_number(tf.as_string(x))
+
+    devices = connect(DeviceSettings(device="cpu", num_core_per_host=replicas))
+    devices = dataclasses.replace(devices, xla_gives_way=True)
+    with pytest.raises(CompiledStepFailed, match="unsupported operations"):
+        Estimator(lambda x: summed(not_compiled(x)), str(tmp_path), devices).train(
+            lambda: tf.data.Dataset.range(6).map(float_of), max_steps=3
+        )
+
+
+def summed(features):
+    return EstimatorSpec(tf.reduce_sum(features), tf.no_op())

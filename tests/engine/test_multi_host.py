@@ -230,6 +230,21 @@ LAUNCHED = {
         (2, 1, "Open MPI"),
         ["a:2222", "b:2222"],
     ),
+    "mpirun, alone": (
+        {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_RANK": "0"},
+        None,
+        (1, 0, "TF_CONFIG"),
+        [],
+    ),
+    "a step of SLURM's, alone": (
+        {"PMI_RANK": "0", "PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "1"},
+        None,
+        (1, 0, "TF_CONFIG"),
+        [],
+    ),
+    "one process of MPICH": ({"PMI_RANK": "0", "PMI_SIZE": "1"}, None, (1, 0, "TF_CONFIG"), []),
+    "MPICH, each alone": ({"PMI_RANK": "1", "PMI_SIZE": "4"}, 1, (1, 0, "TF_CONFIG"), []),
+    "PMIx in SLURM": (dict(OF_SLURM, PMIX_RANK="2"), None, (3, 2, "SLURM"), None),
     "JobSet": (
         {"JOB_COMPLETION_INDEX": "1"},
         2,
@@ -261,7 +276,7 @@ LAUNCHED = {
 def launched(monkeypatch, tmp_path):
     """Sets the environment of a process that a launcher started."""
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "OMPI_", "PRTE_", "JOB_COMPLETION", "TF_CONFIG")):
+        if name.startswith(("SLURM_", "OMPI_", "PRTE_", "PMI", "JOB_COMPLETION", "TF_CONFIG")):
             monkeypatch.delenv(name)
     (tmp_path / "hosts").write_text("# two machines\na slots=1\n\nb slots=1\n")
     monkeypatch.chdir(tmp_path)
@@ -325,7 +340,29 @@ def test_launchers_name_the_hosts(launched, case):
             None,
             "Open MPI says that this is process 7 of 2",
         ),
-        (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="."), None, "Open MPI names no hosts: IsADir"),
+        (
+            dict(OF_MPI, OMPI_MCA_orte_default_hostfile="."),
+            None,
+            "Open MPI names no hosts: .*s a directory",
+        ),
+        (
+            {"PMI_RANK": "1", "PMI_SIZE": "4"},
+            None,
+            "num_hosts: PMI_RANK is 1, PMI_SIZE 4: a launcher of MPI .* set TF_CONFIG on each host",
+        ),
+        # In an interactive job of SLURM's, which is a step of one process.
+        (
+            {"PMI_RANK": "0", "PMI_SIZE": "4", "SLURM_STEP_NUM_TASKS": "1"},
+            None,
+            "num_hosts: PMI_RANK is 0, PMI_SIZE 4: a launcher of MPI",
+        ),
+        (
+            {"PMI_RANK": "0", "PMI_SIZE": "1", "SLURM_STEP_NUM_TASKS": "1", "PMIX_RANK": "1"},
+            None,
+            "num_hosts: PMIX_RANK is 1, .*names their machines",
+        ),
+        ({"PMIX_RANK": "0"}, None, "PMIX_RANK is 0: .*names their machines; .*--num_hosts=1 if"),
+        ({"PMIX_RANK": "0"}, 2, "PMIX_RANK is 0: .*names their machines"),
     ),
 )
 def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num_hosts, message):
@@ -487,13 +524,13 @@ def test_what_a_host_said_is_read_until_the_next_start(tmp_path):
     model_dir = str(tmp_path / "model")
     for host, error in ((0, UserError("own")), (2, UserError("a\nb")), (1, KeyError("x"))):
         with pytest.raises(type(error)):
-            with multi_host.saying_errors(model_dir, host):
+            with multi_host.reporting_errors(model_dir, host):
                 raise error
-    assert multi_host.said_by_hosts(model_dir) == {1: "KeyError: 'x'", 2: "a b"}
-    lost = multi_host.Lost("host 2 (b:1)", multi_host.said_by_hosts(model_dir))
+    assert multi_host.errors_of_hosts(model_dir) == {1: "KeyError: 'x'", 2: "a b"}
+    lost = multi_host.Lost("host 2 (b:1)", multi_host.errors_of_hosts(model_dir))
     assert str(lost) == "host 1 stopped with an error: KeyError: 'x'"
     multi_host.forget_errors(model_dir)
-    assert not multi_host.said_by_hosts(model_dir) and not os.listdir(model_dir)
+    assert not multi_host.errors_of_hosts(model_dir) and not os.listdir(model_dir)
     multi_host.forget_errors(str(tmp_path / "nowhere"))
 
 

@@ -19,6 +19,7 @@ from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet import lock
 from xlnet.engine import progress, trainer
+from xlnet.engine.estimator import Estimator
 from xlnet.engine.predictor import Predictor
 from xlnet.pretraining.held_out import HeldOut
 
@@ -118,14 +119,14 @@ def test_the_next_start_removes_what_a_dead_process_left(place, run, whole, monk
     dead = subprocess.Popen(["true"])
     dead.wait()
     for number in (dead.pid, os.getpid(), 1):
-        (place / "left" / (f"task.json.partial-{number}")).write_text("{")
+        (place / "left" / (f"run.json.partial-{number}")).write_text("{")
         (place / "left" / (f"x.partial-{number}")).mkdir()
     (place / "left" / "unfinished").mkdir()
     (place / "left" / "memory-5-0.npy").write_text("")
     done = train(place, "left", **few)
     assert done.returncode == 0 and "has all of its 6 steps" in done.stdout, done.stderr
     left = {str(path.relative_to(place / "left")) for path in (place / "left").rglob("*")}
-    assert {name for name in left if "partial" in name} == {"task.json.partial-1", "x.partial-1"}
+    assert {name for name in left if "partial" in name} == {"run.json.partial-1", "x.partial-1"}
     assert {name for name in left if name.startswith(("model.ckpt", "memory", "unfinished"))} == {
         "model.ckpt-6.index",
         "model.ckpt-6.data-00000-of-00001",
@@ -136,26 +137,50 @@ def test_the_next_start_removes_what_a_dead_process_left(place, run, whole, monk
 def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
     shutil.copytree(place / "whole", place / "changed")
     more = dict(run, train_steps=8, log_steps=2, num_core_per_host=2)
-    done = train(
-        place,
-        "changed",
-        **dict(more, dropout=0.3, learning_rate=0.02, eval_record_info_dir=place / "train"),
-    )
-    assert done.returncode == 1 and len(done.errors) == 1
-    assert (
-        "has other settings: eval_record_info_dir was {}, is {}; dropout was 0.1, is 0.3; "
-        "learning_rate was 0.01, is 0.02; give them as they were, or another model_dir, or "
-        "--allow_changes=True".format(place / "heldout", place / "train")
-        in done.stderr
-    )
-    assert not (place / "changed" / "pretraining_history.json").exists()
+    before = (place / "changed" / "run.json").read_text()
+    for changes, said in (
+        (
+            dict(dropout=0.3, learning_rate=0.02),
+            "dropout was 0.1, is 0.3; learning_rate was 0.01, is 0.02",
+        ),
+        (
+            dict(eval_record_info_dir=place / "train"),
+            "eval_record_info_dir was {}, is {}".format(place / "heldout", place / "train"),
+        ),
+    ):
+        done = train(place, "changed", **dict(more, **changes))
+        assert done.returncode == 1 and len(done.errors) == 1
+        assert (
+            f"changed has other settings: {said}; leave them out or give them as they "
+            "were, or give another model_dir, or --allow_changes=True" in done.stderr
+        )
+    assert (place / "changed" / "run.json").read_text() == before
     done = train(place, "changed", **dict(more, dropout=0.3, allow_changes=True))
     assert done.returncode == 0, done.stderr
     assert "note: settings changed: dropout was 0.1, is 0.3\n" in done.stdout
-    history = json.loads((place / "changed" / "pretraining_history.json").read_text())["history"]
-    assert [(one["until_step"], one["settings"]["dropout"]) for one in history] == [(6, 0.1)]
-    kept = json.loads((place / "changed" / "pretraining.json").read_text())
-    assert kept["dropout"] == 0.3 and "allow_changes" not in kept
+    assert "note: best/ is chosen among all evaluations in " in done.stdout
+    kept = json.loads((place / "changed" / "run.json").read_text())
+    history = kept["history"]
+    assert [(one["until_step"], one["resolved"]["dropout"]) for one in history] == [(6, 0.1)]
+    assert kept["resolved"]["dropout"] == 0.3 == kept["asked"]["dropout"]
+    assert "allow_changes" not in kept["resolved"]
+
+
+def test_what_is_left_out_is_that_of_the_run(place, run, whole):
+    """A command that names the directory and more steps resumes with all else as it was."""
+    shutil.copytree(place / "whole", place / "longer")
+    left_out = dict.fromkeys(
+        "model_config_path train_batch_size mem_len perm_size num_predict log_steps save_steps "
+        "warmup_steps learning_rate".split()
+    )
+    done = train(place, "longer", train_steps=7, **left_out)
+    assert done.returncode == 0, done.stderr
+    kept, before = (
+        json.loads((place / name / "run.json").read_text())["resolved"]
+        for name in ("longer", "whole")
+    )
+    different = {name for name in before if kept.get(name) != before[name]}
+    assert different == {"model_dir", "eval_record_info_dir", "train_steps", "log_steps"}
 
 
 def test_the_best_is_of_the_steps_that_the_run_kept(place, run, whole):
@@ -173,11 +198,34 @@ def test_the_best_is_of_the_steps_that_the_run_kept(place, run, whole):
     assert_same(weights(place, "back/dropped-best-6"), dropped)
 
 
+def test_a_run_that_brings_nothing_says_that_there_is_no_best(place, run):
+    """All evaluations have the loss of the initial weights, which are not saved."""
+    for rate, is_said in ((1e-30, True), (1e-2, False)):
+        shutil.rmtree(place / "nothing", ignore_errors=True)
+        done = train(place, "nothing", **dict(run, train_steps=2, learning_rate=rate))
+        assert done.returncode == 0, done.stderr
+        assert (place / "nothing" / "best").exists() != is_said
+        assert ("so there is no best/" in done.stdout) == is_said
+
+
+def test_a_run_that_resumes_keeps_the_weights_that_it_began_with(place, run, whole):
+    """In its document, whether its command leaves them out or names others, which are not used."""
+    first, other = str(place / "whole" / "model.ckpt-2"), str(place / "whole" / "best")
+    shutil.rmtree(place / "begun", ignore_errors=True)
+    for steps, given in enumerate((first, None, first, other), 2):
+        done = train(place, "begun", train_steps=steps, n_layer=1, init_checkpoint=given)
+        assert done.returncode == 0, done.stderr
+        kept = json.loads((place / "begun" / "run.json").read_text())["resolved"]
+        assert kept["init_checkpoint"] == first
+        is_noted = f"note: init_checkpoint: {other} is not used" in done.stdout
+        assert is_noted == (given == other)
+
+
 def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
     """Its devices and its architecture are in it."""
-    kept = json.loads((place / "whole" / "pretraining.json").read_text())
+    kept = json.loads((place / "whole" / "run.json").read_text())["resolved"]
     assert (kept["num_core_per_host"], kept["n_layer"]) == (1, 1)
-    path = shutil.copy(place / "whole" / "pretraining.json", tmp_path / "run.json")
+    path = shutil.copy(place / "whole" / "run.json", tmp_path / "kept.json")
     shutil.rmtree(place / "again", ignore_errors=True)
     done = command.run(
         "train_gpu.py",
@@ -187,8 +235,21 @@ def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert (curve(place, "again") == curve(place, "whole")).all()
-    done = command.run("train_gpu.py", "--config={}".format(place / "again" / "pretraining.json"))
+    done = command.run("train_gpu.py", "--config={}".format(place / "again" / "run.json"))
     assert done.returncode == 0 and "has all of its 6 steps" in done.stdout
+
+
+def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
+    """As of several replicas, of which one has a damaged record: the run ended with status 0."""
+    real = Estimator.train
+
+    def with_two_batches(self, input_fn, actions, **how):
+        real(self, lambda: input_fn().take(2), actions, **how)
+
+    monkeypatch.setattr(Estimator, "train", with_two_batches)
+    done = train(place, "ends_early", **run)
+    assert done.returncode == 1 and len(done.errors) == 1
+    assert "the data ended at step 2 of 6" in done.errors[0]
 
 
 def test_a_second_run_in_the_directory_is_refused(place, run, whole):

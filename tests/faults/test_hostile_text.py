@@ -188,9 +188,9 @@ class Place:
             **how,
         )
         try:
-            task = custom.known_or_own(settings)
+            task = custom.resolve_task(settings)
             rows = parsing.read_file(task, settings.data_dir, True)
-            task = custom.known_or_own(settings)
+            task = custom.resolve_task(settings)
         except UserError as e:
             assert name in str(e), e
             return

@@ -77,7 +77,7 @@ def selected(place):
 
 @pytest.mark.slow
 def test_the_best_checkpoint_is_complete(place, selected):
-    assert "26 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
+    assert "26 rows, labels animal, plant, stone; 4 more of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
     counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected)
     assert sum(map(int, counts.groups())) == 26
@@ -95,7 +95,7 @@ def test_the_best_checkpoint_is_complete(place, selected):
         "xlnet_config.json",
         "spiece.model",
         "spiece.model.json",
-        "task.json",
+        "run.json",
         "trained_texts.npy",
     }
     tried = json.loads((place.directory / "model" / "examples.json").read_text())["text"]
@@ -140,7 +140,7 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     assert "holes.csv:3: an empty row (and 1 more faulty row(s))" in done.stderr
     done = place.run("--do_predict=True", "--on_error=skip", **flags)
     assert done.returncode == 0, done.stderr
-    assert "holes.csv: 2 of 4 rows skipped, their answers are empty:\n" in done.stderr
+    assert "holes.csv: 2 of 4 rows skipped, with empty predictions:\n" in done.stderr
     assert re.search(r"note: holes: \d+\.\d % of the pieces are unknown to the voc", done.stderr)
     lines = [
         line.split("\t")

@@ -111,7 +111,7 @@ def test_a_signal_in_the_prediction_after_training_is_not_the_end(place, monkeyp
 
 
 def test_what_a_run_wrote_starts_it_again(place):
-    kept = place.path("whole", "finetuning.json")
+    kept = place.path("whole", "run.json")
     done = command.run("run_classifier.py", "--config=" + kept, "--do_predict=False")
     assert done.returncode == 0 and "has all of its 5 steps" in done.stdout, done.stderr
     done = command.run(
@@ -122,3 +122,12 @@ def test_what_a_run_wrote_starts_it_again(place):
     )
     assert done.returncode == 0, done.stderr
     check_same(place, "again")
+
+
+def test_what_best_has_after_steps_that_were_not_evaluated(place):
+    """Its weights are those of the evaluations before, and are used by default."""
+    train(place, "not_evaluated")
+    best = weights(place.path("not_evaluated", "best"))
+    out = train(place, "not_evaluated", train_steps=6, eval_steps=0)
+    assert "note: this run evaluated nothing, so best/ still has the weights of step " in out
+    assert_same(weights(place.path("not_evaluated", "best")), best)

@@ -1,13 +1,15 @@
 """How long a run is, and how often it is evaluated and saved."""
 
-import json
+import dataclasses
 
 import pytest
 
 from xlnet.finetuning.data import MOST_LENGTHS, compiled_multiple
 from xlnet.finetuning.train import in_steps
-from xlnet.model_directory.task_settings import with_length
+from xlnet.model_directory import task_settings
+from xlnet.model_directory.run_document import RunDocument
 from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 
 
@@ -15,27 +17,42 @@ def settings_of(directory, **values):
     return ClassifierSettings(model_dir=str(directory), do_train=True, **values)
 
 
-def length_of(directory, *given, **values):
-    settings = settings_of(directory, **values)
-    return with_length(settings, OptimizationSettings(), given)
+def length_of(directory, *given, run=None, **values):
+    """The settings of a run, on the files of a released checkpoint."""
+    settings = settings_of(
+        directory,
+        task_name="rte",
+        data_dir="d",
+        spiece_model_file="x",
+        model_config_path="y",
+        **values,
+    )
+    found = task_settings.resolve(settings, NetworkSettings(), OptimizationSettings(), given, run)
+    return found[0], found[2]
+
+
+def run_of(directory, **resolved):
+    task = dict(task="rte", kind="classification")
+    return RunDocument(str(directory / "run.json"), "xlnet classify", resolved, task=task)
 
 
 def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
-    settings, optimization = length_of(tmp_path)
-    assert settings.epochs == 3
-    assert caplog.messages == ["note: neither epochs nor train_steps is given: 3 epochs"]
+    for run in (None, dataclasses.replace(run_of(tmp_path), program=None)):  # a converted model
+        settings, optimization = length_of(tmp_path, run=run)
+        assert settings.epochs == 3
+        message = caplog.messages.pop()
+        assert message == "note: neither epochs nor train_steps is given: 3 epochs"
     settings, optimization = in_steps(settings, optimization, 400)
     assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (150, 50, 50)
 
 
 def test_a_run_that_goes_on_has_its_own_length(tmp_path):
-    (tmp_path / "model.ckpt-2.index").write_text("")
-    (tmp_path / "finetuning.json").write_text(json.dumps(dict(train_steps=500)))
-    settings, optimization = length_of(tmp_path)
+    settings, optimization = length_of(tmp_path, run=run_of(tmp_path, train_steps=500))
     assert (settings.epochs, optimization.train_steps) == (None, 500)
-    (tmp_path / "finetuning.json").write_text(json.dumps(dict(epochs=4.0, train_steps=100000)))
-    assert length_of(tmp_path)[0].epochs == 4
+    run = run_of(tmp_path, epochs=4.0, train_steps=8)
+    assert length_of(tmp_path, run=run)[0].epochs == 4
+    assert length_of(tmp_path, "train_steps", run=run)[0].epochs is None
 
 
 def test_a_length_that_is_given_is_taken(tmp_path):

@@ -48,6 +48,7 @@ def test_both_texts_count_and_no_names():
     "labels, expected",
     (
         ([0, 1, 0, 0, None], "2 of 5 rows .* \\(1 texts\\), such as the rows 0 and 1"),
+        ([None, None, 1, 1, 2], "3 of 5 rows .* \\(1 texts\\), such as the rows 2 and 4"),
         ([0.5, 2.5, 0.5, 0.5, 9.0], "5 of 5 rows .* \\(2 texts\\)"),
         ([0, 0, 1, 1, 1], None),
         ([None, None, None, None, 1], None),
@@ -113,3 +114,32 @@ def test_rows_from_other_files_and_encodings_are_found(tmp_path, quick_start):
         **dict(common, model_dir=place.path("other"), train_file=tmp_path / "own" / "train.tsv"),
     )
     assert done.returncode == 0 and found in done.stderr, done
+
+
+@pytest.mark.slow
+def test_rows_of_the_same_file_that_are_chosen_otherwise_have_results_of_their_own(
+    tmp_path, quick_start
+):
+    """Of the one file that was trained on, whose held-out rows `eval_results_dev.json` has."""
+    place = make_workspace(tmp_path)
+    file = tmp_path / "own" / "train.tsv"
+    assert place.run("--do_train=True", "--do_eval=True", data_dir=file).returncode == 0
+    of_training = (tmp_path / "model" / "eval_results_dev.json").read_text()
+    counts = {"eval_results_dev.json": json.loads(of_training)["rows"]}
+
+    for rows, changes in (
+        (21, dict(data_dir=None, dev_file=file)),
+        (21, dict(data_dir=file, dev_share=0)),
+        (7, dict(data_dir=file, dev_share=0, keep_where="kind=animal")),
+        (counts["eval_results_dev.json"], dict(data_dir=file)),
+    ):
+        assert place.run("--do_eval=True", **changes).returncode == 0
+        found = {path.name: path for path in (tmp_path / "model").glob("eval_results_*.json")}
+        for name in set(found) - set(counts):
+            assert name.startswith("eval_results_train-")
+            counts[name] = rows
+        assert counts == {
+            name: json.loads(path.read_text())["rows"] for name, path in found.items()
+        }
+    assert sorted(counts.values()) == sorted([counts["eval_results_dev.json"], 21, 7])
+    assert (tmp_path / "model" / "eval_results_dev.json").read_text() == of_training

@@ -9,8 +9,8 @@ import pytest
 from helpers import command, official
 from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
+from helpers.tasks import read_rows
 
-from xlnet.tasks.files import parsing
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
 
@@ -79,7 +79,7 @@ def check_predictions(place, task, model_dir):
     """One line for each row of the test files, in both kinds of prediction file; of a ranking the
     id stands behind the query."""
     for split in expand_split(task, "test"):
-        ids = [row.id for row in parsing.read_rows(task, place / task.name, split)]
+        ids = [row.id for row in read_rows(task, place / task.name, split)]
         assert len(ids) > 3
         names = [f"predictions_{task.name}_{split}.tsv"]
         if split in task.published.submissions:
@@ -109,7 +109,7 @@ def test_task(place, name):
         # two steps may well collapse
         found = set(results["checkpoints"][0]) - {"collapsed", "interval"}
         assert found == {"step", "loss", *task.metrics}
-        assert results["rows"] == len(parsing.read_rows(task, place / name, split))
+        assert results["rows"] == len(read_rows(task, place / name, split))
     check_predictions(place, task, model_dir)
     if name == "mnli":
         official.make("ax", place / "ax")
@@ -122,7 +122,7 @@ def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
     task = known.TASKS["xnli-" + language]
     official.make(task.name, tmp_path / "xnli")
     for split, count in official.ROWS.items():
-        rows = parsing.read_rows(task, tmp_path / "xnli", split)
+        rows = read_rows(task, tmp_path / "xnli", split)
         mine = sum(official.language_of(task.name, number) == language for number in range(count))
         assert len(rows) == (count if split == "train" else mine)
         assert {row.label for row in rows} <= set(task.labels)
@@ -134,7 +134,7 @@ def test_official_files_are_read(tmp_path, name):
     task = known.TASKS[name]
     official.make(name, tmp_path / name)
     for split in task.files.by_split:
-        rows = parsing.read_rows(task, tmp_path / name, split)
+        rows = read_rows(task, tmp_path / name, split)
         assert len({row.id for row in rows}) == len(rows) > 3
         assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
         assert {row.label for row in rows} <= {None, *(task.labels or {row.label for row in rows})}

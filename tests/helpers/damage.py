@@ -120,7 +120,7 @@ class Laboratory:
         before, began = _memory("VmRSS"), time.monotonic()
         _forget_peak()
         try:
-            with quiet(), _limited(), errors.explained():
+            with quiet(), _limited(), errors.translated_errors():
                 result = "read", fingerprint(self._subject.read(folder))
         except (UserError, OSError) as e:
             result = "one line", str(e)

@@ -46,6 +46,11 @@ _TASK = dict(model_dir="", task_name="custom", do_train=True)
 
 def pretraining(network, settings):
     """What a step of pretraining fetches, in the default graph; both dicts of settings."""
+    return _fetches(*pretraining_model_and_batch(network, settings))
+
+
+def pretraining_model_and_batch(network, settings):
+    """The model of `pretraining`, and placeholders of a batch."""
     tf.train.get_or_create_global_step()
     shapes = dict(
         input_ids=[ROWS, LENGTH],
@@ -68,7 +73,7 @@ def pretraining(network, settings):
         REUSED,
         _TOKENIZER,
     )
-    return _fetches(model, features)
+    return model, features
 
 
 def finetuning(kind, network, settings, is_fixed=False):
@@ -78,8 +83,8 @@ def finetuning(kind, network, settings, is_fixed=False):
     settings = settings_of(kind, settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
     task = Task("custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind])
-    if task.type.configured:
-        task = task.type.configured(task, settings)
+    if task.type.with_settings:
+        task = task.type.with_settings(task, settings)
     tuned = FineTunedTask(task, settings)
     model = TrainingModel(TaskModel(CONFIG, tuned, NetworkSettings(**network)), OPTIMIZATION)
     return _fetches(model, _batch(tuned, is_fixed))

@@ -1,7 +1,6 @@
 """A pretrained model with random weights: its directory, and its network in one forward pass."""
 
 import functools
-import json
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -9,10 +8,10 @@ import tensorflow.compat.v1 as tf
 import xlnet
 from helpers import vocabulary
 from xlnet.engine import checkpoint
-from xlnet.model_directory import model_files
+from xlnet.model_directory import model_files, run_document
 from xlnet.network import heads, modeling
 from xlnet.serving.language_model import LanguageModel
-from xlnet.serving.session import Restored
+from xlnet.serving.session import RestoredSession
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -38,10 +37,9 @@ class Pretrained:
             n_token=self.tokenizer.vocab_size,
         )
         self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(is_training=False)
-        self.config.to_json(str(folder / "xlnet_config.json"))
-        (folder / "pretraining.json").write_text(
-            json.dumps(dict(objective=self.objective, clamp_len=CLAMP_LEN))
-        )
+        resolved = dict(objective=self.objective, clamp_len=CLAMP_LEN)
+        document = run_document.RunDocument("", "xlnet pretrain", resolved)
+        run_document.write(str(folder), document, self.config)
         self.prefix = str(folder / "model.ckpt-4")
         self.weights = self._random_weights(seed)
         checkpoint.write_arrays(self.prefix, dict(self.weights, global_step=np.int64(4)))
@@ -51,7 +49,7 @@ class Pretrained:
     @functools.cached_property
     def model(self):
         found = model_files.read(str(self.folder))
-        return LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))
+        return LanguageModel(found, RestoredSession(found.prefix, DeviceSettings(device="cpu")))
 
     def _random_weights(self, seed):
         with tf.Graph().as_default(), tf.variable_scope("model"):

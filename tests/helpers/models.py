@@ -1,14 +1,12 @@
 """Model directories with random weights, for tests of inference."""
 
-import json
-
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
 from xlnet.engine import checkpoint, devices
 from xlnet.finetuning.model import TaskModel
-from xlnet.model_directory import task_settings
+from xlnet.model_directory import run_document, task_settings
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -27,7 +25,7 @@ CONFIG = XLNetConfig(
     n_token=37,
 )
 
-# The settings of a model of each task type, and what its task.json says of its files.
+# The settings of a model of each task type, and what its document says of its files.
 KINDS = {
     "classification": (
         ClassifierSettings,
@@ -82,18 +80,16 @@ def make_model(directory, kind, labels=None, **changes):
     directory.mkdir(parents=True, exist_ok=True)
     make_vocabulary(directory / "made.model", CONFIG.n_token)
     tokenizer = Tokenizer(str(directory / "made.model"))
-    tokenizer.save(str(directory / "spiece.model"))
-    (directory / "made.model").unlink()
-    CONFIG.to_json(str(directory / "xlnet_config.json"))
     group, values, stored = KINDS[kind]
     stored = dict(stored, labels=labels) if labels else stored
     values = dict(dict(max_seq_length=32), **dict(values, **changes))
     settings = group(
         **values, model_dir=str(directory), task_name="custom", do_predict=True, predict_file="-"
     )
-    task = custom.known_or_own(settings, stored)
-    described = task_settings.describe(settings, task, tokenizer)
-    (directory / "task.json").write_text(json.dumps(described))
+    task = custom.resolve_task(settings, stored)
+    document = task_settings.document_of(settings, NetworkSettings(), task, tokenizer)
+    run_document.write(str(directory), document, CONFIG, tokenizer)
+    (directory / "made.model").unlink()
     tuned = FineTunedTask(task, settings)
     with tf.Graph().as_default():
         TaskModel(CONFIG, tuned, NetworkSettings()).outputs(session.placeholders(tuned))

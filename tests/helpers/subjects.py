@@ -230,7 +230,7 @@ def _read_memory(folder):
 
 def _own_rows(group, path, need_labels=True, skips=False, **columns):
     """The task and the rows of an own file, which decides the labels."""
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         group(task_name="custom", data_dir=str(path), do_train=True, model_dir="model", **columns)
     )
     rows = parsing.read_file(task.with_files(skips_errors=skips), str(path), need_labels)

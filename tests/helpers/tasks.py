@@ -1,6 +1,10 @@
 """Settings and files of tasks, for tests of how files are read."""
 
+import itertools
+
 from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.tasks.files import parsing
+from xlnet.tasks.task import expand_split
 
 
 def settings(data_dir, group=ClassifierSettings, **changes):
@@ -25,3 +29,18 @@ def write(directory, name, *lines):
     """A file of lines; their half surrogates are bytes that are not UTF-8."""
     content = "".join(line + "\n" for line in lines)
     (directory / name).write_bytes(content.encode("utf-8", "surrogateescape"))
+
+
+def read_rows(task, data_dir, split, need_labels=None):
+    """The rows of a split, of its file or files, as a list.
+
+    need_labels: whether a row without a label is an error; None: except in test splits.
+    """
+    if need_labels is None:
+        need_labels = not split.startswith("test")
+    return list(
+        itertools.chain.from_iterable(
+            parsing.read_parts(task, data_dir, part, need_labels)[part]
+            for part in expand_split(task, split)
+        )
+    )

@@ -11,9 +11,9 @@ from helpers.paths import RELEASED
 import xlnet
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.model_directory import model_files, task_settings
+from xlnet.model_directory import model_files, run_document, task_settings
 from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.settings.network import XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -39,15 +39,11 @@ def model(tmp_path, vocabulary):
         do_predict=True,
         predict_file="-",
     )
-    task = custom.known_or_own(settings, {"labels": ["no", "yes"]})
+    task = custom.resolve_task(settings, {"labels": ["no", "yes"]})
     tokenizer = Tokenizer(vocabulary)
-    tokenizer.save(str(directory / "spiece.model"))
-    XLNetConfig(json_path=str(RELEASED / "xlnet_config.json")).to_json(
-        str(directory / "xlnet_config.json")
-    )
-    (directory / "task.json").write_text(
-        json.dumps(task_settings.describe(settings, task, tokenizer))
-    )
+    config = XLNetConfig(json_path=str(RELEASED / "xlnet_config.json"))
+    document = task_settings.document_of(settings, NetworkSettings(), task, tokenizer)
+    run_document.write(str(directory), document, config, tokenizer)
     for end in ("index", "data-00000-of-00001"):
         shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
     checkpoint.note_newest(str(directory))
@@ -99,20 +95,25 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
 @pytest.mark.parametrize(
     "changes, said",
     [
-        (dict(kind="leveled"), "of task type leveled, which is not installed.*spans, tagging"),
-        (dict(labels=[]), "labels is .*, expected a list of names"),
-        (dict(kind=["spans"]), r"of task type \['spans'\], which is not installed"),
-        (dict(settings=[1]), "is not as a program of ours writes it: TypeError"),
-        (dict(spiece_sha256="0"), "spiece_sha256 0, not "),
         (
-            dict(settings=dict(task_name="custom", max_seq_length="many")),
-            "max_seq_length is 'many', expected int",
+            dict(task=dict(kind="leveled")),
+            "of task type leveled, which is not installed.*spans, tagging",
+        ),
+        (dict(task=dict(labels=[])), "labels is .*, expected a list of names"),
+        (dict(task=dict(kind=["spans"])), r"of task type \['spans'\], which is not installed"),
+        (dict(text=dict(spiece_sha256="0")), "trained with another vocabulary than"),
+        (
+            dict(resolved=dict(max_seq_length="many")),
+            "max_seq_length is 'many', expected an integer",
         ),
     ],
 )
 def test_what_no_program_has_written_is_refused(model, changes, said):
-    path = model / "task.json"
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), **changes)))
+    path = model / "run.json"
+    document = json.loads(path.read_text())
+    for section, values in changes.items():
+        document[section].update(values)
+    path.write_text(json.dumps(document))
     with pytest.raises(UserError, match=said):
         model_files.read(str(model))
 
@@ -136,6 +137,7 @@ def test_there_has_to_be_a_model(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
+        "run.json",
         "task.json",
         "spiece.model",
         "spiece.model.json",
@@ -165,7 +167,7 @@ def test_another_name_of_the_directory_will_do(model, tmp_path):
 
 @pytest.mark.parametrize("points_to", ["../other/model.ckpt-5", "/etc/model.ckpt-5"])
 def test_a_checkpoint_elsewhere_is_not_read(model, points_to):
-    (model / "task.json").unlink()
+    (model / "run.json").unlink()
     for path in model.glob("model.ckpt-5.*"):
         path.unlink()
     (model / "checkpoint").write_text(f'model_checkpoint_path: "{points_to}"\n')

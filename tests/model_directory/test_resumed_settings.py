@@ -17,7 +17,9 @@ from helpers.paths import ROOT
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.model_directory.run_settings import SavedRunSettings
+from xlnet.model_directory import run_document, task_settings
+from xlnet.model_directory.run_document import RunDocument
+from xlnet.programs import train_gpu
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import check_limits, setting_type
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -37,22 +39,23 @@ RUNS = {
     "questions": SpanSettings(**TASK),
 }
 
-# The settings that a run must resume with: those that affect what it learns.
+# The settings that a run must resume with: those that affect what it learns. One that is not given
+# is that of the run.
 SAME = set(
     """
     train_batch_size seed dropout dropatt position_dropout init init_std init_range clamp_len
-    precision use_bfloat16 learning_rate warmup_steps warmup_ratio decay_method min_lr_ratio
+    precision learning_rate warmup_steps warmup_ratio decay_method min_lr_ratio
     weight_decay adam_epsilon clip lr_layer_decay_rate ema_decay legacy_optimizer""".split()
 )
 OF_PRETRAINING = set(
     """
-    record_info_dir objective objective_module next_segment_loss same_length mem_len perm_size
+    objective next_segment_loss same_length mem_len perm_size
     factorization_order num_predict mask_mode mask_alpha mask_beta""".split()
 )
 OF_TASKS = set(
     """
-    dev_share max_seq_length input_format encoding delimiter quoting header keep_where
-    freeze_layers class_weights label_smoothing cls_scope""".split()
+    dev_share max_seq_length input_format encoding delimiter quoting header keep_where metric
+    freeze_layers class_weights label_smoothing cls_scope task_name""".split()
 )
 OF_EACH = {
     "pretraining": OF_PRETRAINING,
@@ -61,7 +64,7 @@ OF_EACH = {
         """
         text_a_column text_b_column label_column id_column choice_columns is_regression multi_label
         label_separator label_form decimal query_id_column ranking_loss long_document max_segments
-        summary_type use_summ_proj""".split()
+        summary_type use_summ_proj label_thresholds highest_grade predict_threshold""".split()
     ),
     "tagger": OF_TASKS | {"word_column", "tag_column", "sentence_column", "scheme"},
     "questions": OF_TASKS
@@ -69,26 +72,20 @@ OF_EACH = {
         """
         context_column question_column answer_column answer_start_column id_column doc_stride
         max_query_length long_document max_segments max_answer_length start_n_top end_n_top
-        span_head scoring""".split()
+        span_head scoring predict_threshold""".split()
     ),
 }
 # Those that its evaluations depend on: compared if it has some.
-OF_EVALUATION = {
-    "pretraining": {"eval_record_info_dir"},
-    "classifier": {
-        "eval_split",
-        "metric",
-        "label_thresholds",
-        "highest_grade",
-        "predict_threshold",
-    },
-    "tagger": {"eval_split", "metric"},
-    "questions": {"eval_split", "metric", "predict_threshold"},
-}
+OF_EVALUATION = dict.fromkeys(("classifier", "tagger", "questions"), {"eval_split"})
+# Those that a run that resumes may change, and has from before if they are not given.
+FREE = {"train_steps", "save_steps", "eval_steps", "max_save"}
+FREE_OF_TASKS = FREE | {"epochs", "patience"}
 
 
-def kept(directory, groups, evaluates=True, **contents):
-    return SavedRunSettings(str(directory), "run", groups, evaluates=evaluates, contents=contents)
+def document(directory, groups, **digests):
+    return RunDocument(
+        str(directory / "run.json"), "xlnet x", run_document.values_of(groups), read=digests
+    )
 
 
 def another(field, value):
@@ -114,68 +111,177 @@ def another(field, value):
 @pytest.mark.parametrize("program", RUNS)
 def test_every_setting(program, tmp_path):
     groups = (RUNS[program], NetworkSettings(), OptimizationSettings(), DeviceSettings())
-    contents = (
-        {"record_info_dir": "1", "eval_record_info_dir": "2"}
-        if program == "pretraining"
-        else {"train": ["1"], "dev": ["2"], "metric": ["accuracy"]}
-    )
-    (tmp_path / "run.json").write_text(json.dumps(kept(tmp_path, groups, **contents).values))
-    (tmp_path / "model.ckpt-1.index").write_text("")
-    (tmp_path / "evaluations.json").write_text("{}")
-    found = {"refused": set(), "noted": set(), "of evaluation": set()}
+    found = {"refused": set(), "of evaluation": set(), "kept": set()}
     for number, group in enumerate(groups):
         for field in dataclasses.fields(group):
             changed = dataclasses.replace(
                 group, **{field.name: another(field, getattr(group, field.name))}
             )
-            new = [*groups[:number], changed, *groups[number + 1 :]]
-            digests = {
-                name: "other" if name == field.name else digest for name, digest in contents.items()
-            }
-            try:
-                kept(tmp_path, new, **digests).check(None, None)
-                continue
-            except UserError as e:
-                name = "precision" if field.name == "use_bfloat16" else field.name
-                assert f"other settings: {name} was " in str(e)
-                found["refused"].add(field.name)
-            try:
-                kept(tmp_path, new, evaluates=False, **digests).check(None, None)
-                found["of evaluation"].add(field.name)
-            except UserError:
-                pass
-    assert found["of evaluation"] == OF_EVALUATION[program]
-    assert found["refused"] == SAME | OF_EACH[program] | OF_EVALUATION[program]
+            run = document(tmp_path, [*groups[:number], changed, *groups[number + 1 :]])
+            for is_evaluated in (True, False):
+                (tmp_path / "evaluations.json").unlink(missing_ok=True)
+                if is_evaluated:
+                    (tmp_path / "evaluations.json").write_text("{}")
+                _, different = run_document.inherit(groups, {field.name}, run, is_training=True)
+                if different:
+                    name = "precision" if field.name == "use_bfloat16" else field.name
+                    assert len(different) == 1 and different[0].startswith(name + " was ")
+                    found["refused" if not is_evaluated else "of evaluation"].add(field.name)
+            # What is not given is that of the run.
+            inherited, different = run_document.inherit(groups, (), run, is_training=True)
+            assert not different
+            if getattr(inherited[number], field.name) == getattr(changed, field.name):
+                found["kept"].add(field.name)
+    found["of evaluation"] -= found["refused"]
+    # Two names of the precision: the one is compared and inherited as the other.
+    found["refused"].discard("use_bfloat16")
+    found["of evaluation"].discard("use_bfloat16")
+    assert found["of evaluation"] == OF_EVALUATION.get(program, set())
+    assert found["refused"] == SAME | OF_EACH[program]
+    free = FREE if program == "pretraining" else FREE_OF_TASKS
+    assert found["kept"] == found["refused"] | found["of evaluation"] | free
+
+
+# ---- a run that starts from the weights of another one
+
+
+def start_document(directory, **resolved):
+    """A pretraining run with weights in a directory, as far as a start from them reads it."""
+    made = RunDocument(str(directory / "run.json"), "xlnet pretrain", resolved)
+    run_document.write(str(directory), made)
+
+
+def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(tmp_path, capsys):
+    """`clamp_len` of the first run was not that of the second one, without a word."""
+    trained = {
+        field.name: another(field, getattr(group, field.name))
+        for group in (RUNS["pretraining"], NetworkSettings())
+        for field in dataclasses.fields(group)
+        if field.metadata["belongs_to"] == "model"
+    }
+    trained["objective"] = "causal"  # which `same_length` belongs to
+    start_document(tmp_path, **trained, seed=5)
+    asked = dataclasses.replace(
+        RUNS["pretraining"], model_dir=str(tmp_path / "new"), init_checkpoint=str(tmp_path)
+    )
+
+    def start(settings=asked, network=NetworkSettings(), given=()):
+        groups = train_gpu.inherit_from_run(settings, network, OptimizationSettings(), given)
+        return {name: value for group in groups for name, value in vars(group).items()}
+
+    found = start()
+    assert {name: found[name] for name in trained} == trained and found["seed"] == 0
+    said = capsys.readouterr().out
+    assert said.startswith("note: as the initial weights were trained: ") and "clamp_len=0" in said
+    # Training may continue with other targets, not with another network.
+    found = start(dataclasses.replace(asked, mem_len=9), given=["mem_len"])
+    assert (found["mem_len"], found["perm_size"]) == (9, trained["perm_size"])
+    said = capsys.readouterr().out
+    assert f"the initial weights were trained otherwise: mem_len was {trained['mem_len']}" in said
+    # Another objective, or no memory, has no use for `same_length`, which that run had asked for.
+    for name, value in (("objective", "permutation"), ("mem_len", 0)):
+        found = start(dataclasses.replace(asked, **{name: value}), given=[name])
+        assert (found[name], found["same_length"]) == (value, False)
+        said = capsys.readouterr().out
+        assert f"otherwise: {name} was" in said and "same_length" not in said
+    with pytest.raises(UserError, match="same_length is True; it belongs to --objective=causal"):
+        both = dataclasses.replace(asked, objective="permutation", same_length=True)
+        start(both, given=["objective", "same_length"])
+    for network in (NetworkSettings(clamp_len=9), NetworkSettings(clamp_len=-1)):
+        with pytest.raises(
+            UserError, match=f"^init_checkpoint: .*clamp_len was 0, is {network.clamp_len};"
+        ):
+            start(network=network, given=["clamp_len"])
+        allowed = dataclasses.replace(asked, allow_changes=True)
+        assert start(allowed, network, ["clamp_len"])["clamp_len"] == network.clamp_len
+
+
+@pytest.mark.parametrize("given, said", [((), ""), (["clamp_len"], "clamp_len was 3, is -1")])
+def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path, given, said):
+    start_document(tmp_path, clamp_len=3, mem_len=8)
+    for name in ("spiece.model", "xlnet_config.json", "model.ckpt-1.index"):
+        (tmp_path / name).write_text("")
+    new = dict(TASK, model_dir=str(tmp_path / "new"), data_dir="d", output_dir="o")
+    settings = ClassifierSettings(**new, init_checkpoint=str(tmp_path))
+
+    def start(settings):
+        groups = settings, NetworkSettings(), OptimizationSettings()
+        return task_settings.resolve(*groups, [*new, *given], None)[1].clamp_len
+
+    if not given:
+        assert start(settings) == 3
+        return
+    with pytest.raises(UserError, match=f"^init_checkpoint: .*{said}"):
+        start(settings)
+    assert start(dataclasses.replace(settings, allow_changes=True)) == -1
+
+
+def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path):
+    """It asked for a vocabulary, which a pretraining run keeps elsewhere."""
+    start_document(tmp_path)
+    (tmp_path / "model.ckpt-1.index").write_text("")
+    for what in (dict(do_train=True), dict(do_train=False, do_predict=True)):
+        settings = ClassifierSettings(
+            **{**TASK, **what, "model_dir": str(tmp_path), "data_dir": "d"}
+        )
+        with pytest.raises(UserError, match="has a pretrained model .*give it as init_checkpoint"):
+            task_settings.resolve(
+                settings, NetworkSettings(), OptimizationSettings(), [*TASK], None
+            )
+
+
+def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
+    """Whoever gave the directory of released weights as model_dir trained a random network."""
+    (tmp_path / "xlnet_model.ckpt.index").write_text("")
+    new = {**TASK, "do_train": True, "model_dir": str(tmp_path), "data_dir": "d"}
+    tuned = ClassifierSettings(**new, spiece_model_file="s", model_config_path="c")
+    pretraining = dataclasses.replace(RUNS["pretraining"], model_dir=str(tmp_path))
+
+    def start(run, settings, *more):
+        return run(settings, NetworkSettings(), OptimizationSettings(), [*new], *more)
+
+    for call in (
+        (task_settings.resolve, tuned, None),
+        (train_gpu.inherit_from_run, pretraining),
+    ):
+        with pytest.raises(UserError, match="model_dir: .* has weights to start from .*; give it"):
+            start(*call)
+        run, settings, *more = call
+        start(run, dataclasses.replace(settings, init_checkpoint=str(tmp_path)), *more)
+    # A run that began there resumes.
+    (tmp_path / "model.ckpt-1.index").write_text("")
+    start(train_gpu.inherit_from_run, pretraining)
 
 
 @pytest.mark.parametrize(
     "changed, said",
     [
-        ("train", "the files to train on have other content"),
-        ("dev", "the files to evaluate on have other content"),
+        ("train", "the files to train on (--data_dir or --train_file) have other content"),
+        (
+            "dev",
+            "the files to evaluate on (--data_dir or --dev_file; of questions also --predict_file) "
+            "have other content",
+        ),
     ],
 )
 def test_content(changed, said, tmp_path, caplog):
     """Paths do not matter, also of records."""
     contents = {"train": ["1"], "dev": ["2"]}
     groups = (RUNS["classifier"],)
-    (tmp_path / "run.json").write_text(json.dumps(kept(tmp_path, groups, **contents).values))
-    (tmp_path / "model.ckpt-1.index").write_text("")
+    run = document(tmp_path, groups, **contents)
     moved = (dataclasses.replace(groups[0], data_dir="b", train_file="x", dev_file="y"),)
-    other = dict(contents, **{changed: ["3"]})
+    other = document(tmp_path, moved, **dict(contents, **{changed: ["3"]}))
     for has_evaluations in (False, True):
-        kept(tmp_path, moved, **contents).check(None, None)
-        if changed == "train" or has_evaluations:
-            with pytest.raises(UserError, match=f"has other settings: {said}; give them as"):
-                kept(tmp_path, moved, **other).check(None, None)
-            caplog.set_level("INFO", "xlnet")
-            kept(tmp_path, (dataclasses.replace(moved[0], allow_changes=True),), **other).check(
-                None, None
-            )
-            assert caplog.messages.pop() == "note: settings changed: " + said
-        else:
-            kept(tmp_path, moved, **other).check(None, None)
+        assert run_document.differences(run, document(tmp_path, moved, **contents)) == []
+        expected = [said] if changed == "train" or has_evaluations else []
+        assert run_document.differences(run, other) == expected
         (tmp_path / "evaluations.json").write_text("{}")
+    refused = re.escape(f" has other settings: {said}; leave them out or")
+    with pytest.raises(UserError, match="the run in .*" + refused):
+        run_document.refuse(run, [said], allow_changes=False)
+    caplog.set_level("INFO", "xlnet")
+    run_document.refuse(run, [said], allow_changes=True)
+    assert caplog.messages.pop() == "note: settings changed: " + said
 
 
 # ---- the files of a run, from the command line
@@ -254,8 +360,8 @@ def without_labels(text):
             lambda text: text.replace('"n_head": 2', '"n_head": 1'),
             "n_head",
         ),
-        ("model/task.json", lambda text: text.replace('"plant"', '"plants"'), "labels"),
-        ("model/task.json", lambda text: text.replace('"plant",\n', ""), "labels"),
+        ("model/run.json", lambda text: text.replace('"plant"', '"plants"'), "labels"),
+        ("model/run.json", lambda text: text.replace('"plant",\n', ""), "labels"),
     ],
 )
 def test_every_file(place, name, change, said):
@@ -308,9 +414,9 @@ def test_the_same_command_after_a_kill_writes_no_history(place, task):
         )
         assert done.returncode == 0, done
         if steps == 1:  # as if it had been killed there
-            path = place.directory / ("killed-" + task) / "finetuning.json"
+            path = place.directory / ("killed-" + task) / "run.json"
             path.write_text(path.read_text().replace('"train_steps": 1', '"train_steps": 2'))
-    assert not (place.directory / ("killed-" + task) / "finetuning_history.json").exists()
+    assert json.loads(path.read_text())["history"] == []
 
 
 def evaluated(done):
@@ -339,7 +445,7 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place):
         "run_classifier.py",
         "--do_train=False",
         "--do_eval=True",
-        config=place.path("one", "finetuning.json"),
+        config=place.path("one", "run.json"),
     )
     assert evaluated(config) == held_out
     assert count(data_dir=place.path("new.tsv")) == 9
@@ -412,13 +518,13 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
 
 def test_a_task_with_another_number_of_labels_is_named(tmp_path):
     make_model(tmp_path / "model", "classification")
-    path = tmp_path / "model" / "task.json"
+    path = tmp_path / "model" / "run.json"
     path.write_text(path.read_text().replace('"animal",', ""))
-    stored = json.loads(path.read_text())
+    stored = json.loads(path.read_text())["task"]
     assert stored["labels"] == ["plant", "stone"]
     (tmp_path / "new.csv").write_text("first,second\nkamat,telok\n")
     said = (
-        r"task.json has 2 labels, but the output layer classification_custom of .*model.ckpt-1 "
+        r"run.json has 2 labels, but the output layer classification_custom of .*model.ckpt-1 "
         "has 3 outputs"
     )
     with pytest.raises(UserError, match=said):
@@ -426,17 +532,15 @@ def test_a_task_with_another_number_of_labels_is_named(tmp_path):
     line = command.refused(
         "xlnet predict", model_dir=tmp_path / "model", input=tmp_path / "new.csv"
     )
-    assert "task.json has 2 labels, but the output layer" in line and "complete" not in line
+    assert "run.json has 2 labels, but the output layer" in line and "complete" not in line
 
 
 def test_weights_with_another_vocabulary_are_refused(tmp_path):
     """Exchanged with its description for one of the same size."""
     make_model(tmp_path / "model", "classification")
     model = tmp_path / "model"
-    (model / "task.json").unlink()
-    digest = json.loads((model / "spiece.model.json").read_text())
-    kept_digest = next(value for value in digest.values() if len(str(value)) == 64)
-    (model / "pretraining.json").write_text(json.dumps({"about": {"spiece.model": kept_digest}}))
+    path = model / "run.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), task=None)))
     assert xlnet.load(str(model)).vectors(["kamat"]).shape == (1, CONFIG.d_model)
     make_model(tmp_path / "other", "classification")
     content = (tmp_path / "other" / "spiece.model").read_bytes()
@@ -447,7 +551,7 @@ def test_weights_with_another_vocabulary_are_refused(tmp_path):
     Tokenizer(str(tmp_path / "new.model")).save(str(model / "spiece.model"))
     with pytest.raises(
         UserError,
-        match="pretraining.json: the weights next to it were trained "
+        match="run.json: the weights next to it were trained "
         "with another vocabulary than .*spiece.model ",
     ):
         xlnet.load(str(model))

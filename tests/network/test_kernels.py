@@ -1,24 +1,22 @@
 """Each tuned kernel gives what its plain form says, in values and gradients, for random sizes."""
 
 import contextlib
-import os
 
 import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close
-from hypothesis import given, settings
+from helpers.kernel_laws import attention_weights, compare, laws, values_and_gradients
+from hypothesis import given
 from hypothesis import strategies as st
 
 from xlnet.network import kernels, kernels_tuned
-from xlnet.network.kernels import Dropout, Mask, Stream, Weights
+from xlnet.network.kernels import Dropout, Mask, Stream
 from xlnet.network.modeling import PLAIN
 
 DEVICES = ("cpu", "gpu", "loops", "fused")
 FORMS = {"loops": kernels_tuned.loop, "fused": kernels_tuned.fused}
-EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
-laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 # Sizes small enough for several blocks of a few rows.
 SMALL_BLOCKS = {
     "cpu": kernels_tuned.BlockSize(3),
@@ -35,33 +33,6 @@ def tuned(device, recompute=False, is_training=True):
         is_training=is_training,
         recompute=recompute,
     )
-
-
-def attention_weights(r_w, r_r, r_s=None, seg_embed=None):
-    """`Weights` of which attention reads these."""
-    others = dict.fromkeys(Weights._fields)
-    return Weights(**dict(others, r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed))
-
-
-def values_and_gradients(function, arrays, weight_seed=1):
-    """What function(*tensors) gives, and the gradients of a random sum of it; each a NumPy array
-    in float32."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        inputs = [tf.constant(x) for x in arrays]
-        y = function(*inputs)
-        weight = np.random.RandomState(weight_seed).randn(*y.shape.as_list())
-        gradients = tf.gradients(y * tf.constant(weight, y.dtype), inputs)
-        return session.run([tf.cast(x, tf.float32) for x in [y, *gradients]])
-
-
-def compare(ours, plain, arrays, rtol=1e-5):
-    names = "value", *(f"gradient {i}" for i in range(len(arrays)))
-    for name, mine, wanted in zip(
-        names, values_and_gradients(ours, arrays), values_and_gradients(plain, arrays)
-    ):
-        # Gradients that cancel, as of a query with one visible key, are sums of numbers around 1.
-        atol = rtol * max(np.abs(wanted).max(initial=0), 0.1)
-        np.testing.assert_allclose(mine, wanted, rtol=0, atol=atol, err_msg=name)
 
 
 sizes = st.integers(1, 7)
@@ -378,6 +349,7 @@ def test_a_matmul_that_broadcasts_over_the_batch_is_noticed(graph):
         ("cpu", False, 1024, False, False),
         ("gpu", True, 1024, False, False),
         ("xla", True, 1024, False, True),
+        ("tpu", True, 1024, False, True),
     ),
 )
 def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_hashed):
@@ -397,7 +369,8 @@ def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_h
         ("/cpu:0", "cpu"),
         ("/gpu:1", "gpu"),
         ("/job:worker/replica:0/task:0/device:GPU:0", "gpu"),
-        ("/device:TPU_REPLICATED_CORE:0", "xla"),
+        ("/device:TPU:0", "tpu"),
+        ("/device:TPU_REPLICATED_CORE:0", "tpu"),
     ),
 )
 def test_the_device_is_that_of_the_scope(graph, scope, device):

@@ -128,8 +128,8 @@ def test_heads(kind):
         (),
         TASK_TYPES[kind],
     )
-    if task.type.configured:
-        task = task.type.configured(task, settings)
+    if task.type.with_settings:
+        task = task.type.with_settings(task, settings)
     length = FineTunedTask(task, settings).layout.max_seq_length
     choices = task.head.num_choices(True)
     random = np.random.RandomState(0)

@@ -38,6 +38,36 @@ def test_it_is_the_hash_of_its_definition():
         np.testing.assert_array_equal(found[row].ravel(), expected)
 
 
+HALVES = (0, 0), (7, 9), (2**32 - 1, 123456789), (5, 2**32 - 1), (2**31, 2**31 + 1)
+
+
+@pytest.mark.parametrize("halves", HALVES)
+def test_seeds_of_32_bits_have_the_same_bits(graph, halves):
+    """Those of a TPU: in operations of 32 bits alone, as XLA compiles them, too."""
+
+    def drawn(dtype):
+        seed = stateless_random.fold_in(stateless_random.seed_of(*halves, dtype), -3)
+        seed = stateless_random.fold_in(seed, tf.constant(11, tf.int64))
+        return [stateless_random.hashed([3, 5, 7], seed, 2)] + [
+            draw([3, 5, 7], seed, 2) for draw in (stateless_random.uniform, stateless_random.bits16)
+        ]
+
+    compiled = tf2.function(lambda: drawn(tf.uint32)[0], jit_compile=True, autograph=False)
+    with tf.Session() as session:
+        wide, narrow, in_xla = session.run([drawn(tf.uint64), drawn(tf.uint32), compiled()])
+    for one, other in zip(wide, narrow):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(wide[0], in_xla)
+
+
+def test_hashes_of_a_seed_of_32_bits_need_no_wider_numbers():
+    with tf.Graph().as_default() as graph:
+        seed = stateless_random.seed_of(7, tf.placeholder(tf.int32, []), tf.uint32)
+        stateless_random.hashed([3, 5], stateless_random.fold_in(seed, -1), 2)
+    wide = {tf.int64, tf.uint64}
+    assert not [op for op in graph.get_operations() for x in op.outputs if x.dtype in wide]
+
+
 @pytest.mark.parametrize(
     "draw", (stateless_random.uniform, stateless_random.bits16, stateless_random.hashed)
 )

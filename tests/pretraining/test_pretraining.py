@@ -111,6 +111,22 @@ def test_other_objectives_learn(place, objective):
     names = set(weights(place, objective))
     assert "model/classification_next_segment/logit/kernel" in names
     assert not any("mask_emb" in name for name in names)  # only the query stream has it
+    # So it cannot be evaluated as a permutation language model.
+    refused = command.run(
+        "train_gpu.py",
+        "--do_eval=True",
+        init_checkpoint=place / objective,
+        record_info_dir=place / "heldout",
+        objective="permutation",
+        same_length=False,
+        num_predict=10,
+        device="cpu",
+    )
+    assert refused.returncode == 1, refused
+    assert (
+        "ckpt-60 lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb; were "
+        in refused.stderr
+    )
 
 
 @pytest.mark.slow
@@ -210,7 +226,7 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
     files = {path.name for path in (place / "reported" / "best").iterdir()}
     assert files == {
         "checkpoint",
-        "pretraining.json",
+        "run.json",
         "xlnet_config.json",
         "spiece.model",
         "spiece.model.json",
@@ -262,14 +278,18 @@ def test_all_settings_are_written(place, reported):
     )
     for name in ("model_config_path", "allow_changes"):  # of the command, not of the run
         del expected[name]
-    kept = json.loads((place / "reported" / "pretraining.json").read_text())
+    expected["precision"] = "fp32"
+    document = json.loads((place / "reported" / "run.json").read_text())
+    kept = document["resolved"]
     manifests = {
         name: Manifest.read(expected[name]) for name in ("record_info_dir", "eval_record_info_dir")
     }
-    assert kept.pop("about") == {
-        "spiece.model": manifests["record_info_dir"].sp_model_sha256,
-        **{name: manifest.digest for name, manifest in manifests.items()},
+    assert document["text"]["spiece_sha256"] == manifests["record_info_dir"].sp_model_sha256
+    assert document["read"] == {name: manifest.digest for name, manifest in manifests.items()}
+    asked = {
+        flag[2:].split("=", 1)[0] for flag in flags_of(place, "reported", **reported_run(place))
     }
+    assert set(document["asked"]) == asked
     assert {name: str(value) for name, value in kept.items()} == {
         name: str(value) for name, value in expected.items() if value is not None
     }
@@ -300,7 +320,7 @@ def test_memories_are_carried_through_evaluation(objective):
 
 @pytest.mark.slow
 def test_a_config_file_and_flags(place):
-    path = place / "run.json"
+    path = place / "config.json"
     path.write_text(
         json.dumps(
             {
@@ -315,11 +335,11 @@ def test_a_config_file_and_flags(place):
     done = train(place, "configured", config=path, train_steps=None, objective=None)
     assert done.returncode == 0, done.stderr
     assert "steps       0 to 2" in done.stdout and "objective   masked" in done.stdout
-    resolved = json.loads((place / "configured" / "pretraining.json").read_text())
+    resolved = json.loads((place / "configured" / "run.json").read_text())["resolved"]
     assert resolved["learning_rate"] == 0.01 and resolved["dropout"] == 0
     for key, value, message in (
         ("train_step", 3, "unknown setting 'train_step'; did you"),
-        ("train_steps", "3", "train_steps is '3', expected int"),
+        ("train_steps", "3", "train_steps is '3', expected an integer"),
         ("mem_len", -1, "mem_len is -1, expected at least 0"),
     ):
         path.write_text(json.dumps({key: value}))
@@ -465,7 +485,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     )
     assert done.returncode == 0, done.stderr
     started[0].describe()
-    kept = json.loads((tmp_path / "model" / "pretraining.json").read_text())
+    kept = json.loads((tmp_path / "model" / "run.json").read_text())["resolved"]
     taken = {
         name: value
         for name, value in preset.items()

@@ -86,8 +86,9 @@ def test_precisions_are_those_of_the_plain_step(objective, precision, recompute,
 
 
 def model_of(objective, dropout, precision="fp32", seed=0, recompute=False, **settings):
+    """Of two layers: with `recompute` the first one is in a loop."""
     return PretrainingModel(
-        XLNetConfig(**dict(TINY, n_layer=1, n_token=VOCABULARY)),
+        XLNetConfig(**dict(TINY, n_layer=2, n_token=VOCABULARY)),
         NetworkSettings(
             dropout=dropout, dropatt=dropout, precision=precision, recompute=recompute, init_std=0.1
         ),

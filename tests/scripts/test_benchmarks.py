@@ -1,5 +1,6 @@
 """The benchmark: its counts agree with the graph, it runs, it says what is wrong."""
 
+import concurrent.futures.process
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import costs
 import pytest
 import run
+import time_runtimes
 import time_xlnet
 from helpers.matmuls import operations_of
 from helpers.paths import ROOT
@@ -139,7 +141,10 @@ def test_benchmark_prints_its_table():
         ("--precisions=fp8", "precisions: no precision 'fp8'"),
         ("--compiled", "compiled: also needs --huggingface"),
         ("--peak_tflops=312", "peak_tflops: is of a GPU"),
-        ("--device=gpu --halves", "device is gpu: kerashub and halves are timed on the CPU alone"),
+        (
+            "--device=gpu --halves",
+            "device is gpu: kerashub, halves and runtimes are timed on the CPU",
+        ),
         ("--kerashub=/no/such/python", "kerashub: /no/such/python is not a program"),
     ),
 )
@@ -147,3 +152,19 @@ def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def killed(*arguments):
+    """In place of `time_runtimes.write_model`: a process that runs out of memory."""
+    os._exit(9)
+
+
+def test_an_export_that_is_killed_is_an_error(monkeypatch):
+    """It was waited for without end."""
+    options = dict(
+        work=vars(WORKS["infer"]), config={}, runtime="openvino", quantize=False, exports=""
+    )
+    monkeypatch.setattr(time_runtimes.works, "arguments", lambda: options)
+    monkeypatch.setattr(time_runtimes, "write_model", killed)
+    with pytest.raises(concurrent.futures.process.BrokenProcessPool):
+        time_runtimes.main()

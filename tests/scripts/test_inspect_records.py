@@ -333,6 +333,11 @@ def test_everything_from_the_command_line(place, tmp_path):
             "sentence: mask_mode is legacy, a rule for complete windows; leave it out",
         ),
         (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
+        (["--objective=causal"], "objective is causal, which chooses its own targets"),
+        (
+            ["--objective=masked", "--masks_png=m.png"],
+            "output: the figure has the masks of objective=permutation, found objective=masked",
+        ),
         (["--sentence=ka"], "sentence: it is shown in the masks plot"),
         (
             ["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],

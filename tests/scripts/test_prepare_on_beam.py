@@ -52,6 +52,8 @@ def test_the_records_are_those_of_data_utils(workspace):
             workspace.path("nul.txt")
         )
     )
+    bad = command.refused(SCRIPT, **flags(workspace, "bad", beam_options="--job_name='x"))
+    assert bad == "xlnet data beam: beam_options: --job_name='x: No closing quotation"
     assert not pathlib.Path(workspace.path("bad")).exists()
 
 

@@ -90,6 +90,10 @@ def test_the_answers_of_a_server_are_compared(tmp_path, server):
     }
     done = check(tmp_path, f"--url={server(wrong)}/", "0.1")
     assert done.returncode == 1 and done.stdout.count("WRONG") == 3
+    # json writes and reads NaN.
+    wrong = {**right, "vectors": [[0.5, float("nan")]]}
+    done = check(tmp_path, "--url=" + server(wrong))
+    assert done.returncode == 1 and "vectors: vectors: nan apart: WRONG\n" in done.stdout
 
 
 def test_what_is_no_server_is_one_line(tmp_path, server):

@@ -49,7 +49,7 @@ def place(tmp_path, monkeypatch, model_of, permuted):
     shutil.copytree(tmp_path / "model" / "news", released)
     for path in released.glob("model.ckpt-1.*"):
         path.rename(released / path.name.replace("model.ckpt-1", "xlnet_model.ckpt"))
-    (released / "task.json").unlink()
+    (released / "run.json").unlink()
     (tmp_path / "texts.txt").write_text("kamat telok\nsol\n")
     monkeypatch.chdir(tmp_path)
 
@@ -84,3 +84,22 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
         "texts.txt",
         "vectors.jsonl",
     }
+
+
+def test_which_way_gives_the_greedy_text_of_transformers(permuted, capsys):
+    """The block of the page, with another model. The text that is generated at once has the
+    probability of one pass; a token at a time gives another text."""
+    page = (ROOT / "docs" / "how_to" / "come_from.md").read_text(encoding="utf-8")
+    (block,) = blocks(page)
+    for given, here in (
+        ("The default value is", "the cat sat on a mat"),
+        ("sample_run/pretrained", str(permuted.folder)),
+    ):
+        assert given in block
+        block = block.replace(given, here)
+    names = {}
+    exec(compile(block, "come_from.md", "exec"), names)
+    numbers, _, text = capsys.readouterr().out.partition("\n")
+    generated, in_one_pass = map(float, numbers.split())
+    assert generated == pytest.approx(in_one_pass, abs=1e-4)
+    assert names["written"].text == " in" * 8 and text.startswith("the cat sat on a mat in in\n")

@@ -99,7 +99,9 @@ def test_integrated_gradients_of_a_linear_output_are_its_terms(loaded):
     model = loaded("regression")
     tuned = model.inference.loaded.tuned
     inference = model.inference
-    part = inference.open().part("explanation", lambda: explanation.build(inference.loaded, tuned))
+    part = inference.open().subgraph(
+        "explanation", lambda: explanation.build(inference.loaded, tuned)
+    )
     record = {
         "input_ids": np.array([[9, 12, 20, model.tokenizer.sep_id, model.tokenizer.cls_id]]),
         "input_mask": np.zeros((1, 5)),
@@ -145,7 +147,7 @@ def test_one_word_several_texts_and_bad_ones(loaded):
         ("tagging", {}, "several outputs for a text"),
         ("spans", {}, "several outputs for a text"),
         ("multiple_choice", {}, "several outputs"),
-        ("multi_label", dict(label="anmal"), "did you mean 'animal'"),
+        ("multi_label", dict(label="anmal"), r"expected one of .*; did you mean 'animal'\?$"),
         ("regression", dict(label="animal"), "the model has one score"),
         ("regression", dict(method="gradients"), "expected one of leave_one_out"),
         ("classification", dict(texts=("kamat", "")), "text 0: "),
@@ -259,3 +261,17 @@ def by_formula(model, ids, first_words):
     ) / np.sqrt(8)
     e = np.exp(score - score.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
+
+
+def test_a_text_that_gradients_cannot_explain_is_an_error_of_its_own(tmp_path):
+    directory = make_model(tmp_path / "model", "multi_label", long_document="head_tail")
+    texts, asked = (
+        ["kamat", "kamat " * 20 + "sol " * 20, "tel"],
+        dict(method="integrated_gradients", steps=4),
+    )
+    with xlnet.load(directory, device="cpu") as model:
+        found = model.explain(texts, errors="return", **asked)
+        assert [each.words for each in found[::2]] == [("kamat",), ("tel",)]
+        assert "does not fit into max_seq_length" in str(found[1])
+        with pytest.raises(UserError, match="^text 1: the text does not fit"):
+            model.explain(texts, **asked)

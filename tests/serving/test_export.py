@@ -1,5 +1,6 @@
 """Exported models answer as `--do_predict` does, to ids and to raw text."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -20,12 +21,13 @@ import xlnet
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
-from xlnet.model_directory import model_files
+from xlnet.model_directory import model_files, run_document
+from xlnet.model_directory.run_document import RunDocument
 from xlnet.serving import session
 from xlnet.serving.export import exporter
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.output import span_answers
-from xlnet.tasks.task import Asked, Row
+from xlnet.tasks.task import InlineExample, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow
@@ -88,7 +90,7 @@ def expected(directory, rows, precision="fp32"):
     with tf.Graph().as_default(), quick_session() as run:
         inputs = session.placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
-        session.restore(run, model.prefix, tf.global_variables())
+        checkpoint.Restoring()(run, model.prefix)
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
     return task.head.join(outputs, windows).values, arrays, task
@@ -236,7 +238,10 @@ def test_entities_and_questions_are_exported_for_ids(quick_start, models, tmp_pa
     rows = [Row(str(i), (("kamat telok " * 9, "who  rokmi"),), None) for i in range(2)]
     if kind == "tagging":
         reader = model_files.read(models(kind)).tuned.task.reader
-        rows = [reader.row(str(i), Asked(text))[0] for i, text in enumerate(("kamat, ka", "sol"))]
+        rows = [
+            reader.row(str(i), InlineExample(text))[0]
+            for i, text in enumerate(("kamat, ka", "sol"))
+        ]
     values, arrays, task = expected(models(kind), rows)
     (found,) = ask(saved, ("ids", arrays))
     if kind == "tagging":
@@ -391,7 +396,7 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
         return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
 
     assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
-    assert json.loads(read("assets.extra/task.json"))["settings"]["max_seq_length"] == 16
+    assert json.loads(read("assets.extra/run.json"))["resolved"]["max_seq_length"] == 16
     versions = json.loads(read("assets.extra/versions.json"))
     assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == ["ids"]
     assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
@@ -490,6 +495,18 @@ def test_weights_alone(tmp_path):
     }
     done = export(run)
     assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
+
+    # The document of the run, but for its paths: weights are exported to be shared.
+    kept = {"model_dir": str(run), "record_info_dir": "/home/me", "mem_len": 9, "n_layer": 2}
+    document = RunDocument("", "xlnet pretrain", kept, asked=kept, read={"record_info_dir": "1"})
+    run_document.write(str(run), document)
+    run_document.write(str(run), dataclasses.replace(document, resolved=dict(kept, mem_len=8)))
+    assert run_document.read(str(run)).history
+    assert export(tmp_path / "shared").returncode == 0
+    shared = run_document.read(str(tmp_path / "shared"))
+    assert (shared.program, shared.resolved) == ("xlnet pretrain", {"mem_len": 8, "n_layer": 2})
+    assert (shared.read, shared.asked, shared.history) == ({"record_info_dir": "1"}, {}, [])
+    assert "/home/me" not in (tmp_path / "shared" / "run.json").read_text()
     (run / "checkpoint").unlink()
     for path in run.glob("model.ckpt*"):
         path.unlink()

@@ -9,6 +9,7 @@ import pytest
 from helpers.language_model import Pretrained, hidden_in_order
 from helpers.vocabulary import train_odd_model
 
+import xlnet
 from xlnet.errors import UserError
 from xlnet.serving import filling
 from xlnet.serving.settings import FillingSettings
@@ -249,6 +250,30 @@ def test_blanks_that_no_piece_fits_are_named(permuted, monkeypatch, order):
         fill(permuted, TEXT, pieces="1-2", order=order)
 
 
+def test_a_blank_that_no_piece_fits_is_an_error_of_its_text(permuted, monkeypatch):
+    """In a vocabulary of words alone no piece continues a word."""
+    monkeypatch.setattr(
+        filling,
+        "_marked_pieces",
+        lambda tokenizer: np.array([[True], [False]]).repeat(tokenizer.vocab_size, axis=1),
+    )
+    with xlnet.load(permuted.folder, progress=False) as model:
+        first, second = model.fill(["the ___", "the___"], errors="return")
+        assert first == model.fill("the ___")
+        assert "no piece of the vocabulary fits" in str(second)
+        with pytest.raises(UserError, match="text 1: fill: no piece"):
+            model.fill(["the ___", "the___"])
+
+
 def test_a_causal_model_cannot_fill_in(causal):
     with pytest.raises(UserError, match="objective=causal and reads from left to right alone"):
         fill(causal, TEXT)
+
+
+@pytest.mark.parametrize(
+    "text, settings", [("the\n cat", {}), ("\n ___", {}), ("the ___", {"targets": "cat\nQ"})]
+)
+def test_errors_are_one_line(permuted, text, settings):
+    with pytest.raises(UserError) as raised:
+        fill(permuted, text, **settings)
+    assert "\n" not in str(raised.value)

@@ -175,9 +175,13 @@ def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
     [
         ("{", 400, "not JSON: Expecting property name"),
         ("[" * 4000, 400, "not JSON"),
+        ('{"instances": [{"text_a": "a", "text_a": "b"}]}', 400, "the key 'text_a' twice"),
+        ('{"instances": ["a"], "instances": ["b"]}', 400, "the key 'instances' twice"),
         ("[1]", 400, "expected a JSON object, found an array"),
         ({"instances": []}, 400, "one example or more"),
-        ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
+        ({"instances": ["a"], "signature_name": None}, 400, "signature_name is null, expected a"),
+        ({"instances": ["a"], "parameters": None}, 400, "parameters is null, expected an object"),
+        ({"instances": ["a"], "inputs": ["a"]}, 400, "expected {"),
         ({"instances": ["a"], "parameter": {}}, 400, "no 'parameter' in a request"),
         ({"instances": ["a"], "stream": 1}, 400, "stream is 1, expected true or false"),
         ({"instances": ["a"], "stream": True}, 400, "expected signature generate with one prompt"),
@@ -408,12 +412,15 @@ def test_the_open_inference_protocol(server):
     for bad in (
         {"inputs": []},
         {"inputs": [dict(texts, shape=[3])]},
+        {"inputs": [texts, dict(texts, data=["b", "c"])]},
         {"inputs": [dict(texts, datatype="FP32")]},
         {"inputs": [texts], "parameters": ["a"]},
         {"inputs": [texts], "parameters": "signature_name"},
     ):
         status, content = ask(server, path=path, body=bad)
         assert status == 400 and content["error"]
+    _, content = ask(server, path=path, body={"inputs": [dict(texts, shape=None)]})
+    assert content["error"] == "input 'text_a': shape is null, expected that of 2 values"
     # Triton's client gives this unless it names the outputs.
     of_triton = {"inputs": [texts], "parameters": {"binary_data_output": True}}
     status, content = ask(server, path=path, body=of_triton)
@@ -768,7 +775,7 @@ def test_what_is_being_answered_is_answered_before_the_end(slow, caplog):
     with caplog.at_level(logging.WARNING):
         answer, is_idle, _ = ended(slow, 1.5)  # after its port closed
     assert answer == 200 and is_idle
-    assert "ending: 1 requests are still answered, for at most 8 s (--grace)" in caplog.text
+    assert "ending: 1 requests are still answered, for at most 4 s (--grace)" in caplog.text
 
 
 def test_it_is_not_ready_before_its_port_closes():
@@ -804,6 +811,20 @@ def test_the_end_waits_no_longer_than_its_grace(slow):
     assert answer == 503 and not is_idle and seconds < 4
 
 
+@contextlib.contextmanager
+def program_of(*arguments, stderr=subprocess.DEVNULL):
+    """A server in a process of Python of its own, which has printed its address, and where it is,
+    as `ask` takes it."""
+    with subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True
+    ) as program:
+        try:
+            line = program.stdout.readline()
+            yield program, types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0]))
+        finally:
+            program.kill()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_program_ends_within_its_grace(permuted, number):
@@ -822,29 +843,71 @@ model_directory.ServedModel.run = slow
 sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--grace=1", "--name=m"]
 commands.main()
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
+    with program_of("-c", code, stderr=subprocess.PIPE) as (program, place):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answer = pool.submit(
+                ask, place, body={"signature_name": "vectors", "instances": ["slow"]}
+            )
+            assert "page" in program.stdout.readline()
+            assert program.stdout.readline() == "begun\n"
+            program.send_signal(number)
+            began = time.monotonic()
+            assert program.wait(20) == 0 and time.monotonic() - began < 6
+            assert answer.result()[0] == 503
+        assert "ending: 1 requests are still answered, for at most 1 s" in program.stderr.read()
+
+
+@pytest.mark.slow
+def test_whoever_stops_reading_the_log_stops_no_client(permuted):
+    """After 64 kB of it, nobody was answered any more."""
+    command = ["-m", "xlnet", "serve", f"--model_dir={permuted.folder}", "--port=0"]
+    with program_of(*command) as (program, place):
+        for _ in range(600):  # lines of more than 200 bytes
+            assert ask(place, "GET", "/" + "x" * 200)[0] == 404
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_the_program_ends_in_time_while_it_streams(permuted):
+    """`docker stop` kills after 10 s. It is not ready before its port closes, and the streams end
+    with an error that says why."""
+    settings = {"max_tokens": 2048, "min_tokens": 2047, "seed": 1}
+    body = {"signature_name": "generate", "instances": ["the"], "stream": True}
+    lines = [[] for _ in range(20)]
+
+    def stream(number):
+        connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
+        connection.request(
+            "POST", "/v1/models/m:predict", json.dumps({**body, "parameters": settings})
+        )
+        for line in connection.getresponse():
+            lines[number].append(json.loads(line))
+
+    def state():
+        """The status of /ready; None: the port is closed."""
         try:
-            line = program.stdout.readline()
-            place = types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0]))
-            with concurrent.futures.ThreadPoolExecutor() as pool:
-                answer = pool.submit(
-                    ask, place, body={"signature_name": "vectors", "instances": ["slow"]}
-                )
-                assert "page" in program.stdout.readline()
-                assert program.stdout.readline() == "begun\n"
-                program.send_signal(number)
-                began = time.monotonic()
-                assert program.wait(20) == 0 and time.monotonic() - began < 6
-                assert answer.result()[0] == 503
-            assert "ending: 1 requests are still answered, for at most 1 s" in program.stderr.read()
-        finally:
-            program.kill()
+            return ask(place, "GET", "/ready")[0]
+        except OSError:
+            return None
+
+    command = ["-m", "xlnet", "serve", f"--model_dir={permuted.folder}", "--port=0"]
+    with program_of(*command, "--name=m", "--quiet") as (program, place):
+        threads = [threading.Thread(target=stream, args=[each]) for each in range(20)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: all(lines))
+        assert state() == 200
+        program.send_signal(signal.SIGTERM)
+        began, seen = time.monotonic(), []
+        while program.poll() is None:
+            seen.append(state())
+            time.sleep(0.05)
+        assert program.returncode == 0 and time.monotonic() - began < 9
+        assert seen[0] == 503 and seen[-1] is None and set(seen) == {503, None}
+    for thread in threads:
+        thread.join()
+    assert [each[-1] for each in lines] == [{"error": "the server ends"}] * 20
 
 
 @pytest.mark.parametrize("package", ["uvicorn", "prometheus_client"])

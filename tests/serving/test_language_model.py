@@ -1,15 +1,17 @@
 """Reading token by token gives what the network gives that reads everything at once."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 from helpers.language_model import CLAMP_LEN, hidden_in_order
 
+import xlnet
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
 from xlnet.serving.language_model import LanguageModel
-from xlnet.serving.session import Restored
+from xlnet.serving.session import RestoredSession
 from xlnet.settings.devices import DeviceSettings
 
 LENGTH = 12
@@ -110,17 +112,28 @@ def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "resolved, message",
     [
-        ('{"objective": "masked"}', "with objective=masked, expected permutation or causal"),
-        ('{"objective": "caussal"}', "with objective=caussal, expected permutation or causal"),
-        ('{"clamp_len": "9"}', "clamp_len is '9', expected int"),
-        ("{}", r"lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb"),
+        (dict(objective="masked"), "with objective=masked, expected permutation or causal"),
+        (dict(objective="caussal"), "with objective=caussal, expected permutation or causal"),
+        (dict(clamp_len="9"), "clamp_len is '9', expected an integer"),
+        ({}, r"lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(causal, tmp_path, text, message):
+def test_what_cannot_be_asked_is_refused(causal, tmp_path, resolved, message):
     folder = shutil.copytree(causal.folder, tmp_path / "model")
-    (folder / "pretraining.json").write_text(text)
+    path = folder / "run.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), resolved=resolved)))
     with pytest.raises(UserError, match=message):
         found = model_files.read(str(folder))
-        LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))
+        LanguageModel(found, RestoredSession(found.prefix, DeviceSettings(device="cpu")))
+
+
+def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
+    """The tokens of a causal network do not see those on their right, next to padding neither."""
+    for made in (causal, permuted):
+        with xlnet.load(made.folder, progress=False) as model:
+            texts = ["the cat sat", "the cat ran past two old houses"]
+            short, long = model.vectors(texts, layers=3, pooling="none")
+        same = np.allclose(short[:2], long[:2], atol=1e-4)
+        assert same == made.is_causal

@@ -1,5 +1,6 @@
 """A model in use from Python: the answers of the prediction files, for one text or many."""
 
+import collections
 import concurrent.futures
 import io
 import json
@@ -410,7 +411,7 @@ def test_a_generator_that_fails_gives_the_results_before(kept, count):
 def test_errors_on_request_stay_with_their_texts(kept):
     model = kept("multi_label").model
     found = model.vectors(["kamat", None, "sol"], layers=[0, 1], errors="return")
-    assert str(found[1]) == "found NoneType, expected a text: str"
+    assert str(found[1]) == "found None, expected a text"
     np.testing.assert_allclose(
         [found[0], found[2]], model.vectors(["kamat", "sol"], [0, 1]), atol=1e-6
     )
@@ -473,6 +474,84 @@ def test_texts_and_pairs_as_dicts(kept):
     )
 
 
+def test_texts_have_the_names_of_the_api_of_a_table_and_of_its_columns(kept):
+    """The columns of `helpers.models` are named so."""
+    model = kept("classification").model
+    columns = model.inference.loaded.tuned.task.columns
+    own = {columns.text_a[0]: "kamat", columns.text_b[0]: "telok"}
+    assert not set(own) & {"text", "text_pair", "text_a", "text_b"}
+    expected = model.classify(("kamat", "telok"))
+    for asked in (
+        {"text_a": "kamat", "text_b": "telok"},
+        {"text": "kamat", "text_b": "telok"},
+        own,
+        {"text": "kamat", columns.text_b[0]: "telok"},
+    ):
+        assert model.classify(asked) == expected
+        assert list(model.pipe([asked])) == [expected]
+        np.testing.assert_array_equal(model.vectors(asked), model.vectors(("kamat", "telok")))
+        assert model.explain(asked).value == pytest.approx(model.explain(("kamat", "telok")).value)
+    for twice in ({**own, "text": "a"}, {"text": "a", "text_a": "b"}, {"text_b": "a"}):
+        with pytest.raises(xlnet.UserError, match="text 0: found a dict with .*, expected"):
+            model.classify(twice)
+
+
+ITERABLES = {
+    "iterator": iter,
+    "generator": lambda items: (each for each in items),
+    "keys": lambda items: dict.fromkeys(items).keys(),
+    "deque": collections.deque,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(ITERABLES))
+def test_calls_and_pipe_take_the_same_iterables(kept, kind):
+    make = ITERABLES[kind]
+    texts = ["kamat", "telok rokmi"]
+    pairs = [("kamat", "telok"), ("a", "b")]
+    questions = [("sol", "kamat sol"), ("ka", "ka rokmi")]
+    choices = [("kamat", ("a", "b", "c"), "which _"), ("mitel", ("a", "b", "d"), "which")]
+    documents = [("kamat", ("mitel", "dakar")), ("sol", ("laskit",))]
+    for task, verb, items in (
+        ("multi_label", "classify", texts),
+        ("classification", "classify", pairs),
+        ("classification", "explain", pairs),
+        ("regression", "score", texts),
+        ("tagging", "tag", texts),
+        ("multi_label", "vectors", texts),
+    ):
+        model = kept(task).model
+        expected = getattr(model, verb)(items)
+        for found in (getattr(model, verb)(make(items)), list(model.pipe(make(items), verb))):
+            assert len(found) == len(items)
+            np.testing.assert_equal(_plain(found), _plain(expected))
+    for task, verb, items in (
+        ("spans", "answer", questions),
+        ("multiple_choice", "choose", choices),
+        ("ranking", "rank", documents),
+    ):
+        model = kept(task).model
+        columns = [[item[number] for item in items] for number in range(len(items[0]))]
+        expected = getattr(model, verb)(*columns)
+        assert list(model.pipe(make(items), verb)) == expected
+        assert getattr(model, verb)(*map(make, columns)) == expected
+
+
+def test_what_has_its_place_by_an_order_is_no_set(kept):
+    """The number of a choice was its place in a set."""
+    with pytest.raises(xlnet.UserError, match="choices is {.*expected a list"):
+        kept("multiple_choice").model.choose("kamat", {"a", "b", "c"}, "which _")
+    with pytest.raises(xlnet.UserError, match="documents is {.*expected a list"):
+        kept("ranking").model.rank("kamat", {"mitel", "dakar"})
+    with pytest.raises(xlnet.UserError, match="question is frozenset.*expected a list"):
+        kept("spans").model.answer(frozenset(["sol", "ka"]), ["kamat", "ka"])
+
+
+def _plain(found):
+    """Results as nests of what NumPy compares."""
+    return [each._asdict() if hasattr(each, "_asdict") else each for each in found]
+
+
 def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
@@ -490,8 +569,8 @@ def test_a_model_says_what_it_cannot(kept):
         ),
         (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
         (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
-        (lambda: model.classify(3), "text 0: found int, expected a text: str"),
-        (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
+        (lambda: model.classify(3), "text 0: found 3, expected a text"),
+        (lambda: model.vectors(["a", None]), "text 1: found None, expected a text"),
         (
             lambda: model.vectors("a", layers=2),
             "layers: 2, expected 0 (embeddings) to 1, or -1 (the last one) down to -2",
@@ -512,7 +591,7 @@ def test_a_model_says_what_it_cannot(kept):
         ),
         (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of texts"),
         (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
-        (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
+        (lambda: kept("spans").model.answer("a", 3), "text 0: found 3, expected a text"),
         (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
         (
             lambda: kept("ranking").model.rank("a", ["b", " "]),
@@ -539,7 +618,7 @@ def test_a_model_says_what_it_cannot(kept):
             lambda: kept("spans").model.predict("a"),
             "text 0: found 'a', expected (question, context)",
         ),
-        (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),
+        (lambda: model.classify("a", threshold="1"), "threshold is '1', expected a number"),
         (
             lambda: kept("spans").model.answer(["a", "b"], ["c"]),
             "found lists of 2 and 1, expected as many of each",
@@ -551,10 +630,10 @@ def test_a_model_says_what_it_cannot(kept):
 
 
 def test_a_model_that_is_pretrained_alone_is_closed_at_the_end(kept, tmp_path):
-    """Its directory has no task.json; it has vectors."""
+    """Its directory has no run.json; it has vectors."""
     tuned = kept("multi_label")
     for path in pathlib.Path(tuned.path).iterdir():
-        if path.is_file() and path.name != "task.json":
+        if path.is_file() and path.name != "run.json":
             shutil.copy(path, tmp_path)
     with xlnet.load(str(tmp_path), device="cpu") as model:
         assert (model.task, model.verb, model.labels) == (None, None, None)

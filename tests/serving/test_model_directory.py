@@ -12,6 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers.language_model import Pretrained
 from helpers.models import CONFIG, make_model
+from helpers.paths import ROOT
 from helpers.serving import ask, running, wait_until
 from helpers.vocabulary import train_odd_model
 
@@ -20,7 +21,7 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.serving import generation
-from xlnet.serving.server import model_directory
+from xlnet.serving.server import model_directory, openapi, request_forms
 from xlnet.serving.server.model_directory import ServedModel
 from xlnet.serving.settings import LimitSettings
 from xlnet.settings.devices import DeviceSettings
@@ -74,7 +75,7 @@ def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
                 for row in rows
             ]
             expected = [
-                results.served(one, other.labels)
+                results.as_json(one, other.labels)
                 for one in other.predict(
                     [tuple(item) if len(item) > 1 else item[0] for item in items]
                 )
@@ -127,7 +128,8 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
         assert ask(server, body=dict(asked, instances=[long]))[0] == 413
     for parameters, said in (
         (dict(method="integrated_gradients"), "expected leave_one_out"),
-        (dict(label=3), "label is 3"),
+        (dict(label=3), "parameters: label is 3"),
+        (dict(label="none"), "parameters: label is 'none', expected"),
         (dict(step=3), "no 'step'"),
     ):
         with pytest.raises(UserError, match=said):
@@ -164,6 +166,221 @@ def test_a_word_that_is_cut_hides_no_word_after_it(quick_start, model_of):
     (found,) = model.run(model.call("text", {}), [row])
     assert 24 < found.tokens_read < found.tokens
     assert found.characters_read is None
+    model.close()
+
+
+def test_texts_have_the_names_of_the_api_and_of_the_columns(quick_start, model_of, tmp_path):
+    model = opened(model_of("classification"))
+    columns = model._model.inference.loaded.tuned.task.columns
+    (expected,) = answers(model, ROWS["classification"])
+    for first in ("text_a", "text", columns.text_a[0]):
+        for second in ("text_b", "text_pair", columns.text_b[0]):
+            row = {first: "kamat telok", second: "mitel"}
+            for signature in ("text", "explain"):
+                (row_,) = model.rows(signature, [row])
+                assert row_ == ROWS["classification"][0]
+            assert answers(model, [row]) == [expected]
+    assert model.rows("vectors", [{"text": "a"}]) == [{"text_a": "a"}]
+    for row in (
+        {"text": "a", "text_a": "b", "text_b": "c"},
+        {"text": "a", "text_b": "b", "c": "d"},
+    ):
+        with pytest.raises(
+            UserError,
+            match="row 0 has text, text_.*, ., expected|row 0 has text, text_a, text_b, expected",
+        ):
+            model.rows("text", [row])
+    model.close()
+    model = opened(Pretrained(tmp_path, is_causal=False).folder)
+    assert model.rows("fill", [{"text_a": "a ___"}]) == [{"text": "a ___"}]
+    assert model.rows("generate", [{"text": "a"}]) == [{"prompt": "a"}]
+    model.close()
+
+
+@pytest.mark.parametrize("columns", [("text_b", "text_a"), ("text_pair", "text_a")])
+def test_a_column_called_as_the_api_calls_the_other_text(quick_start, tmp_path, columns):
+    """Python took such names for the columns' and REST for the API's: the texts were exchanged."""
+    first, second = columns
+    path = make_model(
+        tmp_path / "m", "classification", text_a_column=first, text_b_column=second, id_column=""
+    )
+    served = opened(path)
+    with xlnet.load(path, device="cpu") as model:
+        expected = model.classify(("kamat telok", "mitel"))
+        assert expected != model.classify(("mitel", "kamat telok"))
+        for names in (("text_a", "text_b"), ("text_a", "text_pair"), ("text", "text_pair")):
+            row = dict(zip(names, ("kamat telok", "mitel")))
+            assert served.rows("text", [row]) == ROWS["classification"]
+            assert model.classify(row) == expected
+    served.close()
+
+
+def test_wrong_parameters_are_named_in_the_words_of_json(quick_start, tmp_path):
+    """Python's None, True and int are no words of a request."""
+    model = opened(Pretrained(tmp_path, is_causal=False).folder)
+    for signature, parameters, said in (
+        ("generate", {"max_tokens": None}, "max_tokens is null, expected an integer"),
+        ("generate", {"max_tokens": True}, "max_tokens is true, expected an integer"),
+        ("generate", {"max_tokens": 2.5}, "max_tokens is 2.5, expected an integer"),
+        ("generate", {"temperature": "1"}, 'temperature is "1", expected a number'),
+        ("generate", {"method": 3}, "method is 3, expected a text"),
+        ("generate", {"stop": [None]}, "stop is [null], expected texts that are not empty"),
+        ("generate", {"stop": {"a": 1}}, 'stop is {"a": 1}, expected texts that are not empty'),
+        ("generate", {"seed": [1]}, "seed is [1], expected an integer"),
+        ("fill", {"whole_words": "yes"}, 'whole_words is "yes", expected true or false'),
+        ("fill", {"targets": 3}, "targets is 3, expected texts that are not empty"),
+        ("fill", {"pieces": None}, "pieces is null, expected a text"),
+        ("fill", {"pieces": True}, "pieces is true, expected a text"),
+        ("attention", {"most_tokens": None}, "most_tokens is null, expected an integer"),
+    ):
+        with pytest.raises(UserError) as raised:
+            model.call(signature, parameters)
+        assert str(raised.value) == "parameters: " + said
+    for signature, parameters, said in (
+        ("generate", {"samples": 9, "method": "beam"}, "samples is 9, expected at most beams, 4"),
+        ("fill", {"pieces": 0}, "pieces is '0', expected a number"),
+        ("generate", {"stop": ""}, "stop is '', expected texts that are not empty"),
+        ("factorize", {"order": "up"}, "order is 'up', expected random"),
+        ("attention", {"layers": []}, "layers is [], expected a list of 1 to 4 layers"),
+        ("attention", {"layers": [99]}, "layers is [99], expected a list of 1 to 4 layers"),
+        # As the client called it.
+        ("generate", {"max_new_tokens": "9"}, 'max_new_tokens is "9", expected an integer'),
+        ("generate", {"num_return_sequences": 0}, "num_return_sequences is 0, expected 1 <="),
+        ("generate", {"max_new_tokens": 9999}, "max_new_tokens is 9999, expected at most 2048"),
+    ):
+        with pytest.raises(UserError) as raised:
+            model.call(signature, parameters)
+        assert str(raised.value).startswith("parameters: " + said), raised.value
+    with pytest.raises(UserError, match="^row 0: 'text_a' is a number, expected a string"):
+        model.rows("fill", [{"text_a": 3}])
+    model.close()
+
+
+# ---- the schema of requests
+
+
+def is_accepted(model, body):
+    """Whether the server answers this body."""
+    try:
+        request_forms.parsed(model, LimitSettings(), json.dumps(body).encode())
+    except UserError:
+        return False
+    return True
+
+
+def schema_of(model):
+    described = openapi.describe(model, "m", LimitSettings())
+    request = described["paths"]["/v1/models/m:predict"]["post"]["requestBody"]
+    schema = request["content"]["application/json"]["schema"]
+    jsonschema = pytest.importorskip("jsonschema", reason="requirements-dev.txt has it")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def documented_bodies():
+    """Those of the commands that the documents show."""
+    for page in ("README.md", "docs/tutorials/serving.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        yield from map(json.loads, re.findall(r"-d '(\{.*?\})'", text, re.DOTALL))
+
+
+PAIR = {"text_a": "kamat", "text_b": "telok"}
+OF_PAIRS = [  # (body, whether it is accepted)
+    ({"instances": [PAIR]}, True),
+    ({"instances": [{"text": "kamat", "text_pair": "telok"}]}, True),
+    ({"instances": [{"text_a": "kamat", "text_pair": "telok"}], "parameters": {}}, True),
+    ({"signature_name": "serving_default", "instances": [PAIR], "stream": False}, True),
+    ({"inputs": {"text_a": ["kamat", "sol"], "text_pair": ["telok", "sol"]}}, True),
+    ({"inputs": {"text_a": "kamat", "text_b": "telok"}}, True),
+    ({"signature_name": "explain", "instances": [PAIR], "parameters": {"label": None}}, True),
+    ({"instances": ["kamat"]}, False),
+    ({"instances": [{**PAIR, "text": "kamat"}]}, False),
+    ({"instances": [{"text_a": "kamat", "text_c": "telok"}]}, False),
+    ({"instances": [{"text_a": "kamat"}]}, False),
+    ({"instances": [{"text_a": "kamat", "text_b": None}]}, False),
+    ({"instances": [PAIR] * 129}, False),
+    ({"instances": [PAIR], "inputs": {"text_a": ["a"], "text_b": ["b"]}}, False),
+    ({"instances": [PAIR], "parameter": {}}, False),
+    ({"instances": [PAIR], "parameters": {"top": 1}}, False),
+    ({"instances": [PAIR], "stream": True}, False),
+    ({"instances": [PAIR], "signature_name": "texts"}, False),
+    ({"signature_name": "explain", "instances": [PAIR], "parameters": {"labels": "a"}}, False),
+    (
+        {
+            "signature_name": "explain",
+            "instances": [PAIR],
+            "parameters": {"method": "integrated_gradients"},
+        },
+        False,
+    ),
+]
+OF_LANGUAGE = [  # (signature, text, parameters, whether they are accepted)
+    ("generate", {"prompt": "a"}, {"max_new_tokens": 3, "stop": ["a", "b"], "seed": None}, True),
+    ("generate", {"text": "a"}, {"max_tokens": 3, "num_return_sequences": 2, "stop": None}, True),
+    ("generate", "a", {"temperature": 1, "stop": "end"}, True),
+    ("fill", {"text_a": "a ___"}, {"pieces": 2, "top": 1}, True),
+    ("fill", "a ___", {"pieces": "1-2", "targets": ["b"], "order": "2,1"}, True),
+    ("attention", "a", {"layers": [1, 2], "order": "none"}, True),
+    ("factorize", "a", {"known": 0}, True),
+    ("vectors", {"text": "a"}, {}, True),
+    ("generate", "a", {"max_new_tokens": 3, "max_tokens": 3}, False),
+    ("generate", "a", {"max_new_token": 3}, False),
+    ("generate", "a", {"max_tokens": 9999}, False),
+    ("generate", "a", {"temperature": 0}, False),
+    ("generate", "a", {"method": "sampled"}, False),
+    ("generate", "a", {"stop": ""}, False),
+    ("generate", "a", {"stop": [""]}, False),
+    ("fill", "a ___", {"targets": []}, False),
+    ("fill", "a ___", {"pieces": "many"}, False),
+    ("fill", "a ___", {"pieces": "\uff11"}, False),  # a digit of full width
+    ("attention", "a", {"layers": [0]}, False),
+    ("attention", "a", {"layers": [1, 1, 1, 1, 1]}, False),
+    ("vectors", "a", {"pooling": "mean"}, False),
+]
+
+
+def test_the_schema_of_requests_accepts_what_the_server_accepts(quick_start, model_of, tmp_path):
+    """The names of other libraries were in the descriptions, and refused by the schema."""
+    pairs, texts = opened(model_of("classification")), opened(model_of("multi_label"))
+    language = opened(Pretrained(tmp_path, is_causal=False).folder)
+    schemas = {model: schema_of(model) for model in (pairs, texts, language)}
+    cases = [(pairs, *case) for case in OF_PAIRS]
+    for signature, text, parameters, expected in OF_LANGUAGE:
+        body = {"signature_name": signature, "instances": [text], "parameters": parameters}
+        cases.append((language, body, expected))
+    # A default is what the server takes, and within its limits.
+    for schema in schemas[language].schema["oneOf"]:
+        signature = schema["properties"]["signature_name"]["enum"][0]
+        if signature in model_directory.PARAMETERS_OF:
+            settings = language.call(signature, {}).settings
+            for name, value in schema["properties"]["parameters"]["properties"].items():
+                if name in vars(settings):
+                    assert value["default"] == getattr(settings, name), (signature, name)
+                    assert schemas[language].evolve(schema=value).is_valid(value["default"])
+    documented = list(documented_bodies())
+    for body in documented:
+        model = texts if body.get("signature_name", "text") in texts.names else language
+        cases.append((model, body, True))
+        # One letter more in each key is another key.
+        for key in body:
+            misspelt = {name + "s" * (name == key): value for name, value in body.items()}
+            cases.append((model, misspelt, False))
+    assert len(documented) >= 5
+    for model, body, expected in cases:
+        assert is_accepted(model, body) == expected, body
+        assert schemas[model].is_valid(body) == expected, body
+    for model in schemas:
+        model.close()
+
+
+def test_two_copies_of_the_graph_are_built_before_the_first_request(quick_start, tmp_path):
+    """A fill next to a long generation waited for seconds for the second one."""
+    model = opened(Pretrained(tmp_path, is_causal=False).folder)
+    restored = model._model.inference.open()
+    before = set(restored._subgraphs)
+    language_model = model._model.inference.language_model()
+    with language_model.reading(8), language_model.reading(8):
+        assert set(restored._subgraphs) == before
     model.close()
 
 
@@ -347,7 +564,7 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
     "parameters, said",
     [
         (dict(max_token=3), "no 'max_token'.*max_tokens"),
-        (dict(max_tokens="3"), "max_tokens is '3'"),
+        (dict(max_tokens="3"), 'max_tokens is "3", expected an integer'),
         (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
         (dict(stop=["a", 3]), "stop is .*expected texts"),
         (dict(stop={}), "stop is"),
@@ -421,9 +638,9 @@ def test_attention_and_what_each_stream_sees(language_model):
     assert (content[:, :, ~np.array(found["sees"]["content"])] == 0).all()
     for parameters, said in (
         (dict(order="1,2"), "order names 2 tokens, but the text has 3"),
-        (dict(layers=[9]), "layers: 9"),
+        (dict(layers=[9]), r"parameters: layers is \[9\]"),
         (dict(layers=3), "layers is 3"),
-        (dict(layers=[1] * 5), "expected a list of at most 4"),
+        (dict(layers=[1] * 5), "expected a list of 1 to 4"),
         (dict(most_tokens=65), "most_tokens is 65, expected at most 64"),
     ):
         with pytest.raises(UserError, match=said):
@@ -511,7 +728,7 @@ def test_over_http(language_model):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_long_generation_keeps_no_other_request_waiting(language_model, monkeypatch, stream):
     """It counts as one that waits, as a stream does."""
-    begun, go, parts_of = threading.Event(), threading.Event(), generation._parts
+    begun, go, parts_of = threading.Event(), threading.Event(), generation._chunks
 
     def slow(model, tokenizer, prompts, settings):
         for part in parts_of(model, tokenizer, prompts, settings):
@@ -519,7 +736,7 @@ def test_a_long_generation_keeps_no_other_request_waiting(language_model, monkey
             assert settings.max_tokens < 3 or go.wait(60)
             yield part
 
-    monkeypatch.setattr(generation, "_parts", slow)
+    monkeypatch.setattr(generation, "_chunks", slow)
     asked = {
         "signature_name": "generate",
         "instances": ["the cat"],

@@ -105,13 +105,13 @@ def test_long_work_counts_too():
         made, go, entered = batching(lambda call, rows: rows), asyncio.Event(), []
 
         async def compute(number):
-            async with made.alone(2, 49):
+            async with made.exclusive(2, 49):
                 entered.append(number)
                 await go.wait()
 
         found = [asyncio.ensure_future(compute(number)) for number in range(3)]
         await until(lambda: made.rows_waiting == 6 and len(entered) == 2)  # 3 * 49 > 100
-        for refused in (made.alone(1, 1).__aenter__(), ask(made, 1)):
+        for refused in (made.exclusive(1, 1).__aenter__(), ask(made, 1)):
             with pytest.raises(Busy, match="6 examples wait already, and of 1 more at most 0 may"):
                 await refused
         go.set()
@@ -129,7 +129,7 @@ def test_large_work_is_not_passed_by_what_came_later():
         made, entered = batching(lambda call, rows: rows, max_waiting=100), []
 
         async def compute(name, cost):
-            async with made.alone(1, cost):
+            async with made.exclusive(1, cost):
                 entered.append(name)
                 await asyncio.sleep(0.01)
 
@@ -181,7 +181,7 @@ def test_a_place_in_the_line_is_given_up():
         made, go = batching(lambda call, rows: rows), asyncio.Event()
 
         async def compute(cost):
-            async with made.alone(1, cost):
+            async with made.exclusive(1, cost):
                 await go.wait()
 
         first, second, third = (asyncio.ensure_future(compute(cost)) for cost in (60, 60, 40))
@@ -204,12 +204,12 @@ def test_small_work_does_not_wait_for_large_work():
         made, go = batching(lambda call, rows: rows), asyncio.Event()
 
         async def large():
-            async with made.alone(1, 100):
+            async with made.exclusive(1, 100):
                 await go.wait()
 
         works = [asyncio.ensure_future(large()) for _ in range(2)]
         await until(lambda: made._large.used == 100)
-        async with made.alone(1, 12):
+        async with made.exclusive(1, 12):
             pass
         go.set()
         await asyncio.gather(*works)
@@ -225,13 +225,13 @@ def test_few_requests_of_a_signature_have_a_copy_of_the_graph():
         begun = []
 
         async def reads(number):
-            async with made.alone(1, 1, "fill"):
+            async with made.exclusive(1, 1, "fill"):
                 begun.append(number)
                 await go.wait()
 
         works = [asyncio.ensure_future(reads(number)) for number in range(7)]
         await until(lambda: len(begun) == 4)
-        async with made.alone(1, 1, "attention"), made.alone(1, 1):
+        async with made.exclusive(1, 1, "attention"), made.exclusive(1, 1):
             assert begun == [0, 1, 2, 3]
         works[4].cancel()  # one that waits gives its place up
         works[0].cancel()  # one that reads frees its own
@@ -250,7 +250,7 @@ def test_who_leaves_the_line_while_another_one_ends():
         made = batching(lambda call, rows: rows)
 
         async def work():
-            async with made.alone(1, 100):
+            async with made.exclusive(1, 100):
                 await asyncio.sleep(60)
 
         first, second = (asyncio.ensure_future(work()) for _ in range(2))

@@ -11,7 +11,7 @@ from helpers.models import make_model
 from helpers.paths import ROOT
 
 from xlnet.errors import UserError
-from xlnet.model_directory import model_files, task_settings
+from xlnet.model_directory import model_files
 from xlnet.serving.export import exporter
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 
@@ -57,10 +57,11 @@ def model(made, tmp_path):
 
 
 def change_task(model, **changes):
-    path = os.path.join(model, "task.json")
+    path = os.path.join(model, "run.json")
     with open(path, encoding="utf-8") as f:
         stored = json.load(f)
-    stored.update(changes, settings=dict(stored["settings"], **changes.get("settings", {})))
+    stored["resolved"].update(changes.pop("resolved", {}))
+    stored["task"].update(changes)
     with open(path, "w", encoding="utf-8") as f:
         json.dump(stored, f)
 
@@ -71,7 +72,11 @@ def tree(directory):
 
 def test_no_setting_that_a_model_keeps_is_a_path():
     for group in (ClassifierSettings, TaggerSettings, SpanSettings):
-        kept = task_settings.kept_by_model(group(model_dir="m"))
+        kept = [
+            field.name
+            for field in dataclasses.fields(group)
+            if field.metadata["belongs_to"] in ("model", "files")
+        ]
         assert len(kept) > 5
         paths = [
             field.name
@@ -82,12 +87,12 @@ def test_no_setting_that_a_model_keeps_is_a_path():
 
 
 @pytest.mark.parametrize("outside", ("../secret", "{}/secret"))
-def test_paths_in_task_json_lead_nowhere(model, outside):
+def test_paths_in_run_json_lead_nowhere(model, outside):
     directory, path = model
     outside = outside.format(directory)
     change_task(
         path,
-        settings=dict.fromkeys(
+        resolved=dict.fromkeys(
             (
                 "spiece_model_file",
                 "model_config_path",
@@ -120,8 +125,8 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
 @pytest.mark.parametrize(
     "changes, said",
     [
-        (dict(task="../secret", settings=dict(task_name="../secret")), "unknown task"),
-        (dict(task="/etc", settings=dict(task_name="/etc")), "unknown task"),
+        (dict(task="../secret", resolved=dict(task_name="../secret")), "unknown task"),
+        (dict(task="/etc", resolved=dict(task_name="/etc")), "unknown task"),
         (dict(head="../../secret"), "head"),
         (dict(kind="../secret"), "of task type ../secret, which is not installed"),
         (
@@ -131,7 +136,7 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
         (dict(labels=[["../secret"]]), "expected a list of names"),
     ],
 )
-def test_names_in_task_json_are_names(model, changes, said):
+def test_names_in_run_json_are_names(model, changes, said):
     directory, path = model
     change_task(path, **changes)
     before = tree(directory)

@@ -11,7 +11,7 @@ from xlnet.tasks.types import custom
 
 def task_of(kind, **changes):
     group, values, stored = KINDS[kind]
-    return custom.known_or_own(
+    return custom.resolve_task(
         group(
             **dict(values, **changes),
             model_dir="m",

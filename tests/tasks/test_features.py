@@ -17,6 +17,7 @@ from xlnet.records import feature_spec
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Example, Layout
+from xlnet.tasks.types.spans import SpanReader
 from xlnet.tokenization.tokenizer import Tokenizer
 
 CLS, SEP = 3, 4
@@ -25,7 +26,7 @@ LABELS = ("no", "yes")
 
 def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
     """The arrays [T] of one text or pair."""
-    (pair,) = encoding.fitted(ids_a, ids_b, Layout(length, **layout))
+    (pair,) = encoding.fit_to_length(ids_a, ids_b, Layout(length, **layout))
     return {
         name: array[0] for name, array in encoding.lay_out([pair], length, cls_id, sep_id).items()
     }
@@ -92,7 +93,9 @@ def test_a_text_and_a_pair(a, b, ids, segments):
 )
 def test_the_longer_text_is_cut_first(lengths, budget, expected):
     a, b = (list(range(length)) for length in lengths)
-    assert encoding.fitted(a, b, Layout(budget + 3)) == [(a[: expected[0]], b[: expected[1]])]
+    assert encoding.fit_to_length(a, b, Layout(budget + 3)) == [
+        (a[: expected[0]], b[: expected[1]])
+    ]
 
 
 def test_choices_are_joined(tiny):
@@ -145,12 +148,14 @@ TEXT = list(range(100, 120))
     ],
 )
 def test_what_is_left_of_a_text(layout, a, b, expected):
-    assert encoding.fitted(a, b, layout) == expected
+    assert encoding.fit_to_length(a, b, layout) == expected
 
 
 def test_windows_have_all_of_the_text():
     for length in range(4, 24):
-        windows = [a for a, _ in encoding.fitted(TEXT, None, Layout(length, True, "sliding"))]
+        windows = [
+            a for a, _ in encoding.fit_to_length(TEXT, None, Layout(length, True, "sliding"))
+        ]
         assert {id for window in windows for id in window} == set(TEXT)
         assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
 
@@ -365,6 +370,10 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
     assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
     assert encoding.TextCounts(1000, 10, 100, 1).warnings() == []
+    of_questions = encoding.TextCounts(1000, 0, 100, 50).warnings(SpanReader.cut_words)
+    assert of_questions == [
+        "50.0 % of the questions are cut, their contexts are not; see --max_query_length"
+    ]
     for mode, cut in (("sliding", 0), ("head_tail", 1)):
         seen = encoding.write_records(
             str(tmp_path), "x", examples, tiny, Layout(24, False, mode), label_names=LABELS

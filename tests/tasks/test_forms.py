@@ -2,17 +2,20 @@
 files; and what a file looks like never changes what is read."""
 
 import csv
+import gzip
 import inspect
 import io
 import json
 import random
+import types
 
 import pytest
 from helpers import tasks
 from helpers.paths import ROOT
+from helpers.tasks import read_rows
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import diagnosis, forms, parsing
+from xlnet.tasks.files import diagnosis, forms, parsing, readers
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.task import Form
 from xlnet.tasks.types import custom
@@ -188,10 +191,10 @@ def outcome(path, to_predict, flags):
     try:
         flags = {"text_a_column": "text", **flags}
         if not to_predict:
-            task = custom.known_or_own(tasks.settings(path, dev_share=0.0, **flags))
-            return task.labels, list(parsing.read_rows(task, "", "train"))
+            task = custom.resolve_task(tasks.settings(path, dev_share=0.0, **flags))
+            return task.labels, list(read_rows(task, "", "train"))
         settings = tasks.settings("", do_train=False, do_predict=True, **flags)
-        task = custom.known_or_own(settings, {"labels": ["x", "y"]})
+        task = custom.resolve_task(settings, {"labels": ["x", "y"]})
         return list(parsing.read_to_predict(task, str(path)))
     except UserError:
         return None
@@ -235,7 +238,7 @@ def test_what_a_file_looks_like_never_changes_what_is_read(tmp_path, monkeypatch
 @pytest.mark.parametrize("name", WRITERS)
 def test_there_are_as_many_predictions_as_records(tmp_path, name):
     rng = random.Random(name)
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         tasks.settings("", text_a_column="text", do_train=False, do_predict=True, on_error="skip"),
         stored={"labels": ["x", "y"]},
     )
@@ -295,11 +298,11 @@ def test_any_content_with_any_flags_is_read_or_refused_in_a_line(tmp_path, count
         try:
             if number % 2:
                 more = rng.choice(LABELS)
-                task = custom.known_or_own(tasks.settings(path, dev_share=0.0, **flags, **more))
-                rows = parsing.read_rows(task, "", "train")
+                task = custom.resolve_task(tasks.settings(path, dev_share=0.0, **flags, **more))
+                rows = read_rows(task, "", "train")
             else:
                 settings = tasks.settings("", do_train=False, do_predict=True, **flags)
-                task = custom.known_or_own(settings, {"labels": ["x", "y"]})
+                task = custom.resolve_task(settings, {"labels": ["x", "y"]})
                 rows = parsing.read_to_predict(task, str(path))
             read += len(rows) > 0
         except UserError as e:
@@ -314,8 +317,8 @@ def trained(directory, content, name="x.csv", **flags):
     """The task of a train file, and its rows."""
     (directory / name).write_text(content)
     flags = {"text_a_column": "text", "dev_share": 0.0, **flags}
-    task = custom.known_or_own(tasks.settings(directory / name, **flags))
-    return task, parsing.read_rows(task, "", "train")
+    task = custom.resolve_task(tasks.settings(directory / name, **flags))
+    return task, read_rows(task, "", "train")
 
 
 def test_numbers_of_columns_are_cells_like_others(tmp_path):
@@ -346,7 +349,7 @@ def test_ndjson_is_json_lines_to_predict(tmp_path):
     (row,) = parsing.read_to_predict(task, str(tmp_path / "new.ndjson"))
     assert row.pairs[0][0] == "a"
     (tmp_path / "new.csv").write_text("text\na\n")
-    with pytest.raises(UserError, match="--predict_form=csv or --predict_form=jsonl"):
+    with pytest.raises(UserError, match="--input_format=csv or --input_format=jsonl"):
         parsing.read_to_predict(task, str(tmp_path / "new.csv"))
 
 
@@ -369,8 +372,8 @@ def test_rows_that_are_kept_of_a_published_set_are_those_of_its_task(tmp_path, f
     names = "language\tgold_label\tsentence1\tsentence2\tpairID\tgenre"
     tasks.write(tmp_path, "xnli.dev.tsv", names, *lines)
     flags = {"task_name": "xnli-de", "keep_where": flag}
-    task = custom.known_or_own(tasks.settings(tmp_path, **flags))
-    found = parsing.read_rows(task, str(tmp_path), "dev")
+    task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+    found = read_rows(task, str(tmp_path), "dev")
     assert [row.pairs[0][0] for row in found] == expected
 
 
@@ -388,3 +391,97 @@ def test_a_damaged_list_of_json_is_not_called_a_table_by_columns(tmp_path, end):
 def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
     with pytest.raises(UserError, match="names 'A' twice"):
         trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)
+
+
+def test_a_filter_of_a_published_set_names_a_column_that_is_there(tmp_path):
+    """A misspelt one filtered nothing, and said nothing."""
+    names = "language\tgold_label\tsentence1\tsentence2\tpairID\tgenre"
+    tasks.write(tmp_path, "xnli.dev.tsv", names, "de\tneutral\ta\tz\t1\tface")
+    task = custom.resolve_task(
+        tasks.settings(tmp_path, task_name="xnli-de", keep_where="gerne=face")
+    )
+    with pytest.raises(UserError, match="xnli.dev.tsv: no column 'gerne'.*genre.*--keep_where"):
+        read_rows(task, str(tmp_path), "dev")
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_a_file_to_predict_that_misses_a_column_names_the_flag(tmp_path, name):
+    rows = {"x.csv": "body\nb\n", "x.jsonl": '{"body": "b"}\n'}[name]
+    task, _ = trained(tmp_path, "text,label\na,0\nb,1\n", "train.csv")
+    (tmp_path / name).write_text(rows)
+    with pytest.raises(UserError, match=f"{name}: no column 'text'.*body.*--text_a_column"):
+        parsing.read_to_predict(task, str(tmp_path / name))
+
+
+def test_a_tsv_file_without_a_column_is_not_read_as_one_column(tmp_path):
+    """Its extension says the delimiter, which no flag has declared."""
+    with pytest.raises(UserError, match=r"columns: a, b\); --text_a_column names it; if the first"):
+        trained(tmp_path, "a\tb\nx\ty\n", "x.tsv")
+
+
+def test_columns_that_nobody_named_between_another_delimiter(tmp_path):
+    """A German spreadsheet, before its user looked at the flags of the columns."""
+    with pytest.raises(
+        UserError, match="one column, 'Nr;Text': give --delimiter=';' if.*; --text_a_column names"
+    ):
+        trained(tmp_path, "Nr;Text\n1;a\n")
+
+
+@pytest.mark.parametrize("name", ["data", "version"])
+def test_a_document_with_a_key_twice_is_refused(tmp_path, name):
+    first = {"data": '[{"text": "a", "label": "x"}]', "version": "1"}[name]
+    rows = f'{{"{name}": {first}, "data": [{{"text": "b", "label": "y"}}], "version": 2}}'
+    with pytest.raises(UserError, match=f"x.json: the key '{name}' twice in an object"):
+        trained(tmp_path, rows, "x.json")
+
+
+def test_predictions_are_written_as_flags_and_the_file_declare(tmp_path):
+    """Excel's line, its byte order mark and its code pages, also of a packed file."""
+    task, _ = trained(tmp_path, "text;label\na;0\nb;1\n", "train.csv", delimiter=";")
+
+    def form(content, name="new.csv", **flags):
+        (tmp_path / name).write_bytes(content)
+        settings = tasks.settings(tmp_path / "train.csv", text_a_column="text", **flags)
+        its_task = custom.resolve_task(settings, {"labels": ["0", "1"], "kind": "classification"})
+        found = readers.form_of_predictions(its_task, str(tmp_path / name))
+        return found.delimiter, found.quoting, found.encoding, found.decimal
+
+    flags = dict(do_train=False, do_predict=True, predict_file="-")
+    assert form(b"text\na\n", **flags) == (None, None, None, ".")
+    assert form(b"sep=;\ntext;n\na;1\n", **flags) == (";", None, None, ".")
+    assert form(b"\xef\xbb\xbftext\na\n", **flags) == (None, None, "utf-8-sig", ".")
+    assert form("text\na\n".encode("utf-16"), **flags) == (None, None, "utf-16", ".")
+    assert form(gzip.compress(b"\xef\xbb\xbftext\n"), "new.csv.gz", **flags)[2] == "utf-8-sig"
+    declared = dict(flags, delimiter=";", quoting="standard", encoding="cp1252", decimal=",")
+    assert form(b"text;n\na;1\n", **declared) == (";", "standard", "cp1252", ",")
+
+
+@pytest.mark.parametrize(
+    "content, delimiter, encoding",
+    [
+        (b"text\na\n", None, None),
+        (b"sep=;\ntext;n\na;1\n", ";", None),
+        (b"\xef\xbb\xbfsep=;\ntext;n\na;1\n", ";", "utf-8-sig"),
+        (gzip.compress("text\na\n".encode("utf-16"), mtime=0), None, "utf-16"),
+    ],
+)
+def test_the_form_of_predictions_for_the_standard_input(
+    tmp_path, monkeypatch, content, delimiter, encoding
+):
+    """What it declares itself was followed for files alone."""
+    task, _ = trained(tmp_path, "text;label\na;0\nb;1\n", "train.csv", delimiter=";")
+    task = task.with_files(form=Form("csv"))
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(content)))
+    rows = parsing.read_to_predict(task, "-")
+    assert [row.pairs[0][0] for row in rows] == ["a"]
+    found = readers.form_of_predictions(task, "-")
+    assert (found.delimiter, found.encoding) == (delimiter, encoding)
+
+
+def test_names_of_columns_are_declared_of_tables_alone(tmp_path):
+    """A model that was trained on tables without names predicts texts, too."""
+    task, _ = trained(tmp_path, "text\tlabel\na\t0\nb\t1\n", "train.tsv")
+    task = task.with_files(form=Form(header="none"))
+    for name, header in (("x.tsv", "none"), ("x.csv", "none"), ("x.txt", None), ("x.jsonl", None)):
+        (tmp_path / name).write_text("a\n")
+        assert readers.form_of_predictions(task, str(tmp_path / name)).header == header

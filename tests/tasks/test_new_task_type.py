@@ -74,7 +74,7 @@ def run(place, *arguments, **changes):
     )
 
 
-@pytest.mark.parametrize("part, most", ((Reader, 16), (Head, 12), (Scorer, 12), (Export, 12)))
+@pytest.mark.parametrize("part, most", ((Reader, 17), (Head, 12), (Scorer, 12), (Export, 12)))
 def test_a_contract_has_at_most_a_dozen_methods(part, most):
     """Four more for a reader: examples for the server's page and their labels, the files besides
     those of splits, whose contents a resumed run compares, and what a file to predict must be."""
@@ -116,7 +116,7 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
     assert results["best_step"] == best["step"]
     assert best["closeness"] > results["baseline"]["closeness"] + 0.1
     assert weights(model / "best")["model/ordinal_stars/logit/kernel"].shape == (16, 4)
-    assert json.loads((model / "best" / "task.json").read_text())["kind"] == "ordinal"
+    assert json.loads((model / "best" / "run.json").read_text())["task"]["kind"] == "ordinal"
     header, *lines = [
         line.split("\t") for line in (model / "predictions_stars_test.tsv").read_text().splitlines()
     ]
@@ -132,7 +132,7 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
 
 def test_a_task_type_without_labels_has_words_for_the_lines_before_a_training():
     task = dataclasses.replace(STARS, labels=None)
-    assert Head(task).words() == "no labels"
+    assert Head(task).outputs_in_words() == "no labels"
     assert Scorer(task).counts_in_words([None] * 1200) == "1,200 rows"
 
 
@@ -213,7 +213,7 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     )
     np.testing.assert_allclose(found["score"], cosines, atol=2e-6)
     # One line, and the other signature, where the texts are changed.
-    described = tmp_path / "model" / "best" / "task.json"
+    described = tmp_path / "model" / "best" / "run.json"
     described.write_text(described.read_text().replace("two_towers", "prefixed"))
     exporter.export(str(tmp_path / "model" / "best"), str(tmp_path / "ids"))
     assert "no signature text: texts of task type prefixed cannot be encoded" in caplog.text

@@ -80,7 +80,7 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     assert "distance" in done.stdout
     kept = json.loads((tmp_path / "model" / "evaluations.json").read_text())
     assert kept["metric"] == "distance"
-    described = json.loads((tmp_path / "model" / "task.json").read_text())
+    described = json.loads((tmp_path / "model" / "run.json").read_text())["task"]
     assert (described["kind"], described["module"]) == ("levels", "levels")
     results = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
     finite = min(kept["evaluations"], key=lambda one: (one["distance"], one["loss"]))
@@ -293,7 +293,7 @@ def test_a_package_registers_by_an_entry_point(registry, tmp_path, monkeypatch):
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     (found / "entry_points.txt").write_text("[xlnet.tasks]\nlevels = mine\n")
     importlib.invalidate_caches()
-    assert known.type_of({"kind": "levels"}, "task.json").name == "levels"
+    assert known.type_of({"kind": "levels"}, "run.json").name == "levels"
 
 
 # ---- own metrics
@@ -340,7 +340,7 @@ def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
         metric=str(tmp_path / "moved" / "mine.py") + ":cost",
         **again,
     )
-    assert done.returncode == 1 and "metric is" in done.stderr
+    assert done.returncode == 1 and "metric was " in done.stderr
 
 
 def test_a_metric_of_a_library_may_be_lower(registry):

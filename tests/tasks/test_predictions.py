@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from xlnet.errors import UserError
+from xlnet.tasks.files import forms, readers
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.task import Columns, Row, Task
+from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 
 # --- Prediction files
@@ -142,6 +144,17 @@ def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     ]
 
 
+def test_a_list_of_wrong_predictions_can_be_read_as_a_table(tmp_path):
+    """Its quotation marks were written as they are, which readers of tables refuse."""
+    path = tmp_path / "errors_dev.tsv"
+    texts = ('"Fine," she said', 'a 3" nail')
+    rows = [LABELLED[0]._replace(pairs=(texts,))]
+    assert prediction_files.write_errors(str(path), GLUE["rte"], rows, VALUES[:1], 0.5) == 1
+    table = readers.read_table(SEVERAL.reader, str(path), need_labels=False, given="tsv")
+    ((_, cells),) = table.rows
+    assert tuple(dict(zip(table.columns, cells))[name] for name in ("text_a", "text_b")) == texts
+
+
 def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
     task = TASKS["race"]
     rows = [Row("a", tuple(("text", f"q {each}") for each in "xyz"), "B")]
@@ -270,3 +283,106 @@ def test_clues_server_takes_a_json_object_a_line(tmp_path):
         name + "_predict.json"
         for name in ("tnews11", "iflytek", "cmnli", "ocnli_50k", "csl", "cluewsc11")
     ]
+
+
+# --- The form of the input
+
+
+def written(tmp_path, task, rows, values, name, **form):
+    """The bytes of a prediction file that a flag names."""
+    prediction_files.write(
+        str(tmp_path),
+        task,
+        "new",
+        rows,
+        values,
+        step=1,
+        threshold=0.5,
+        is_official=False,
+        output=str(tmp_path / name),
+        form=Form(**form),
+    )
+    return (tmp_path / name).read_bytes()
+
+
+GERMAN = dict(delimiter=";", encoding="utf-8-sig", decimal=",")
+
+
+def test_a_table_of_a_german_spreadsheet_gives_one(tmp_path):
+    rows = [Row("Müller; A.", (("x", None),), "2.5"), Row("1.5", (("y", None),), None)]
+    text = "\ufeffid;label;p_entailment;p_not_entailment;gold\n" + (
+        '"Müller; A.";not_entailment;0,250000;0,750000;2.5\n1.5;entailment;0,500000;0,500000;\n'
+    )
+    found = written(
+        tmp_path, GLUE["rte"], rows, np.array([[0.25, 0.75], [0.5, 0.5]]), "p.csv", **GERMAN
+    )
+    assert found.decode() == text
+    rows = [row._replace(label=score) for row, score in zip(rows, (2.5, 1.0))]
+    found = written(tmp_path, GLUE["sts-b"], rows, np.array([2.25, 0]), "p.csv", **GERMAN)
+    assert found.decode("utf-8-sig").splitlines()[1:] == [
+        '"Müller; A.";2,250000;2,5',
+        "1.5;0,000000;1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, form, line",
+    [
+        ("p.csv", dict(), 'ü,"c";,0.250000'),
+        ("p.tsv", dict(delimiter=";"), '"ü,""c"";"\t0.250000'),
+        ("p.csv", dict(delimiter="|", quoting="none"), 'ü,"c";|0.250000'),
+        ("p.csv", dict(delimiter="|", quoting="standard"), '"ü,""c"";"|0.250000'),
+        ("p.csv", dict(encoding="cp1252", delimiter="|"), '"ü,""c"";"|0.250000'),
+        ("p.tsv", dict(encoding="utf-16", quoting="standard"), '"ü,""c"";"\t0.250000'),
+    ],
+)
+def test_tables_in_the_form_of_the_input(tmp_path, name, form, line):
+    rows = [Row('ü,"c";', (("x", None),), None)]
+    found = written(tmp_path, GLUE["sts-b"], rows, np.array([0.25]), name, **form)
+    expected = line if name.endswith(".tsv") or "delimiter" in form else '"ü,""c"";",0.250000'
+    assert found.decode(form.get("encoding", "utf-8")).splitlines()[1] == expected
+
+
+def test_a_table_without_names_gives_one(tmp_path):
+    """The names were its first line, which whoever joins both files by line took for a row."""
+    found = [
+        written(tmp_path, GLUE["sts-b"], ROWS, np.array([2.25, 0]), "p.tsv", header=header)
+        for header in ("names", None, "none")
+    ]
+    assert found[0] == found[1] == b"id\tscore\n" + found[2]
+    assert found[2] == b"a7\t2.250000\n3\t0.000000\n"
+
+
+def test_a_label_that_the_encoding_does_not_have_is_named(tmp_path):
+    rows = [Row("字", (("x", None),), None)]
+    with pytest.raises(UserError, match="p.csv: '字' is not in cp1252"):
+        written(tmp_path, GLUE["sts-b"], rows, np.array([0.25]), "p.csv", encoding="cp1252")
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("name, form", [("p.tsv", {}), ("p.csv", {"delimiter": "\t"})])
+def test_quotation_marks_between_tabs_are_read_back(tmp_path, name, form):
+    """They were written as they are, and a name between them lost them without a word."""
+    rows = [Row(id, (("x", None),), None) for id in ('"a"', 'b "c"', '"d')]
+    values = np.array([1.0, 2.0, 3.0])
+    written(tmp_path, GLUE["sts-b"], rows, values, name, **form)
+    in_directory = write(tmp_path, GLUE["sts-b"], rows, values)
+    for path, read in ((tmp_path / name, Form(name=name[2:], **form)), (in_directory, Form("tsv"))):
+        lines = readers.read_lines(str(path), "predictions")
+        found = forms.read_separated(lines.path, lines, read)
+        assert [cells for _, cells in found.rows] == [
+            ['"a"', "1.000000"],
+            ['b "c"', "2.000000"],
+            ['"d', "3.000000"],
+        ]
+
+
+@pytest.mark.parametrize("form", [{}, {"decimal": ","}])
+def test_a_cell_with_the_delimiter_is_refused_where_nothing_is_quoted(tmp_path, form):
+    """The delimiter became a space: 0,25 was 0 25, and two labels were one of another name."""
+    rows, values = [Row("a,b" * (not form), (("x", None),), None)], np.array([0.25])
+    with pytest.raises(UserError, match="p.csv: the cell '.*,.*' has the delimiter.*in .tsv"):
+        written(tmp_path, GLUE["sts-b"], rows, values, "p.csv", quoting="none", **form)
+    assert not (tmp_path / "p.csv").exists()
+    found = written(tmp_path, GLUE["sts-b"], rows, values, "p.tsv", quoting="none", **form)
+    assert b"," in found

@@ -11,7 +11,7 @@ import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
-from helpers.tasks import settings, write
+from helpers.tasks import read_rows, settings, write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing
@@ -150,7 +150,7 @@ HEADER = "query_id\tquery\tdocument_id\tdocument\tgrade"
 
 
 def read(directory, split="dev", **how):
-    return parsing.read_rows(RANKING, str(directory), split, **how)
+    return read_rows(RANKING, str(directory), split, **how)
 
 
 def write_trec(directory):
@@ -248,7 +248,7 @@ def test_a_skipped_document_that_is_relevant_counts_as_missed(tmp_path):
     write(tmp_path, "dev.run", "7 Q0 w 1 9.5 bm25", "7 Q0 x 2 8.5 bm25", "7 Q0 none 3 7.5 bm25")
     write(tmp_path, "dev.qrels", "7 0 w 1", "7 0 x 2", "7 0 none 1", "7 0 y 1")
     task = custom.with_metric(RANKING.with_files(skips_errors=True), "recall@9")
-    rows = parsing.read_rows(task, str(tmp_path), "dev")
+    rows = read_rows(task, str(tmp_path), "dev")
     assert [row.id for row in rows] == ["x"]
     assert task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))["recall@9"] == 1 / 4
 
@@ -269,7 +269,7 @@ def test_a_skipped_row_counts_as_a_document_that_was_not_retrieved(tmp_path, for
     if form == "qrels":
         (tmp_path / "dev.run").unlink()
     task = custom.with_metric(RANKING.with_files(skips_errors=True), "recall@9,map")
-    rows = parsing.read_rows(task, str(tmp_path), "dev")
+    rows = read_rows(task, str(tmp_path), "dev")
     assert [row.id for row in rows] == ["x"]
     result = task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))
     assert (result["recall@9"], result["map"], result["ndcg@10"]) == (
@@ -286,8 +286,7 @@ def test_bad_texts_and_judgements_are_skipped_like_rows(tmp_path, caplog):
     write(tmp_path, "dev.qrels", "7 0 x 2", "7 0 y best", "8 0 z 1")
     task = RANKING.with_files(skips_errors=True)
     assert [
-        (row.id, row.pairs[0][1], row.label)
-        for row in parsing.read_rows(task, str(tmp_path), "dev")
+        (row.id, row.pairs[0][1], row.label) for row in read_rows(task, str(tmp_path), "dev")
     ] == [("x", "a kite", 2.0), ("z", "nothing", 1.0)]
     for line in (
         "documents.tsv: 2 entries with errors are skipped",
@@ -329,7 +328,7 @@ def test_queries_are_held_out_whole(tmp_path):
         "q\tt\td\tgrade",
         *(f"q{i}\ttext {i}\tdoc {j}\t{j % 2}" for i in range(10) for j in range(3)),
     )
-    task = custom.known_or_own(
+    task = custom.resolve_task(
         settings(
             tmp_path / "all.tsv",
             query_id_column="q",
@@ -342,8 +341,7 @@ def test_queries_are_held_out_whole(tmp_path):
     assert task.options == RankingOptions(pairwise=True)
     assert task.head.scope() == "regression_custom"
     train, dev = (
-        {row.query for row in parsing.read_rows(task, str(tmp_path), split)}
-        for split in ("train", "dev")
+        {row.query for row in read_rows(task, str(tmp_path), split)} for split in ("train", "dev")
     )
     assert len(train) + len(dev) == 10 and 1 <= len(dev) <= 4 and not train & dev
 
@@ -370,7 +368,7 @@ def test_queries_are_held_out_whole(tmp_path):
 def test_faults_of_a_table(tmp_path, lines, message):
     write(tmp_path, "dev.tsv", HEADER, *lines)
     with pytest.raises(UserError) as e:
-        parsing.read_rows(RANKING.with_options(highest_grade=4), str(tmp_path), "dev")
+        read_rows(RANKING.with_options(highest_grade=4), str(tmp_path), "dev")
     assert message in str(e.value) and "\n" not in str(e.value)
 
 

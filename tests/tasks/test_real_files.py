@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 from helpers.paths import DATA, FOLDERS, ROOT
+from helpers.tasks import read_rows
 
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types import custom, known
@@ -103,8 +104,6 @@ def test_parts_of_race():
 
 def test_what_is_held_out():
     task = known.TASKS["ag_news"]
-    train, dev = (
-        parsing.read_rows(task, DATA / FOLDERS["ag_news"], split) for split in ("train", "dev")
-    )
+    train, dev = (read_rows(task, DATA / FOLDERS["ag_news"], split) for split in ("train", "dev"))
     assert len(train) + len(dev) == 4000 and 150 < len(dev) < 250  # by a hash: not exactly 5 %
     assert not set(train) & set(dev)

@@ -7,7 +7,7 @@ import pytest
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import row_store
-from xlnet.tasks.files.row_store import Mapped, StoredRows
+from xlnet.tasks.files.row_store import MappedRows, StoredRows
 
 
 def test_stored_rows_are_a_sequence(monkeypatch):
@@ -46,7 +46,7 @@ def test_several_may_go_through_them_at_once(monkeypatch):
     monkeypatch.setattr(row_store, "_ROWS_AT_ONCE", 2)
     rows = StoredRows(range(7))
     assert list(zip(rows, rows)) == [(i, i) for i in range(7)]
-    doubled = Mapped(lambda row: 2 * row, rows)
+    doubled = MappedRows(lambda row: 2 * row, rows)
     assert len(doubled) == 7 and list(doubled) == list(doubled) == list(range(0, 14, 2))
 
 

@@ -12,14 +12,15 @@ import string
 import numpy as np
 import pytest
 from helpers.paths import DATA
+from helpers.tasks import read_rows
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.files import parsing, squad_files
 from xlnet.tasks.files.squad_files import GoldAnswer, position_of
-from xlnet.tasks.output import span_answers
+from xlnet.tasks.output import prediction_files, span_answers
 from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
-from xlnet.tasks.task import Asked, Columns, Row, Task
+from xlnet.tasks.task import Columns, InlineExample, Row, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
 
@@ -228,7 +229,7 @@ def test_tables(tmp_path):
     alone = TABLE.with_files(by_split={"train": "t.tsv"}, dev_share=0.1)
     for split in ("train", "dev"):
         with pytest.raises(UserError, match="t.tsv: all rows belong together, so none can be held"):
-            parsing.read_rows(alone, str(tmp_path), split, True)
+            read_rows(alone, str(tmp_path), split, True)
     found = TABLE.with_columns(label=("answer",))
     lines = [
         {"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
@@ -247,7 +248,7 @@ def given(tmp_path, predicted, name="new.json", **changes):
     (tmp_path / name).write_text(
         predicted if isinstance(predicted, str) else json.dumps({"data": [article(*predicted)]})
     )
-    return custom.known_or_own(
+    return custom.resolve_task(
         SpanSettings(
             **dict(
                 dict(
@@ -292,12 +293,30 @@ def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
     (tmp_path / "train.tsv").write_text("id\tcontext\tquestion\tanswer\n1\ta b\twhat?\tb\n")
     alone = dict(
-        task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt", predict_form="tsv"
+        task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt", input_format="tsv"
     )
     task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
     assert (list(task.files.by_split), task.files.dev_share) == (["train"], 0.1)
     task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
     assert (list(task.files.by_split), task.files.dev_share) == (["train", "dev"], 0.0)
+
+
+def test_a_file_is_looked_at_for_answers_in_its_declared_form(tmp_path):
+    """Columns between semicolons were not found, so that the file was not evaluated."""
+    columns = "id;context;question;answer\n1;a b;what?;b\n"
+    (tmp_path / "train.csv").write_text(columns)
+    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), delimiter=";")
+    task = given(tmp_path, columns, name="new.csv", **alone)
+    assert task.files.by_split["dev"] == str(tmp_path / "new.csv")
+
+
+def test_a_missing_column_of_questions_names_its_flag(tmp_path):
+    (tmp_path / "train.csv").write_text("id,context,question\n1,a b,what?\n")
+    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), predict_file=None)
+    for column in ("context", "question", "answer"):
+        task = given(tmp_path, "", **alone, **{f"{column}_column": "other"})
+        with pytest.raises(UserError, match=f"no column 'other'.*--{column}_column names it"):
+            read_rows(task, str(tmp_path), "train")
 
 
 def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
@@ -389,7 +408,7 @@ COUNTS = {
 def test_shared_files(name, caplog):
     task = known.find_task(name)
     for split, count in COUNTS[name].items():
-        rows = parsing.read_rows(
+        rows = read_rows(
             task,
             str(DATA / name.rstrip("12") if "squad" in name else DATA / name),
             split,
@@ -524,19 +543,34 @@ def test_official_files():
     )
 
 
-def test_a_skipped_question_is_in_no_file(caplog):
+def test_a_skipped_question_is_in_no_file(tmp_path, caplog):
     """Its row has no texts; the others keep their predictions."""
+    caplog.set_level("INFO", "xlnet")
     skipped = row(id="bad")._replace(pairs=())
     rows = [row(answers=(("The dog", 13),)), skipped, row(answers=(), id="q2")]
     squad_files.note_positions("dev.json", rows)
+    values = SQUAD.head.join(WINDOWS, np.array([2, 1])).values
     answers, n_best, null = (
-        json.loads("".join(file.lines))
-        for file in (
-            SQUAD.scorer.prediction_files(rows, SQUAD.head.join(WINDOWS, np.array([2, 1])).values)
-        )
+        json.loads("".join(file.lines)) for file in SQUAD.scorer.prediction_files(rows, values)
     )
     assert answers == {"q1": "The dog", "q2": ""}
     assert list(n_best) == list(null) == ["q1", "q2"]
+    prediction_files.write(
+        str(tmp_path), SQUAD, "dev", rows, values, step=1, threshold=0.5, is_official=False
+    )
+    assert "  (2 rows): " in caplog.text
+
+
+def test_a_skipped_question_of_a_table_is_said_to_have_no_prediction(tmp_path, caplog):
+    (tmp_path / "new.csv").write_text("id,context,question\n1,,Who?\n2,The dog ran.,Who?\n")
+    task = SQUAD.with_files(skips_errors=True)
+    assert [row.id for row in parsing.read_to_predict(task, str(tmp_path / "new.csv"))] == [
+        "1",
+        "2",
+    ]
+    assert "1 of 2 rows skipped, with no predictions" in caplog.text
+    with pytest.raises(UserError, match="with --on_error=skip such rows have no predictions"):
+        parsing.read_to_predict(SQUAD, str(tmp_path / "new.csv"))
 
 
 def test_what_is_wrong_with_an_answer():
@@ -587,7 +621,7 @@ def test_more_best_spans_than_five():
 
 def test_a_question_that_is_missing_is_an_error():
     for text in ("", " ", None):
-        assert SQUAD.reader.row("0", Asked(CONTEXT, text)) == (
+        assert SQUAD.reader.row("0", InlineExample(CONTEXT, text)) == (
             None,
             "the question is empty, expected a text",
         )

@@ -276,6 +276,14 @@ def test_a_sentence_with_an_error_is_skipped_alone(tmp_path):
     assert [(s.words, s.tags) for s in sentences] == [(("b",), ("B-Y",)), (("e",), ("O",))]
 
 
+def test_bytes_of_a_skipped_sentence_that_are_no_characters_are_written_as_such(tmp_path):
+    """The predictions of all others could not be written."""
+    (tmp_path / "a.conll").write_bytes(b"so\xfcl O\n\nmi O\n")
+    sentences = read(str(tmp_path / "a.conll"), need_tags=False, skips=True)
+    text = conll_text([each.source for each in sentences], [None, ["O"]])
+    assert text == "so\ufffdl O _\n\nmi O O\n"
+
+
 def test_a_skipped_sentence_to_predict_has_an_empty_answer_in_its_place(tmp_path, caplog):
     """So that predictions are aligned with the input."""
     text = "-DOCSTART- O\n\na O\n\nb O\nc\nd O\n\ne O\n\nf\n"
@@ -701,6 +709,51 @@ def test_examples_that_an_annotator_rejected(tmp_path, caplog):
     assert len(read(path, keep_where={"answer": "accept"})) == 1
     assert "a.jsonl: 2 entities or examples are not used" in caplog.text
     assert len(read(path, need_tags=False)) == 3  # all are predicted
+
+
+@pytest.mark.parametrize(
+    "path, output, is_refused",
+    [
+        ("a.txt", "p.csv", True),  # declared as text
+        ("a.txt", "p.jsonl", False),
+        ("a.json", "p.json", True),
+        ("a.tsv", "p.csv", False),
+        ("a.tsv", "p.jsonl", True),
+    ],
+)
+def test_an_output_of_another_form_is_refused(path, output, is_refused):
+    declared = "text" if path == "a.txt" else None
+    if is_refused:
+        with pytest.raises(UserError, match=f"{output}: predictions for .* expected a name"):
+            tagged_files.check_output(path, declared, output)
+    else:
+        tagged_files.check_output(path, declared, output)
+
+
+def test_a_filter_that_no_example_has_is_refused(tmp_path):
+    path = write(tmp_path, json_line("Bonn", (0, 4, "X"), answer="accept"), "a.jsonl")
+    with pytest.raises(UserError, match="no column 'answr'; did you mean 'answer'.*--keep_where"):
+        read(path, keep_where={"answr": "accept"})
+    with pytest.raises(UserError, match="a.conll: --keep_where is for JSON and Parquet"):
+        read(write(tmp_path, "Bonn B-X\n", "a.conll"), keep_where={"answer": "accept"})
+
+
+@pytest.mark.parametrize(
+    "name, text, flag",
+    [
+        ("a.tsv", "token\tner\nBonn\tB-X\n", "--word_column"),
+        ("a.jsonl", '{"body": "Bonn"}\n', "--word_column"),
+        ("a.tsv", "word\tner\nBonn\tB-X\n", "--tag_column"),
+    ],
+)
+def test_a_missing_column_names_its_flag(tmp_path, name, text, flag):
+    with pytest.raises(UserError, match=f"{flag} names it$"):
+        read(write(tmp_path, text, name), "word", "tag")
+
+
+def test_a_missing_column_between_commas_names_the_delimiter(tmp_path):
+    with pytest.raises(UserError, match="columns with commas give --delimiter=,"):
+        read(write(tmp_path, "word,tag\nBonn,B-X\n", "a.tsv"), "word", "tag")
 
 
 # --- Parquet

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from helpers import tasks
 from helpers.paths import DATA, FOLDERS, SPIECE
+from helpers.tasks import read_rows
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.task import Asked
+from xlnet.tasks.task import InlineExample
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import Tags
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -31,7 +32,7 @@ def settings(directory, **more):
 
 def make_task(directory, train=TRAIN, scheme="iob1", **more):
     write(directory, "train.txt", train)
-    return custom.known_or_own(settings(directory, scheme=scheme, **more))
+    return custom.resolve_task(settings(directory, scheme=scheme, **more))
 
 
 def test_files_to_predict_have_one_form(tmp_path):
@@ -52,14 +53,14 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
     assert task.options.scheme == "iob1" and task.options.learned_scheme == "bio2"
     assert task.columns.label == ("2",) and task.options.is_spaced and task.files.dev_share == 0.1
-    assert task.head.words() == "entities LOC, ORG, PER, scheme iob1"
+    assert task.head.outputs_in_words() == "entities LOC, ORG, PER, scheme iob1"
 
 
 def test_of_many_labels_messages_name_a_few(tmp_path, caplog):
     """They were some 700 kB."""
     lines = "".join(f"w B-label{number:04}\n" for number in range(3000))
     task = make_task(tmp_path, lines, scheme="bio2")
-    assert task.head.words().endswith("label0019, ..., scheme bio2")
+    assert task.head.outputs_in_words().endswith("label0019, ..., scheme bio2")
     caplog.set_level("INFO", "xlnet")
     with pytest.raises(UserError) as e:
         read(task, tmp_path, lines.replace("label", "labels"))
@@ -75,14 +76,14 @@ def test_a_script_without_spaces_is_seen(tmp_path):
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
         write(tmp_path, name, "EU B-ORG\n")
-    task = custom.known_or_own(settings(tmp_path))
+    task = custom.resolve_task(settings(tmp_path))
     assert task.files.by_split == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
     for name in ("custom.train.1.tfrecord", "custom.dev.1.windows.npy", "custom.dev.1.seen.json"):
         write(tmp_path, name, "")
-    assert custom.known_or_own(settings(tmp_path)).files.by_split == task.files.by_split
+    assert custom.resolve_task(settings(tmp_path)).files.by_split == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)
     with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
-        custom.known_or_own(settings(tmp_path))
+        custom.resolve_task(settings(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def read(task, directory, text, name="dev.txt", **more):
 
 
 def test_tags_become_those_of_the_scheme_that_is_learned(tmp_path):
-    rows = parsing.read_rows(make_task(tmp_path, dev_share=0.0), tmp_path, "train")
+    rows = read_rows(make_task(tmp_path, dev_share=0.0), tmp_path, "train")
     assert [row.label for row in rows] == [("B-ORG", "O"), ("B-PER", "I-PER", "B-LOC", "B-LOC")]
     assert [row.pairs for row in rows] == [
         (("EU said", None),),
@@ -165,6 +166,14 @@ def test_tags_become_those_of_the_scheme_that_is_learned(tmp_path):
 def test_faults_of_other_files(tmp_path, text, message):
     with pytest.raises(UserError, match=re.escape(message)):
         read(make_task(tmp_path), tmp_path, text)
+
+
+def test_names_of_columns_that_nobody_declared_are_asked_for(tmp_path):
+    with pytest.raises(UserError, match="train.txt:1: tag 'Tag'.*give --header=names"):
+        make_task(tmp_path, "Word\tTag\na\tB-X\n")
+    with pytest.raises(UserError) as e:
+        make_task(tmp_path, "a\tB-X\nb\tTag\n")
+    assert "--header" not in str(e.value)
 
 
 def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
@@ -197,7 +206,7 @@ def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
     )
     write(tmp_path, "dev.txt", "a S-X\nc O\nb B-X\nb E-X\n")
     for scheme in (None, "bioes"):
-        task = custom.known_or_own(settings(tmp_path, do_train=False, scheme=scheme), stored)
+        task = custom.resolve_task(settings(tmp_path, do_train=False, scheme=scheme), stored)
         assert task.labels == trained.labels
         if scheme is None:
             with pytest.raises(UserError, match="--scheme=bioes"):
@@ -209,7 +218,7 @@ def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
         assert "".join(file.lines) == "a S-X S-X\nc O O\nb B-X B-X\nb E-X E-X\n"
     # Models of older versions do not say what they have learned.
     stored["kind_options"] = {"scheme": "iob1", "is_spaced": True}
-    task = custom.known_or_own(settings(tmp_path, do_train=False, scheme=None), stored)
+    task = custom.resolve_task(settings(tmp_path, do_train=False, scheme=None), stored)
     assert (task.options.scheme, task.options.learned_scheme) == ("iob1", "bio2")
 
 
@@ -221,9 +230,9 @@ def test_json_lines_have_entities_whatever_the_scheme(tmp_path, scheme, labels):
     write(
         tmp_path, "train.jsonl", json.dumps({"text": "In New York", "entities": [[3, 11, "LOC"]]})
     )
-    task = custom.known_or_own(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
+    task = custom.resolve_task(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
     assert task.options.scheme == scheme and task.labels == labels
-    (row,) = parsing.read_rows(task, tmp_path, "train")
+    (row,) = read_rows(task, tmp_path, "train")
     assert row.label == ("O", labels[1], "E-LOC" if scheme == "bmes" else "I-LOC")
 
 
@@ -259,7 +268,7 @@ def test_words_of_columns_and_of_texts_are_tokenized_as_in_training(
     task = make_task(tmp_path, train)
     from_columns = read(task, tmp_path, columns, need_labels=False)
     from_text = read(task, tmp_path, json.dumps({"text": text}), "a.jsonl", need_labels=False)
-    asked, _ = task.reader.row("0", Asked(text))
+    asked, _ = task.reader.row("0", InlineExample(text))
     for rows in (from_columns, from_text, [asked]):
         assert spaced_words(task, rows) == [expected]
 
@@ -271,8 +280,8 @@ def test_a_model_of_texts_looks_at_their_spaces(tmp_path):
         ("In EU.", [3, 5, "X"], "Go to EU.", " Go to EU."),
     ):
         (tmp_path / "train.jsonl").write_text(json.dumps({"text": text, "entities": [entity]}))
-        task = custom.known_or_own(settings(tmp_path / "train.jsonl", dev_share=0.0))
-        asked, _ = task.reader.row("0", Asked(sentence))
+        task = custom.resolve_task(settings(tmp_path / "train.jsonl", dev_share=0.0))
+        asked, _ = task.reader.row("0", InlineExample(sentence))
         assert spaced_words(task, [asked]) == [expected]
 
 
@@ -307,7 +316,7 @@ def tags_of(*ids):
 def small(tmp_path):
     """A task, its rows, and answers to them."""
     task = make_task(tmp_path, TRAIN, dev_share=0.0)
-    rows = parsing.read_rows(task, tmp_path, "train")
+    rows = read_rows(task, tmp_path, "train")
     return (
         task,
         rows,
@@ -421,7 +430,7 @@ def test_real_files(name, caplog):
     assert task.options.is_spaced is (name == "conll2003")
     tokenizer = Tokenizer(str(SPIECE))
     for split, count in zip(("train", "dev", "test"), REAL[name]):
-        rows = parsing.read_rows(task, folder, split, need_labels=True)
+        rows = read_rows(task, folder, split, need_labels=True)
         assert len(rows) == count
         (file,) = task.scorer.prediction_files(
             rows, [tags_of(*[0] * len(row.label)) for row in rows]

@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from helpers.tasks import write
+from helpers.tasks import read_rows, write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
@@ -31,7 +31,7 @@ def with_form(task, **declared):
 
 
 def rows_of(name, directory, split, **more):
-    return parsing.read_rows(TASKS[name], str(directory), split, **more)
+    return read_rows(TASKS[name], str(directory), split, **more)
 
 
 ODD = "a\u0085b\u2028c\x0bd\x0ce\x1cf"  # only a line feed ends a row
@@ -161,7 +161,7 @@ def test_a_pipe_is_read_once(tmp_path):
 def test_utf16_without_a_mark_is_an_error_of_the_file(tmp_path):
     (tmp_path / "dev.tsv").write_bytes("sentence\tlabel\n".encode("utf-16-le"))
     with pytest.raises(UserError, match="dev.tsv: not utf-16: .*BOM"):
-        parsing.read_rows(
+        read_rows(
             with_form(TASKS["sst-2"], encoding="utf-16"),
             str(tmp_path),
             "dev",
@@ -211,12 +211,12 @@ def test_odd_beginnings(tmp_path, name, content, encoding, text):
 def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
     header = "index\tsentence1\tsentence2\tlabel"
     write(tmp_path, "test.tsv", header, "0\ta\tb\t", "1\ta\tb\t?", "2\ta\tb\tentailment")
-    rows = parsing.read_rows(GLUE["rte"], tmp_path, "test")
+    rows = read_rows(GLUE["rte"], tmp_path, "test")
     assert [row.label for row in rows] == [None, None, "entailment"]
     with pytest.raises(UserError, match="column 'label' is empty"):
-        parsing.read_rows(GLUE["rte"], tmp_path, "test", need_labels=True)
+        read_rows(GLUE["rte"], tmp_path, "test", need_labels=True)
     write(tmp_path, "dev.tsv", "sentence1\tsentence2", "a\tb")
-    assert parsing.read_rows(GLUE["rte"], tmp_path, "dev", need_labels=False)[0].label is None
+    assert read_rows(GLUE["rte"], tmp_path, "dev", need_labels=False)[0].label is None
 
 
 # --- Other forms
@@ -401,7 +401,7 @@ def test_error(error, tmp_path):
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     with pytest.raises(UserError) as e:
-        parsing.read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
+        read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
     assert message in str(e.value) and str(tmp_path) in str(e.value)
     assert "\n" not in str(e.value)
 
@@ -410,7 +410,7 @@ def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
     write(tmp_path, "dev.tsv", RTE.strip(), *(f"{i}\ta\tb\tx{i}" for i in range(25)))
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
-        parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
+        read_rows(GLUE["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
     assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
@@ -426,7 +426,7 @@ def test_an_error_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
         "x\ty",
     )
     with pytest.raises(UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"):
-        parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
+        read_rows(GLUE["rte"], str(tmp_path), "dev")
     path = tmp_path / "dev.tsv"
     assert caplog.messages[0].splitlines() == [
         "32 faulty rows:",
@@ -439,7 +439,7 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     good = [f"{i}\ta\tb\t1" for i in range(200)]
     header = "id\tquestion1\tquestion2\tis_duplicate"
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta")
-    rows = parsing.read_rows(GLUE["qqp"], tmp_path, "train")
+    rows = read_rows(GLUE["qqp"], tmp_path, "train")
     assert [row.id for row in rows] == [str(i) for i in range(200)]
     assert "train.tsv: 2 of 202 rows skipped:" in caplog.text
 
@@ -596,7 +596,7 @@ def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, 
     assert [row.id for row in rows] == ids
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (), (), (("a", "b"),)]
     assert caplog.messages[0].startswith(
-        "note: %s: 3 of 5 rows skipped, their answers are empty:\n  " % (tmp_path / name)
+        "note: %s: 3 of 5 rows skipped, with empty predictions:\n  " % (tmp_path / name)
     )
     with pytest.raises(UserError, match=".and [12] more faulty|not CSV"):
         parsing.read_to_predict(GLUE["rte"], str(tmp_path / name))

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from helpers.tasks import settings, write
+from helpers.tasks import read_rows, settings, write
 
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
@@ -29,7 +29,7 @@ from xlnet.tasks.types.known import GLUE, TASKS
 )
 def test_find_task(name, expected):
     assert known.find_task(name).name == expected
-    assert custom.known_or_own(settings("d", task_name=name)).name == expected
+    assert custom.resolve_task(settings("d", task_name=name)).name == expected
 
 
 def test_every_task_is_sound():
@@ -95,14 +95,14 @@ def test_all_of_glue():
 
 def test_unknown_task():
     with pytest.raises(UserError, match="unknown task 'mprc'; did you mean 'mrpc'?") as e:
-        custom.known_or_own(settings("d", task_name="mprc"))
+        custom.resolve_task(settings("d", task_name="mprc"))
     assert "custom" in str(e.value) and "\n" not in str(e.value)
 
 
 def test_regression_flag_against_labels():
     with pytest.raises(UserError, match="is_regression is True, but task cola has the labels 0, 1"):
-        custom.known_or_own(settings("d", task_name="cola", is_regression=True))
-    assert custom.known_or_own(settings("d", task_name="sts-b", is_regression=True)).is_regression
+        custom.resolve_task(settings("d", task_name="cola", is_regression=True))
+    assert custom.resolve_task(settings("d", task_name="sts-b", is_regression=True)).is_regression
 
 
 def test_output_layers():
@@ -137,21 +137,21 @@ def test_own_files(tmp_path):
     )
     write(tmp_path, "dev.tsv", "name\tfirst\tsecond\tclass", "y1\ta\tb\tarts")
     chosen = dict(text_a_column="first", text_b_column="second", label_column="class")
-    task = custom.known_or_own(settings(tmp_path, id_column="name", **chosen))
+    task = custom.resolve_task(settings(tmp_path, id_column="name", **chosen))
     assert task.labels == ("arts", "sport") and task.head.scope() == "classification_custom"
-    rows = parsing.read_rows(task, tmp_path, "train")
+    rows = read_rows(task, tmp_path, "train")
     assert rows[0] == Row("x1", (("a", "b"),), "sport")
     assert task.reader.label_array(rows).tolist() == [1, 0, 1]
-    unnamed = custom.known_or_own(settings(tmp_path, **chosen))
-    assert [row.id for row in parsing.read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
+    unnamed = custom.resolve_task(settings(tmp_path, **chosen))
+    assert [row.id for row in read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
 def test_own_scores(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")
-    task = custom.known_or_own(settings(tmp_path, is_regression=True))
+    task = custom.resolve_task(settings(tmp_path, is_regression=True))
     assert task.is_regression and task.head.scope() == "regression_custom"
-    assert parsing.read_rows(task, tmp_path, "train")[0].label == 1.5
+    assert read_rows(task, tmp_path, "train")[0].label == 1.5
 
 
 def test_a_list_of_labels_is_no_label(tmp_path):
@@ -161,9 +161,9 @@ def test_a_list_of_labels_is_no_label(tmp_path):
         match="train.tsv: column 'label' has 'x, y' and its parts; "
         "several labels in a row are for --multi_label=True",
     ):
-        custom.known_or_own(settings(tmp_path))
+        custom.resolve_task(settings(tmp_path))
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1", "b\t1,5", "c\t5")
-    assert custom.known_or_own(settings(tmp_path)).labels == ("1", "1,5", "5")  # half stars
+    assert custom.resolve_task(settings(tmp_path)).labels == ("1", "1,5", "5")  # half stars
     (tmp_path / "train.tsv").unlink()
     write(
         tmp_path,
@@ -173,29 +173,29 @@ def test_a_list_of_labels_is_no_label(tmp_path):
         '{"text_a": "c", "label": "x,z"}',
     )
     with pytest.raises(UserError, match="train.jsonl:2: column 'label' has 2 labels: x, y; "):
-        custom.known_or_own(settings(tmp_path))
-    assert custom.known_or_own(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
+        custom.resolve_task(settings(tmp_path))
+    assert custom.resolve_task(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
 
 
 def test_wrong_settings_of_how_files_are_written(tmp_path):
     with pytest.raises(UserError, match="encoding: unknown 'cp125'; expected a name such as utf-8"):
-        custom.known_or_own(settings(tmp_path, encoding="cp125"))
+        custom.resolve_task(settings(tmp_path, encoding="cp125"))
     with pytest.raises(UserError, match="delimiter is ';;', expected one character, or tab"):
-        custom.known_or_own(settings(tmp_path, delimiter=";;"))
+        custom.resolve_task(settings(tmp_path, delimiter=";;"))
 
 
 def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
     write(tmp_path, "train.txt", "__label__x a b", "__label__y c")
     with pytest.raises(UserError, match="train.txt: .*--input_format=fasttext"):
-        custom.known_or_own(settings(tmp_path))
-    task = custom.known_or_own(settings(tmp_path, input_format="fasttext"))
+        custom.resolve_task(settings(tmp_path))
+    task = custom.resolve_task(settings(tmp_path, input_format="fasttext"))
     assert task.labels == ("x", "y")
     (tmp_path / "train.txt").unlink()
     (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(UserError, match="train.xlsx: a damaged spreadsheet"):
-        custom.known_or_own(settings(tmp_path))
+        custom.resolve_task(settings(tmp_path))
     write(tmp_path, "train.csv", "text_a,label", "a,x", "b,y")
-    assert custom.known_or_own(settings(tmp_path)).labels == ("x", "y")
+    assert custom.resolve_task(settings(tmp_path)).labels == ("x", "y")
 
 
 def test_missing_columns_of_own_files(tmp_path):
@@ -207,26 +207,26 @@ def test_missing_columns_of_own_files(tmp_path):
         ("id_column", "idx", "id"),
     ):
         with pytest.raises(UserError) as e:
-            custom.known_or_own(settings(tmp_path, **{column: asked}))
+            custom.resolve_task(settings(tmp_path, **{column: asked}))
         assert f"no column '{asked}'; did you mean '{hint}'?" in str(e.value)
         assert ("--id_column=" if column == "id_column" else f"--{column} ") in str(e.value)
 
 
 def own(directory, **changes):
-    return custom.known_or_own(settings(directory, **changes))
+    return custom.resolve_task(settings(directory, **changes))
 
 
 def test_one_file_is_enough(tmp_path):
     write(tmp_path, "all.jsonl", *(f'{{"text_a": "t{i}", "label": {i % 2}}}' for i in range(40)))
     task = own(tmp_path / "all.jsonl", do_train=True)
-    parts = {split: parsing.read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
+    parts = {split: read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
     sizes = [len(rows) for rows in parts.values()]
     assert sum(sizes) == 40 and 1 <= sizes[1] <= 8
     assert sorted(int(row.id) for rows in parts.values() for row in rows) == list(range(40))
     fifth = own(tmp_path / "all.jsonl", dev_share=0.2, do_train=True)
-    assert sizes[1] < len(parsing.read_rows(fifth, str(tmp_path), "dev")) <= 16
+    assert sizes[1] < len(read_rows(fifth, str(tmp_path), "dev")) <= 16
     with pytest.raises(UserError, match="no split 'test'.*splits: train, dev"):
-        parsing.read_rows(task, str(tmp_path), "test")
+        read_rows(task, str(tmp_path), "test")
 
 
 def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
@@ -260,11 +260,11 @@ def test_several_labels_in_a_cell(tmp_path):
     write(tmp_path, "dev.tsv", "text_a\tlabel", "x\tsad", "y\tnew")
     task = own(tmp_path, multi_label=True, label_separator="|")
     assert task.type.name == "multi_label" and task.labels == ("old", "sad")
-    rows = parsing.read_rows(task, str(tmp_path), "train")
+    rows = read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == [("old", "sad"), (), ("old",)]
     assert task.reader.label_array(rows).tolist() == [[1, 1], [0, 0], [1, 0]]
     with pytest.raises(UserError, match="dev.tsv:3: unknown label 'new'"):
-        parsing.read_rows(task, str(tmp_path), "dev")
+        read_rows(task, str(tmp_path), "dev")
 
 
 def test_a_column_for_each_label(tmp_path):
@@ -272,9 +272,9 @@ def test_a_column_for_each_label(tmp_path):
     write(tmp_path, "dev.csv", "text_a,rude,old", "x,1,yes")
     task = own(tmp_path, multi_label=True, label_column="rude,old")
     assert task.labels == ("rude", "old")
-    assert [row.label for row in parsing.read_rows(task, str(tmp_path), "train")] == [("rude",), ()]
+    assert [row.label for row in read_rows(task, str(tmp_path), "train")] == [("rude",), ()]
     with pytest.raises(UserError, match="dev.csv:2: column 'old': 'yes', expected 0 or 1"):
-        parsing.read_rows(task, str(tmp_path), "dev")
+        read_rows(task, str(tmp_path), "dev")
     with pytest.raises(UserError, match="names 2 columns; several are for --multi_label=True"):
         own(tmp_path, label_column="rude,old")
 
@@ -300,7 +300,7 @@ def test_answers_to_choose_from(tmp_path, labels, form, names):
     )
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3", label_form=form)
     assert task.type.name == "multiple_choice" and task.labels == names and task.cut_first
-    row = parsing.read_rows(task, str(tmp_path), "train")[0]
+    row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (
         ("story", "It is _ ! one"),
         ("story", "It is _ ! two"),
@@ -317,7 +317,7 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     # A model keeps what its data set says.
     write(tmp_path, "train.csv", "text_a,q,c1,c2,label", "t,get_name,str,int,A", "t,x,y,z,B")
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2", dev_share=0.0)
-    row = parsing.read_rows(task, str(tmp_path), "train")[0]
+    row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
     for fills in (True, False):
         options = dataclasses.asdict(task.with_options(fills_gaps=fills).options)
@@ -337,7 +337,7 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
     write(tmp_path, "test.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 2}')
     task = own(tmp_path, choice_columns="all", label_form="indices")
     assert task.labels == ("0", "1", "2")
-    rows = parsing.read_rows(task, str(tmp_path), "train")
+    rows = read_rows(task, str(tmp_path), "train")
     assert [row.pairs for row in rows] == [
         (("s", "x"), ("s", "y")),
         (("s", "x"), ("s", "y"), ("s", "z")),
@@ -348,7 +348,13 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
         ("test", "test.jsonl:1: label '2', but the row has 2 answers"),
     ):
         with pytest.raises(UserError, match=message):
-            parsing.read_rows(task, str(tmp_path), split, need_labels=True)
+            read_rows(task, str(tmp_path), split, need_labels=True)
+
+
+def test_a_list_of_answers_in_a_cell_of_a_table_is_a_text(tmp_path):
+    write(tmp_path, "train.csv", "text_a,all,label", 's,"[""x"", ""y""]",A')
+    with pytest.raises(UserError, match="csv:2: column 'all' is a text, expected a list of the"):
+        own(tmp_path, choice_columns="all")
 
 
 def test_a_right_answer_is_given_as_its_text(tmp_path):
@@ -360,7 +366,7 @@ def test_a_right_answer_is_given_as_its_text(tmp_path):
     with pytest.raises(UserError, match="column 'label' has '2', .*: give --label_form=texts"):
         own(tmp_path, **choices)
     task = own(tmp_path, label_form="texts", **choices)
-    rows = parsing.read_rows(task, str(tmp_path), "train")
+    rows = read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == ["c1", "c2", "c3"] == list(task.labels)
     assert task.reader.label_array(rows).tolist() == [0, 1, 2]
     stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options))
@@ -380,7 +386,7 @@ def test_the_metric_that_selects(tmp_path):
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
     with pytest.raises(UserError, match="metric: task custom has no f1"):
         own(tmp_path, metric="f1")
-    assert custom.known_or_own(settings("d", task_name="cola", metric="f1")).metrics == (
+    assert custom.resolve_task(settings("d", task_name="cola", metric="f1")).metrics == (
         "f1",
         "matthews",
         "accuracy",
@@ -413,7 +419,7 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
 def test_thresholds_of_labels_are_for_several_labels():
     for task_name in ("sst-2", "sts-b", "ranking"):
         with pytest.raises(UserError, match="label_thresholds is for --multi_label=True"):
-            custom.known_or_own(settings("d", task_name=task_name, label_thresholds="1:0.3"))
+            custom.resolve_task(settings("d", task_name=task_name, label_thresholds="1:0.3"))
 
 
 def test_unknown_labels_of_many_are_short_and_quick(tmp_path, caplog):
@@ -426,7 +432,7 @@ def test_unknown_labels_of_many_are_short_and_quick(tmp_path, caplog):
     (tmp_path / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + rows)
     began = time.monotonic()
     with pytest.raises(UserError) as e:
-        parsing.read_rows(task, str(tmp_path), "dev", need_labels=True)
+        read_rows(task, str(tmp_path), "dev", need_labels=True)
     assert time.monotonic() - began < 30
     assert "unknown label 'topik 0'; did you mean 'topic 0'? (3,000 labels)" in str(e.value)
     assert len(str(e.value)) + len(caplog.text) < 4000
@@ -447,8 +453,8 @@ def test_columns_in_another_form_of_unicode(tmp_path, name):
                 json.dumps({stored: text, "label": label}) + "\n" for text, label in ("ax", "by")
             )
         (tmp_path / name).write_text(content, encoding="utf-8")
-        task = custom.known_or_own(settings(tmp_path / name, text_a_column=asked, dev_share=0.0))
-        rows = parsing.read_rows(task, "", "train", need_labels=True)
+        task = custom.resolve_task(settings(tmp_path / name, text_a_column=asked, dev_share=0.0))
+        rows = read_rows(task, "", "train", need_labels=True)
         assert [row.pairs[0][0] for row in rows] == ["a", "b"]
 
 
@@ -458,6 +464,6 @@ def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):
     lines = ["text,label", *(f"{'x' * number} f\u00fcr,{number % 2}" for number in range(30))]
     (tmp_path / "train.csv").write_bytes("\n".join(lines).encode("cp1252"))
     with pytest.raises(UserError, match=r"train.csv:2: not UTF-8.*--encoding=cp1252"):
-        custom.known_or_own(settings(tmp_path / "train.csv", text_a_column="text", do_train=True))
+        custom.resolve_task(settings(tmp_path / "train.csv", text_a_column="text", do_train=True))
     assert len([line for line in caplog.text.splitlines() if "not UTF-8" in line]) == 1
     assert "(30 rows, the last one" in caplog.text

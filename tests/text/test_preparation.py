@@ -390,6 +390,18 @@ def test_records_with_a_lost_file_are_made_again(settings, small_pieces):
     assert content(settings.save_dir) == before
 
 
+def test_another_vocabulary_in_the_directory_is_not_replaced(settings):
+    vocabulary = pathlib.Path(settings.save_dir, "spiece.model")
+    vocabulary.parent.mkdir(parents=True)
+    vocabulary.write_bytes(b"of somebody")
+    with pytest.raises(UserError, match="spiece.model is another vocabulary than sp_path "):
+        preparation.make_records(settings)
+    assert vocabulary.read_bytes() == b"of somebody"
+    assert [path.name for path in vocabulary.parent.iterdir()] == ["spiece.model"]
+    preparation.make_records(dataclasses.replace(settings, overwrite=True))
+    assert preparation.make_records(settings).seconds is None
+
+
 def test_overwrite_replaces_records_once_the_new_ones_are_complete(
     settings, small_pieces, monkeypatch
 ):

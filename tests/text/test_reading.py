@@ -118,6 +118,13 @@ def test_a_link_to_nowhere_is_an_error_that_names_it(tree):
         files.sizes(paths)
 
 
+def test_empty_files_are_noted(tmp_path, caplog):
+    paths = [str(write(tmp_path / name, text)) for name, text in (("a", ""), ("b", "x"))]
+    caplog.set_level("INFO", "xlnet")
+    assert [chunk.path for chunk in reading.cut(paths)] == paths[1:]
+    assert [record.getMessage() for record in caplog.records] == ["note: a without text: empty"]
+
+
 def test_a_name_that_looks_like_a_pattern_is_a_name(tmp_path):
     path = write(tmp_path / "a[1].txt", "x")
     assert reading.find_files(str(path)) == [str(path)]
@@ -297,6 +304,28 @@ def test_what_the_first_lines_say_is_noted(tmp_path, caplog, content, said):
             assert re.search("note: .*a.txt: .*" + said, record.getMessage())
     caplog.clear()
     advice.check(reading.cut([path], 100), settings(text_format="wrapped"))
+    assert not caplog.records
+
+
+def test_a_separator_that_is_not_in_a_file_with_blank_lines_is_noted(tmp_path, caplog):
+    with_blank_lines = ("It rains here.\n" * 9 + "\n") * 9
+    marked = str(write(tmp_path / "a.txt", with_blank_lines.replace("\n\n", "\n<|eot|>\n")))
+    unmarked = str(write(tmp_path / "b.txt", with_blank_lines))
+    given = settings(document_separator="<|eot|>")
+    advice.check(reading.cut([marked, unmarked], 100), given)
+    (record,) = caplog.records
+    assert re.search(r"note: \S*b.txt: no '<\|eot\|>' in its .* one document", record.getMessage())
+    caplog.clear()
+    advice.check(reading.cut([unmarked], 100), given, reads_documents=False)
+    advice.check(reading.cut([unmarked], 100), settings(document_separator="blank_line"))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("separator", ("-- ", " --"))
+def test_a_separator_with_a_space_at_its_end_is_found(tmp_path, caplog, separator):
+    document = "It rains here.\n" * 9 + "\n" + "It snows.\n"
+    path = str(write(tmp_path / "a.txt", (document + separator + "\n") * 9))
+    advice.check(reading.cut([path], 100), settings(document_separator=separator))
     assert not caplog.records
 
 
@@ -585,6 +614,14 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
         "field 'text' is not text",
     } <= set(seen)
     assert seen["lines"] > seen["documents"] > 300
+
+
+@pytest.mark.parametrize("blank", ["\u3000", "\xa0 \u2003", ""])
+def test_a_document_begins_behind_blank_lines_of_any_space(tmp_path, blank):
+    """Where a separator ends documents, a chunk looks back over blank lines to find it."""
+    path = write(tmp_path / "a.txt", f"One.\n===\n{blank}\n{blank}\nTwo.\n")
+    whole, cut = (read(path, size, document_separator="===")[0] for size in (WHOLE, 1))
+    assert cut == whole and [line.begins_document for line in whole] == [True, True]
 
 
 def unmarked(lines):

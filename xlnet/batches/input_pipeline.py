@@ -22,8 +22,8 @@ from xlnet.records.manifest import Manifest
 POOL_BATCHES = 32  # batches that are sorted by length together
 SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
 
-# For functions of datasets, whose source TensorFlow would otherwise rewrite at each start.
-_as_written = tf.autograph.experimental.do_not_convert
+# For the functions of datasets: TensorFlow would otherwise rewrite their source at each start.
+_without_autograph = tf.autograph.experimental.do_not_convert
 
 
 def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
@@ -32,9 +32,9 @@ def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     if manifest.num_streams % batch_size:
         even = 1 + (manifest.bi_data and batch_size % 2)  # streams of both directions
         raise UserError(
-            f"train_batch_size is {batch_size}, which does not divide the "
-            f"{manifest.num_streams} streams of the data; "
-            f"use a divisor, or make records with --num_streams={batch_size * even}"
+            f"train_batch_size is {batch_size}, which does not divide the {manifest.num_streams} "
+            "streams of the data; use a divisor, or make records with "
+            f"--num_streams={batch_size * even}"
         )
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
@@ -76,10 +76,11 @@ def pretraining_batches(
         raise UserError(
             "mask_mode is legacy, which needs legacy_word_start: Tokenizer.is_legacy_word_start"
         )
-    # An epoch is some rounds of `windows_per_stream` steps.
+    # An epoch consists of rounds, each of `windows_per_stream` steps.
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
     num_rounds, num_rows = streams.shape  # of an epoch, R
-    # Step 7 of three windows a stream is window 1 of round 2: earlier records are not read.
+    # Reading begins at the first step. Example: with three windows a stream, step 7 is window 1 of
+    # round 2.
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
@@ -89,8 +90,8 @@ def pretraining_batches(
     paths = manifest.stream_paths(directory)
     sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
 
-    @_as_written
-    def one_round(round_index):
+    @_without_autograph
+    def one_round(round_index: tf.Tensor) -> tf.data.Dataset:
         """Indices of the windows of R streams; `round_index` counts through the epochs."""
         skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
         return (
@@ -99,24 +100,25 @@ def pretraining_batches(
             .map(lambda window: (round_index, window))
         )
 
-    def read_records(round_index, window):
+    def read_records(round_index: np.ndarray, window: np.ndarray) -> np.ndarray:
         """Serialized windows: all rows of one index, then of the next."""
-        return np.array(
-            [
-                tfrecord.read_record(paths[stream], sizes[stream], number)
-                for number in window.tolist()
-                for stream in streams[int(round_index) % num_rounds]
-            ],
-            object,
-        )
+        streams_of_round = streams[int(round_index) % num_rounds]
+        serialized = [
+            tfrecord.read_record(paths[stream], sizes[stream], number)
+            for number in window.tolist()
+            for stream in streams_of_round
+        ]
+        return np.array(serialized, object)
 
-    @_as_written
-    def read(round_index, window):
+    @_without_autograph
+    def read(round_index: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, dict]:
         serialized = tf.numpy_function(read_records, [round_index, window], tf.string)
         parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
         return round_index, window, parsed
 
-    def sample_targets(round_index, window, *values):
+    def sample_targets(
+        round_index: np.ndarray, window: np.ndarray, *values: np.ndarray
+    ) -> permutations.Sampled:
         parsed = dict(zip(sampled_from, values))
         epoch, which = divmod(int(round_index), num_rounds)
         random = permutations.Random(
@@ -133,22 +135,20 @@ def pretraining_batches(
             permutation,
         )
 
-    @_as_written
-    def sample(round_index, window, parsed):
+    @_without_autograph
+    def sample(
+        round_index: tf.Tensor, window: tf.Tensor, parsed: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
         sampled = tf.numpy_function(
             sample_targets,
             [round_index, window] + [parsed[name] for name in sampled_from],
             [tf.int32, tf.int32, tf.float32],
         )
+        values = dict(parsed)
         widths = [manifest.seq_len] + 2 * [permutation.num_predict]
-        values = dict(
-            parsed,
-            **{
-                name: tf.ensure_shape(value, [None, width])
-                for name, value, width in zip(permutations.Sampled._fields, sampled, widths)
-            },
-        )
-        # Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names.
+        for name, value, width in zip(permutations.Sampled._fields, sampled, widths):
+            values[name] = tf.ensure_shape(value, [None, width])
+        # The windows [N,...] become batches [N/R,R,...], with the names that the model expects.
         values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
         del values["word_start"]
         return {
@@ -156,7 +156,7 @@ def pretraining_batches(
             for name, value in values.items()
         }
 
-    # Each map works one call ahead; two calls at a time wait for Python's lock, and are slower.
+    # One call of each map at a time: two calls would wait for Python's lock, and be slower.
     return _ahead(
         tf.data.Dataset.range(first_round, last_round)
         .flat_map(one_round)
@@ -167,18 +167,18 @@ def pretraining_batches(
     )
 
 
-def _threads(count):
+def _threads(count: int) -> Optional[int]:
     """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
     call Python while the interpreter exits: a deadlock."""
     return None if tf.executing_eagerly() else count
 
 
-def _ahead(dataset, count):
+def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
     options = tf.data.Options()
-    # All numbers of threads and elements are given, so there is nothing to tune. And the thread
-    # that tunes may sleep for up to a minute when an iterator begins a file again, which waits
-    # for it: a held-out evaluation after training hung that long.
+    # The numbers of threads and elements are all given, so there is nothing to tune. The tuning
+    # thread would also cost time: it may sleep for up to a minute when an iterator begins a file
+    # again, and the iterator waits for it. A held-out evaluation after training hung that long.
     options.autotune.enabled = False
     if tf.executing_eagerly():
         options.experimental_optimization.apply_default_optimizations = False  # they prefetch, too
@@ -199,9 +199,9 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     Batch elements 0 and 1 read the first half of the text, 2 and 3 the second. Element b of a step
     continues element b of the step before; where a round begins its memory is zeroed.
     """
-    # Streams follow the order of the text, so a round takes them at equal distances: every step
-    # sees all parts of the text, whose files may differ. With both `directions`, half of an even
-    # batch is backward in every round.
+    # Streams follow the order of the text. A round takes streams at equal distances, so that every
+    # step has windows from all over the text, whose files may differ. With two `directions`, half
+    # of an even batch is backward in every round.
     together = directions if batch_size % directions == 0 else 1
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
     # In an odd batch, neighbours are read in different directions.
@@ -215,8 +215,8 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     if replicas == 1:
         return dataset
 
-    @_as_written
-    def parts(features):
+    @_without_autograph
+    def parts(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {
             name: tf.reshape(
                 value,
@@ -260,21 +260,21 @@ def finetuning_batches(
     Returns:
       A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
     """
-    # Pools: examples that are sorted by length together, so that batches need little padding.
+    # The examples of a pool are sorted by length, so that batches need little padding.
     is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
-    # Not larger than the file, so that no batch has an example twice: see `_shuffled_pools`.
+    # A pool is not larger than the file, so that no batch has an example twice, see
+    # `_shuffled_pools`.
     if is_training and num_examples is not None:
         pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     first_pool, rest = divmod(start_step, pool_batches)
     pool_size = pool_batches * batch_size
-    pools = (
-        _shuffled_pools(path, pool_size, shuffle_seed, first_pool)
-        if is_training
-        else tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
-    )
+    if shuffle_seed is not None:
+        pools = _shuffled_pools(path, pool_size, shuffle_seed, first_pool)
+    else:
+        pools = tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
 
-    @_as_written
-    def cut(pool_index, indexed):
+    @_without_autograph
+    def cut(pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
         """The batches of a pool sorted by length; in training, shuffled."""
         parsed = dict(feature_spec.parse(features, indexed[1]), index=indexed[0])
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
@@ -294,11 +294,11 @@ def finetuning_batches(
         )
 
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
-    # Batches as long as their longest example.
+    # Cut each batch to the length of its longest example.
     if multiple < row_length:
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
         dataset = dataset.map(
-            _as_written(
+            _without_autograph(
                 functools.partial(
                     _without_padding,
                     row_length=row_length,
@@ -312,50 +312,58 @@ def finetuning_batches(
     return _ahead(dataset, 4)
 
 
-def _shuffled_pools(path, size, seed, first_pool):
+def _shuffled_pools(path: str, size: int, seed: int, first_pool: int) -> tf.data.Dataset:
     """An endless dataset of pools, (index int64 [size], serialized string [size])."""
-    # Each epoch has a random order, a function of (seed, epoch). Only the order is in memory,
-    # 8 bytes a record, not the records.
+    # Each epoch has a random order, a function of (seed, epoch). Only the order is held in memory,
+    # 8 bytes for each record.
     records = tfrecord.EqualRecords(path)
 
-    # The order of an epoch depends on the one before, and so on the first.
-    @functools.lru_cache(maxsize=2)  # a pool may have records of two epochs
-    def order(epoch):
+    # The order of an epoch depends on that of the epoch before, and so on all before it: where
+    # reading begins later, `read` first computes them in turn. Two orders are kept, as a pool may
+    # have records of two epochs.
+    @functools.lru_cache(maxsize=2)
+    def order(epoch: int) -> np.ndarray:
         numbers = np.random.default_rng([seed, epoch]).permutation(len(records))
-        begun = epoch * len(records) % size  # records that the epoch before gave to this pool
+        begun = epoch * len(records) % size  # records that the epoch before gave to its last pool
         if not begun or size > len(records):
             return numbers
-        # These come after that pool: no pool has a record twice.
+        # This epoch fills that pool up with other records, so that no pool has a record twice.
         others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[: size - begun]
         return np.concatenate([numbers[others], np.delete(numbers, others)])
 
-    def read(pool_index):
+    def read(pool_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         epochs, places = np.divmod(int(pool_index) * size + np.arange(size), len(records))
         if pool_index == first_pool:
             for epoch in range(epochs[0]):
                 order(epoch)
-        numbers = np.concatenate(
-            [order(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
-        )
+        by_epoch = [order(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
+        numbers = np.concatenate(by_epoch)
         return numbers, np.array(records.read(numbers), object)
 
-    @_as_written
-    def pool(pool_index):
+    @_without_autograph
+    def pool(pool_index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         index, serialized = tf.numpy_function(read, [pool_index], [tf.int64, tf.string])
         return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])
 
     return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(pool)
 
 
-def _lengths(input_mask, row_length):
+def _lengths(input_mask: tf.Tensor, row_length: int) -> tf.Tensor:
     """int32 [B]: tokens of the longest choice; input_mask [B,C*T]."""
     rows = tf.reshape(input_mask, [-1, input_mask.shape[1] // row_length, row_length])
     return tf.reduce_max(tf.cast(tf.reduce_sum(1.0 - rows, axis=2), tf.int32), axis=1)
 
 
-def _without_padding(batch, row_length, multiple, pads, by_token):
+def _without_padding(
+    batch: dict[str, tf.Tensor],
+    row_length: int,
+    multiple: int,
+    pads: str,
+    by_token: Sequence[str],
+) -> dict[str, tf.Tensor]:
     """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
-    # Of the longest choice in the batch, rounded up: few lengths, as each has a plan of its own.
+    # The length is that of the longest choice in the batch, rounded up: there are few different
+    # lengths, as TensorFlow makes a plan for each.
     is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)  # [T]
     is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
     longest = row_length - tf.argmax(is_text, output_type=tf.int32)

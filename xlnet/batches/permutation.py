@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
 import numpy as np
@@ -56,9 +56,9 @@ class Permutation:
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
             raise UserError(
-                f"num_predict is {self.num_predict}, expected at most {most} for windows "
-                f"of {seq_len} tokens of which {self.reuse_len} are "
-                f"reused, with mask_mode={self.mask_mode}"
+                f"num_predict is {self.num_predict}, expected at most {most} for windows of "
+                f"{seq_len} tokens of which {self.reuse_len} are reused, with "
+                f"mask_mode={self.mask_mode}"
             )
         if self.mask_alpha < self.mask_beta:
             raise UserError(
@@ -125,17 +125,18 @@ def arrange(
 ) -> Sampled:
     """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`."""
     rank = np.empty(is_target.shape, np.int32)  # [B,Q]
-    # The reused context and the rest have an order each; the first part is blind to the second, the
-    # second sees all of the first. A constant added to every rank of the second part, its -1
-    # included, does that, if it is above all ranks of the first part.
+    # The reused context and the rest of the window have an order each. The first part must not see
+    # the second, and the second sees all of the first: a constant is added to every rank of the
+    # second part, also to its ranks -1, and is larger than all ranks of the first part.
     apart = 1 + _rank_limit(permutation.reuse_len, permutation.perm_size)
     for index, part in enumerate(_parts(is_target, permutation)):
         if part.start < part.stop:
             is_permuted = (is_target | is_special)[:, part]
             rank[:, part] = index * apart + ranks(random, is_permuted, permutation)  # [B,T]
 
-    # The targets' positions, of which the last one fills up: of four tokens, the second and the
-    # last are targets, P = 3: positions 1 3 3, weights 1 1 0.
+    # The positions of the targets. If there are fewer than P, the last one is repeated with the
+    # weight 0. Example: of four tokens the second and the last are targets, and P = 3: positions
+    # 1 3 3, weights 1 1 0.
     count = is_target.sum(axis=1, keepdims=True)  # [B,1]
     if count.max() > permutation.num_predict:
         raise ValueError(
@@ -149,7 +150,7 @@ def arrange(
     return Sampled(rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32))
 
 
-def _parts(windows, permutation):
+def _parts(windows: np.ndarray, permutation: Permutation) -> tuple[slice, slice]:
     """The reused context, and the rest."""
     return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
 
@@ -211,8 +212,8 @@ def ranks(random: Random, is_permuted: np.ndarray, permutation: Permutation) -> 
 
 
 def _rank_limit(length: int, perm_size: int) -> int:
-    """What the ranks of `length` tokens are below: the last chunk has those of a full one even if
-    it is cut."""
+    """The ranks of `length` tokens are below this number. It is that of full chunks: the ranks in
+    the last chunk go up to those of a full one, even if the chunk is shorter."""
     size = min(perm_size, length)
     return -(-length // size) * size
 
@@ -220,8 +221,8 @@ def _rank_limit(length: int, perm_size: int) -> int:
 @register_order
 def uniform(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
     """The paper's: uniform among all orders, within chunks of `perm_size` tokens."""
-    # As in the original implementation, all chunks have one order, and each comes after those to
-    # its left.
+    # As in the original implementation, all chunks have the same order within, and each chunk comes
+    # after those to its left.
     size = min(perm_size, is_permuted.shape[1])
     return ranks_of_order(_in_order(random.uniform(size)), is_permuted)
 
@@ -242,31 +243,36 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
 # ---- targets: whole words, every token with the same chance ----
 
 
-def _even_targets(random, is_special, word_start, permutation):
+def _even_targets(
+    random: Random, is_special: np.ndarray, word_start: np.ndarray, permutation: Permutation
+) -> np.ndarray:
     """`sample_targets` in both parts: bool [B,Q]."""
-    first, rest = [
-        np.count_nonzero(~is_special[:, part], axis=1)  # [B] each
-        for part in _parts(is_special, permutation)
-    ]
-    if permutation.num_predict > (first + rest).min():
+    num_predict = permutation.num_predict
+    first_part, second_part = _parts(is_special, permutation)
+    num_first = np.count_nonzero(~is_special[:, first_part], axis=1)  # [B], can be predicted
+    num_second = np.count_nonzero(~is_special[:, second_part], axis=1)
+    fewest = (num_first + num_second).min()
+    if num_predict > fewest:
         raise UserError(
-            f"num_predict is {permutation.num_predict}, but a sequence of the records has "
-            f"only {(first + rest).min()} tokens "
+            f"num_predict is {num_predict}, but a sequence of the records has only {fewest} tokens "
             "besides <sep> and <cls>; give at most as many"
         )
-    # Each part gets a budget in proportion to its tokens that can be predicted, rounded at random,
-    # so that a token's chance is the same in both: of P = 2 targets in parts of 3 and 1 tokens the
-    # first has 1.5, so 1 or 2 with the same chance.
-    share = permutation.num_predict * first / (first + rest)  # [B]
-    budget = np.floor(share + random.uniform(1)[:, 0]).astype(np.int64)  # [B]
-    budgets = (budget, permutation.num_predict - budget)
-    return np.concatenate(
-        [
-            sample_targets(random, is_special[:, part], word_start[:, part], budget, permutation)
-            for part, budget in zip(_parts(is_special, permutation), budgets)
-        ],
-        axis=1,
-    )
+
+    # Each part gets a budget of targets in proportion to its tokens that can be predicted. The
+    # budget is rounded at random, so that every token has the same chance. Example: P = 2, parts of
+    # 3 and 1 tokens; the first part should have 1.5 targets, and gets 1 or 2, each half of the
+    # time.
+    expected = num_predict * num_first / (num_first + num_second)  # [B]
+    budget = np.floor(expected + random.uniform(1)[:, 0]).astype(np.int64)  # [B]
+    budgets = (budget, num_predict - budget)
+    targets = []
+    for part, budget_of_part in zip((first_part, second_part), budgets):
+        targets.append(
+            sample_targets(
+                random, is_special[:, part], word_start[:, part], budget_of_part, permutation
+            )
+        )
+    return np.concatenate(targets, axis=1)
 
 
 def sample_targets(
@@ -293,15 +299,16 @@ def sample_targets(
         axis=1,
     )
 
-    # The ring: n-grams in the order of their keys, special tokens behind it.
+    # The ring: the n-grams in the order of their random keys; special tokens come behind it.
+    # Example: tokens 0 1 are a word, 2 and 3 are words; each word is an n-gram; the keys are .6, .2
+    # and .4.
     #
-    #     words 01, 2, 3 of four tokens, each an n-gram, with keys .6, .2, .4: the ring is 2 3 01
-    #     tokens at places 0 to 3: 2 3 0 1         places of tokens 0 to 3: 2 3 0 1
-    #     an arc of 2 tokens from place 1 on picks tokens 3 and 0: word 01 is cut
+    #     the ring, from place 0 on           tokens 2 3 0 1
+    #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
     words = _Words(is_special, word_start)
     ngram = _ngrams(words, sizes, uniforms[:, :1], permutation.mask_mode)  # [B,T]
     step = permutation.mask_alpha // permutation.mask_beta
-    key = _take(_spread(spread, step), ngram)  # [B,T], of the n-gram
+    key = _gather_columns(_spread(spread, step), ngram)  # [B,T], of the n-gram
     key = np.where(is_special, np.inf, key)
     order = _in_order(key)  # [B,T], place -> token
     place = np.empty_like(order)  # [B,T], token -> place
@@ -314,30 +321,31 @@ def sample_targets(
     ahead += tokens * (ahead < 0)  # [B,T], places from there
     picked = (ahead < budget[:, None]) & ~is_special  # [B,T]
     edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens  # [B,2], places
-    ends = _take(order, edges)  # [B,2], tokens
+    ends = _gather_columns(order, edges)  # [B,2], tokens
     return _complete_words(picked, words, ends, uniforms[:, 2:])
 
 
-def _in_order(key):
+def _in_order(key: np.ndarray) -> np.ndarray:
     """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] >= 0."""
-    # The bits of such floats are integers in the same order. The last bits are replaced by the
-    # column, so that equal keys, of an n-gram's tokens, stay in the order of the text.
+    # Read as integers, the bits of non-negative floats have the same order. Their last bits are
+    # replaced by the column, which is what is returned; and so equal keys, those of the tokens of
+    # one n-gram, stay in the order of the text.
     length = key.shape[1]
     room = (1 << (length - 1).bit_length()) - 1
     return np.sort(key.view(np.int64) & ~room | np.arange(length), axis=1) & room
 
 
-def _take(values, columns):
+def _gather_columns(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """`np.take_along_axis(values, columns, axis=1)`, which is slower: [B,T], [B,N] -> [B,N]."""
     return values.ravel()[_flat(columns, values.shape[1])]
 
 
-def _flat(columns, length):
+def _flat(columns: np.ndarray, length: int) -> np.ndarray:
     """Indices [B,N] into the flattened array of `columns` [B,N] in B rows of `length`."""
     return columns + length * np.arange(len(columns))[:, None]
 
 
-def _count_up_to(counted):
+def _count_up_to(counted: np.ndarray) -> np.ndarray:
     """`np.cumsum(counted, axis=1)` of bool [B,T], which takes twice as long in 64 bits."""
     return np.cumsum(counted, axis=1, dtype=np.int32).astype(np.int64)
 
@@ -353,15 +361,15 @@ class _Words:
       count, tokens: int [B,1], words and tokens in words.
     """
 
-    def __init__(self, is_special, word_start):
+    def __init__(self, is_special: np.ndarray, word_start: np.ndarray) -> None:
         self.is_special = is_special
         self.after_special = np.concatenate(
             [np.ones_like(is_special[:, :1]), is_special[:, :-1]], axis=1
         )
         self.starts = (word_start | self.after_special) & ~is_special
         self._count()
-        # In a long run each piece is a word: without spaces, as in Chinese or Thai, the records
-        # mark sentences there.
+        # In a long run each piece counts as a word: in scripts without spaces, such as Chinese or
+        # Thai, the records mark only sentences as words.
         is_long = (self.length > LONGEST_WORD) & ~is_special
         if is_long.any():
             self.starts |= is_long
@@ -369,7 +377,7 @@ class _Words:
         self.count = self.starts.sum(axis=1, keepdims=True)
         self.tokens = np.count_nonzero(~is_special, axis=1)[:, None]
 
-    def _count(self):
+    def _count(self) -> None:
         # Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1.
         self.index = np.maximum(_count_up_to(self.starts) - 1, 0)  # [B,T]
         flat = _flat(self.index, self.starts.shape[1])  # [B,T], of all rows
@@ -382,19 +390,24 @@ _SIZES = np.arange(1, MAX_NGRAM + 1)
 _CUMULATIVE = np.cumsum(1.0 / _SIZES) / np.sum(1.0 / _SIZES)
 
 
-def _ngrams(words, sizes, lap_start, mask_mode):
+def _ngrams(words: _Words, sizes: np.ndarray, lap_start: np.ndarray, mask_mode: str) -> np.ndarray:
     """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
-    The text is cut as a ring, once around from any word, so that all places and both directions are
-    treated alike. N-grams do not cross the ring's seam or a special token; those next to these may
-    be shorter, and so may the last.
+    The text is cut as a ring, once around from a random word, so that all places and both
+    directions are treated alike. N-grams do not cross the ring's seam or a special token; an n-gram
+    that ends there may be shorter, and so may the last one.
 
-    sizes [B,T], which decide on each n-gram's n, and lap_start [B,1] are in [0, 1).
+    Args:
+      words: of the text.
+      sizes: [B,T] in [0, 1), random numbers that decide on the n of each n-gram.
+      lap_start: [B,1] in [0, 1), a random number that decides where the cutting begins.
+      mask_mode: "token": each token is an n-gram.
     """
     if mask_mode == "token":
         return words.index
-    # Four words of a token, sizes 2 1 3, lap from word 1 on: n-grams begin at words 1, 3 and 0 (the
-    # last is cut at the lap's end), so they are 0, 12, 3 and the tokens' indices 0 1 1 2.
+    # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. N-grams begin at
+    # the words 1, 3 and 0; the last one is cut where the lap ends. They are 0, 1 2 and 3, so the
+    # indices of the four tokens are 0 1 1 2.
     size = 1 + sum((sizes >= limit).view(np.int8) for limit in _CUMULATIVE[:-1])  # int8 [B,T], n
     begin = np.cumsum(size, axis=1, dtype=np.int32) - size  # [B,T], in words
     is_ngram = begin < words.count  # [B,T]
@@ -403,17 +416,19 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     lap_start = (lap_start[rows, 0] * count).astype(np.int64)  # [n-grams]
     begins = np.zeros(words.starts.shape, bool)  # [B,T], by word
     begins[rows, (lap_start + begin[is_ngram]) % count] = True
-    begins = _take(begins, words.index) | words.after_special  # [B,T], by token
+    begins = _gather_columns(begins, words.index) | words.after_special  # [B,T], by token
     return np.maximum(_count_up_to(begins & words.starts) - 1, 0)
 
 
-def _spread(uniform, step):
-    """Keys [B,T] whose ascending order takes one of each `step` neighbours, then another, ...
+def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
+    """Keys [B,T] whose ascending order spreads n-grams over the text.
 
-    In this order any 1/step of the n-grams in a row are about `step` apart, each at a random
-    position among its `step` neighbours; rounds are shuffled, so a part of one lies anywhere."""
-    # Step 2, .9 .1 .3 .5: the groups are .9 .1 and .3 .5, whose lower ones come in round 0, so the
-    # keys are 1.9 .1 .3 1.5 and the order 1 2 3 0.
+    The text is divided into groups of `step` neighbours. The order takes one n-gram of each group
+    in a first round, another one of each group in the second round, and so on. So the n-grams of a
+    round are about `step` apart. Within a group and within a round the order is random."""
+    # Example: step 2 and the numbers .9 .1 .3 .5. The groups are .9 .1 and .3 .5. The lower number
+    # of each comes in round 0, the other one in round 1, so the keys are 1.9 .1 .3 1.5 and the
+    # order is 1 2 3 0.
     length = uniform.shape[1]
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.0)
@@ -424,29 +439,37 @@ def _spread(uniform, step):
     return (rounds + groups).reshape(len(uniform), -1)[:, :length]
 
 
-def _complete_words(picked, words, ends, uniforms):
-    """Of the words of the first and the last picked token, leaves at most one cut.
+def _complete_words(
+    picked: np.ndarray, words: _Words, ends: np.ndarray, uniforms: np.ndarray
+) -> np.ndarray:
+    """Completes words that the arc has cut: at most one of them stays cut.
 
-    As many tokens as possible move from one word to the other, at random in either direction, so
-    that the expected number in each stays (up and down are the possible moves, taken in the
-    proportion down : up). The picked tokens of a word that stays cut begin at any of its tokens and
-    wrap around, so each has the same chance.
+    The words are those of the first and of the last token of the arc. Picked tokens move from one
+    of these words to the other until one of the two is complete or empty. The direction is random,
+    with chances such that the expected number of picked tokens of each word does not change: `up`
+    and `down` are the tokens that could move in each direction, and the chances are down : up. The
+    picked tokens of a word that stays cut begin at a random token of the word and wrap around, so
+    that each has the same chance.
 
-    picked: bool [B,T]; ends: int [B,2], the first and the last token of the arc; uniforms: [B,2].
+    Args:
+      picked: bool [B,T], the tokens of the arc.
+      words: of the text.
+      ends: int [B,2], the first and the last token of the arc.
+      uniforms: [B,2], random numbers in [0, 1).
     """
     # The tokens near each end that belong to its word.
     rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
     near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)  # [B,2,19], tokens
     is_token = (near >= 0) & (near < columns)
     near = np.clip(near, 0, columns - 1)
-    own = _take(words.index, ends)  # [B,2], words
+    own = _gather_columns(words.index, ends)  # [B,2], words
     is_in = is_token & (words.index[rows, near] == own[:, :, None]) & ~words.is_special[rows, near]
 
-    # How many of each word are picked, and how many move. Two words of 3 tokens, 1 of the first and
-    # 2 of the second picked: up to 2 tokens can move to the first, up to 1 to the second. With
-    # chance 1/3 all of the first is picked, with chance 2/3 all of the second: 1 and 2 tokens are
-    # expected, as before.
-    size = _take(words.length, ends)  # [B,2]
+    # How many tokens of each word are picked, and how many move. Example: two words of 3 tokens, of
+    # which 1 and 2 tokens are picked. Up to 2 tokens can move to the first word, up to 1 to the
+    # second. With a chance of 1/3 the first word becomes complete, with a chance of 2/3 the second:
+    # the expected numbers are 1 and 2, as before.
+    size = _gather_columns(words.length, ends)  # [B,2]
     some = (is_in & picked[rows, near]).sum(axis=2)  # [B,2], picked
     up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])  # [B]
     down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])  # [B]
@@ -454,7 +477,7 @@ def _complete_words(picked, words, ends, uniforms):
     move *= own[:, 0] != own[:, 1]
     some = some + move[:, None] * [[1, -1]]  # [B,2]
 
-    # Which: those from any token of the word on.
+    # Which tokens of a word are picked: those from a random token of the word on.
     turn = (uniforms[:, 1:] * size).astype(np.int64)  # [B,2], tokens
     index = np.cumsum(is_in, axis=2) - 1 - turn[:, :, None]  # [B,2,19]
     index += size[:, :, None] * (index < 0)  # of the word's tokens, from the turn on
@@ -467,27 +490,35 @@ def _complete_words(picked, words, ends, uniforms):
 # ---- targets: the rule of the original implementation ----
 
 
-def _legacy_targets(random, is_special, word_start, direction, permutation):
+def _legacy_targets(
+    random: Random,
+    is_special: np.ndarray,
+    word_start: np.ndarray,
+    direction: np.ndarray,
+    permutation: Permutation,
+) -> np.ndarray:
     """The targets of the original implementation: bool [B,Q], half of the budget in each part."""
     half = permutation.num_predict // 2
     goals = (permutation.num_predict - half, half)
     is_target = np.zeros(is_special.shape, bool)
     for part, goal in zip(_parts(is_special, permutation), goals):
         numbers = random.uniform(3 * (part.stop - part.start))
-        for row, backward in enumerate(direction):  # backward ones in the order of the text
+        for row, backward in enumerate(direction):  # the rule reads backward windows forward
             order = slice(None, None, -1) if backward else slice(None)
             is_target[row, part][order] = _legacy_part(
                 numbers[row], word_start[row, part][order].tolist(), goal, permutation
             )
-    # Single tokens that fill up the budget may fall on <sep> or <cls>: there may be fewer than P.
+    # The single tokens that use up the budget may be <sep> or <cls>, so there may be fewer than P.
     return is_target & ~is_special
 
 
-def _legacy_part(numbers, starts, goal, permutation):
+def _legacy_part(
+    numbers: np.ndarray, starts: Sequence[bool], goal: int, permutation: Permutation
+) -> np.ndarray:
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
     left until the budget is spent; single tokens for the rest of it."""
-    # From the left: a stretch has one span, which begins at the first word that starts after a
-    # random part of the stretch. The last span is cut to the budget.
+    # Stretches follow each other from the left. Each has one span, which begins at the first word
+    # that starts behind a random part of the stretch. The last span is cut to the budget.
     length = len(starts)
     pairs = iter(numbers[: 2 * length].reshape(-1, 2).tolist())
     picked, missing, place = np.zeros(length, bool), goal, 0

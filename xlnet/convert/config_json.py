@@ -15,7 +15,7 @@ from xlnet.tokenization.tokenizer import is_text
 
 NAME = "config.json"
 
-# Their class for each output layer: those of `weights`, or none.
+# The class of that library for each output layer: those of `weights`, or none.
 NETWORK = "network"
 CLASSES = {
     NETWORK: "XLNetModel",
@@ -61,7 +61,7 @@ _DEFAULT_SIZES = {
 }
 
 # Entries without a counterpart here, with their values for models of ours. Those of a folder are
-# kept in a file next to its checkpoint, `CARRIED_NAME`, and return from there.
+# kept in the `run.json` next to its checkpoint, and return from there.
 CARRIED: Mapping[str, Any] = {
     "attn_type": "bi",
     "bi_data": False,
@@ -120,8 +120,13 @@ class Model:
 
 
 def read(path: str) -> Model:
-    """Reads the file; refuses what is not an XLNet, or cannot be computed here."""
-    values = files.read_json(path, "config")
+    """Reads the file; raises its errors as `parse`."""
+    return parse(files.read_json(path, "config"), path)
+
+
+def parse(values: dict[str, Any], path: str) -> Model:
+    """The model of the content of the file, or of the section `huggingface` of a `run.json`;
+    refuses what is not an XLNet, or cannot be computed here."""
     if not is_text(json.dumps(values, ensure_ascii=False)):
         raise UserError(f"{path} has half a character: an escape like \\ud800 by itself")
     if values.get("model_type") != "xlnet":
@@ -140,7 +145,7 @@ def read(path: str) -> Model:
     carried = {name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values}
     for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
         if type(carried.get(name, 0)) is not int:
-            raise UserError(f"{path}: {name} is {carried[name]!r}, expected int")
+            raise UserError(f"{path}: {name} is {carried[name]!r}, expected an integer")
     must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
     if head not in (NETWORK, weights.LM):
         must_be.update(attn_type="bi", bi_data=False, same_length=False)
@@ -168,7 +173,7 @@ def read(path: str) -> Model:
     return Model(config, head, labels, problem, carried=carried, **summary)
 
 
-def _architecture(values, path):
+def _architecture(values: dict[str, Any], path: str) -> XLNetConfig:
     activation = values.get("ff_activation", "gelu")
     if activation not in list(_ACTIVATIONS):  # a list has no hash
         raise UserError(
@@ -190,13 +195,13 @@ def _architecture(values, path):
         raise UserError(f"{path}: {e}") from None
 
 
-def _labels(values, path):
+def _labels(values: dict[str, Any], path: str) -> Optional[tuple[str, ...]]:
     """The names of `id2label` in the order of their ids; None without any."""
     names = values.get("id2label")
     if names is None:
         return None
     # Ids are the keys, as text.
-    found = isinstance(names, dict) and [names.get(str(id)) for id in range(len(names))]
+    found: Any = isinstance(names, dict) and [names.get(str(id)) for id in range(len(names))]
     if not found or not all(isinstance(name, str) and name for name in found):
         raise UserError(f"{path}: id2label is {names!r}, expected a name for each of 0, 1, ...")
     if len(set(found)) < len(found):
@@ -204,7 +209,7 @@ def _labels(values, path):
     return tuple(found)
 
 
-def _summary(values, path):
+def _summary(values: dict[str, Any], path: str) -> dict[str, Any]:
     """How the vector of a text is made, as fields of `Model`."""
     summary_type = values.get("summary_type", "last")
     use_proj = values.get("summary_use_proj", True)
@@ -215,9 +220,8 @@ def _summary(values, path):
     expected = "tanh" if use_proj else None
     if activation != expected or values.get("summary_proj_to_labels"):
         raise UserError(
-            f"{path}: summary_activation is {activation!r} with summary_use_proj "
-            f"{use_proj!r}, expected {expected!r}, and "
-            "no summary_proj_to_labels"
+            f"{path}: summary_activation is {activation!r} with summary_use_proj {use_proj!r}, "
+            f"expected {expected!r}, and no summary_proj_to_labels"
         )
     return {"summary_type": summary_type, "use_summ_proj": bool(use_proj)}
 
@@ -226,7 +230,7 @@ def _summary(values, path):
 
 
 def carried(model: Model) -> dict[str, Any]:
-    """The file next to a checkpoint of ours, which `read` can read."""
+    """The section `huggingface` of a `run.json`, which `parse` takes."""
     return dict(sorted(_entries(model).items()))
 
 
@@ -244,7 +248,7 @@ def describe(model: Model, dtype: str) -> dict[str, Any]:
     return dict(sorted(dict(_entries(model), dtype=dtype).items()))
 
 
-def _entries(model):
+def _entries(model: Model) -> dict[str, Any]:
     config = model.config
     values = {
         **CARRIED,

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import tempfile
+from collections.abc import Collection, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -21,11 +22,11 @@ from xlnet.convert import (
 )
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
-from xlnet.model_directory import model_files
-from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME
-from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, XLNetConfig
-from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, check_vocabulary
+from xlnet.model_directory import model_files, run_document
+from xlnet.model_directory.run_document import RunDocument
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.settings.training import RELEASED_NAME
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 _LENGTH = 512  # of a text, by default [tokens]
@@ -71,31 +72,30 @@ def from_huggingface(
         pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
         ours, left_over = weights.to_ours(tensors, pairs, source)
 
-        # What no task of ours can use is converted without a task.
+        # A model that no task of this library can use is converted without a task.
         why_not = huggingface_task.why_not(model) or (
             f"no {SPIECE_NAME} and no {tokenizer_json.NAME} in {source}; give --spiece_model_file"
             if tokenizer is None
             else None
         )
-        description = None
+        document = RunDocument("", None, _settings_of(model))
+        if tokenizer is not None:
+            document = dataclasses.replace(document, text=run_document.text_of(tokenizer))
         if tokenizer is not None and not why_not:
-            description = huggingface_task.describe(
+            document = huggingface_task.describe(
                 model,
                 tokenizer,
                 columns,
                 columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH,
             )
         with files.new_directory(target) as directory:
-            model.config.to_json(os.path.join(directory, CONFIG_NAME))
-            if tokenizer is not None:
-                tokenizer.save(os.path.join(directory, SPIECE_NAME))
-            files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
+            document = dataclasses.replace(document, huggingface=config_json.carried(model))
+            run_document.write(directory, document, model.config, tokenizer)
             # Weights to start from have no step, as the released ones. A model directory has step
             # 0, and is read as a program would read it: what it could not use is not written.
-            if description is None:
-                checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), ours)
+            if document.task is None:
+                checkpoint.write_arrays(os.path.join(directory, RELEASED_NAME), ours)
             else:
-                files.write_json(os.path.join(directory, TASK_NAME), description)
                 checkpoint.write_arrays(
                     os.path.join(directory, "model.ckpt-0"),
                     dict(ours, global_step=np.array(0, np.int64)),
@@ -115,7 +115,19 @@ def from_huggingface(
     _note_left_over(left_over, source)
 
 
-def _outputs(tensors):
+def _settings_of(model: config_json.Model) -> dict[str, Any]:
+    """The settings that weights without a task have: how far apart positions may be, and the
+    objective of a network that reads from left to right only."""
+    settings = {}
+    if "clamp_len" in model.carried:
+        settings["clamp_len"] = model.carried["clamp_len"]
+    # `_describe_ours` is the opposite direction.
+    if model.carried.get("attn_type") == "uni":
+        settings["objective"] = "causal"
+    return settings
+
+
+def _outputs(tensors: Mapping[str, np.ndarray]) -> int:
     """The outputs C of a layer that has one for each label; 1 without such a layer."""
     for name in ("logits_proj.weight", "classifier.weight"):
         if name in tensors:
@@ -123,7 +135,9 @@ def _outputs(tensors):
     return 1
 
 
-def _as_its_weights_are(model, tensors):
+def _as_its_weights_are(
+    model: config_json.Model, tensors: Mapping[str, np.ndarray]
+) -> config_json.Model:
     """The model with its labels, and with untied biases if those of the layers differ."""
     config = model.config
     # That library gives each layer its own biases, whatever its config says.
@@ -139,19 +153,19 @@ def _as_its_weights_are(model, tensors):
     return dataclasses.replace(model, config=config, labels=labels)
 
 
-def _note_pooling(model):
+def _note_pooling(model: config_json.Model) -> None:
     if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
         _log.warning(
             "note: summary_type %s leaves padding out here; there it counts", model.summary_type
         )
 
 
-def _note_left_over(names, source):
+def _note_left_over(names: Collection[str], source: str) -> None:
     if names:
         _log.warning("note: %d only in %s, not used: %s", len(names), source, ", ".join(names))
 
 
-def _say(what, model, arrays):
+def _say(what: str, model: config_json.Model, arrays: Mapping[str, np.ndarray]) -> None:
     _log.info(
         "%s: %d weights, %s parameters%s",
         what,
@@ -187,18 +201,19 @@ def to_huggingface(
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
     # What the checkpoint is, in common terms, and its weights by their names.
     ours = checkpoint.read_weights(prefix)
-    model, scope = _describe_ours(directory, config, ours)
+    run = run_document.read(directory) or RunDocument("", None, {})
+    model, scope = _describe_ours(run, config, ours)
     tokenizer = _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
     values = config_json.describe(model, dtype)
     wanted = model.pairs(scope, 1 if model.labels is None else len(model.labels))
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
     tensors = weights.to_theirs({weights.MASK_EMBEDDING: no_mask, **ours}, wanted, prefix)
-    # The folder is complete or not there at all.
+    # The folder is written completely or not at all.
     with files.new_directory(target) as aside:
         if tokenizer is not None:
             values.update(
-                tokenizer_files.write(aside, tokenizer, huggingface_task.max_seq_length(directory))
+                tokenizer_files.write(aside, tokenizer, run.resolved.get("max_seq_length"))
             )
         files.write_json(os.path.join(aside, config_json.NAME), values)
         safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
@@ -216,12 +231,13 @@ def to_huggingface(
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
 
-def _describe_ours(directory, config, ours):
+def _describe_ours(
+    run: RunDocument, config: XLNetConfig, ours: Mapping[str, np.ndarray]
+) -> tuple[config_json.Model, str]:
     """The `config_json.Model` of a checkpoint, and the name of its output layer."""
     # A task decides; without one, what it came from; else what its weights are.
-    path = os.path.join(directory, CARRIED_NAME)
-    came = config_json.read(path) if os.path.exists(path) else None
-    found = huggingface_task.read(directory, config)
+    came = config_json.parse(run.huggingface, run.path) if run.huggingface else None
+    found = huggingface_task.read(run, config)
     if found:
         model, scope = found
     elif came:
@@ -229,33 +245,29 @@ def _describe_ours(directory, config, ours):
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
-    # The settings of its run, by their names there; they are next to best/, not in it. What it came
-    # with goes before them, and what its task says before both.
-    parent = (
-        os.path.dirname(directory)
-        if os.path.basename(directory) == best_checkpoint.BEST
-        else directory
-    )
-    of_run: dict[str, Any] = {}
-    for name in (PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", TASK_NAME):
-        path = os.path.join(parent, name)
-        stored = files.read_json(path, "settings") if os.path.exists(path) else {}
-        of_run.update(
-            {key: stored[key] for key in ("clamp_len", "mem_len", "same_length") if key in stored}
-        )
-        # One direction is an attention type there.
-        if stored.get("objective") == "causal":
-            of_run["attn_type"] = "uni"
+    # The entries of their config: settings of the run, under their names; in place of them, entries
+    # of the config that the weights came with; in place of both, what the task says.
+    names = ("clamp_len", "mem_len", "same_length")
+    of_run = {name: run.resolved[name] for name in names if name in run.resolved}
+    # One direction is an attention type there.
+    if run.resolved.get("objective") == "causal":
+        of_run["attn_type"] = "uni"
     carried = {**of_run, **(came.carried if came else {}), **model.carried}
     return dataclasses.replace(model, carried=carried), scope
 
 
-def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents):
+def _find_tokenizer(
+    directory: str,
+    config: XLNetConfig,
+    spiece_model_file: Optional[str],
+    uncased: Optional[bool],
+    keep_accents: Optional[bool],
+) -> Optional[Tokenizer]:
     path = spiece_model_file or os.path.join(directory, SPIECE_NAME)
     if not spiece_model_file and not os.path.exists(path):
         return None
     tokenizer = Tokenizer(path, uncased, keep_accents)
-    check_vocabulary(directory, tokenizer)
+    run_document.check_vocabulary(directory, tokenizer)
     if tokenizer.vocab_size != config.n_token:
         raise UserError(
             f"{path} has {tokenizer.vocab_size} pieces, but n_token is {config.n_token}"

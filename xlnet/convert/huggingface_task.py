@@ -1,20 +1,20 @@
-"""`task.json`, what a model directory was trained for, in terms of `config_json.Model`."""
+"""What a model was trained for, as `run.json` says it, in terms of `config_json.Model`."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import os
+from collections.abc import Sequence
 from typing import Any, Optional
 
-from xlnet import files
 from xlnet.convert import config_json, weights
 from xlnet.errors import UserError
 from xlnet.model_directory import task_settings
+from xlnet.model_directory.run_document import RunDocument
 from xlnet.settings.finetuning import (
     QUESTION_SPECIAL_TOKENS,
-    TASK_NAME,
     ClassifierSettings,
+    FineTuningSettings,
     SpanSettings,
     TaggerSettings,
 )
@@ -120,8 +120,8 @@ def why_not(model: config_json.Model) -> Optional[str]:
 
 def describe(
     model: config_json.Model, tokenizer: Tokenizer, columns: Columns, max_seq_length: int
-) -> dict[str, Any]:
-    """The `task.json` of their model, which must have no reason `why_not`; max_seq_length: in place
+) -> RunDocument:
+    """The document of their model, which must have no reason `why_not`; max_seq_length: in place
     of that of `columns` [tokens]."""
     encoding.check_max_seq_length(max_seq_length)
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
@@ -138,7 +138,7 @@ def describe(
             max_seq_length=max_seq_length,
         ),
     )
-    # task.json as training here would have written it.
+    # The section `task` as training here would have written it.
     stored: dict[str, Any] = {
         "labels": model.labels,
         "columns": {"label": []},
@@ -149,32 +149,28 @@ def describe(
         count = (columns.choice_columns or "").count(",") + 1
         if count == 1 and not model.labels:
             raise UserError(
-                f"choice_columns names one column, and {config_json.NAME} does not say "
-                "how many answers "
-                "there are; name a column for each"
+                f"choice_columns names one column, and {config_json.NAME} does not say how many "
+                "answers there are; name a column for each"
             )
         if count > 1 and len(model.labels or ()) != count:
             stored["labels"] = tuple(map(str, range(count)))
-    return task_settings.describe(
+    return task_settings.document_of(
         settings,
-        custom.known_or_own(settings, stored),
+        NetworkSettings(clamp_len=model.carried.get("clamp_len", NetworkSettings.clamp_len)),
+        custom.resolve_task(settings, stored),
         tokenizer,
-        model.carried.get("clamp_len", NetworkSettings.clamp_len),
     )
 
 
-def _settings(model, columns, common):
+def _settings(
+    model: config_json.Model, columns: Columns, common: dict[str, Any]
+) -> FineTuningSettings:
     """The settings with which our program would train the model."""
     # Columns must fit the class, which reads texts, words or questions.
-    if (model.head == weights.CHOICE) != bool(columns.choice_columns):
-        raise UserError(
-            "choice_columns: %s"
-            % (
-                f"{model.class_name} has none"
-                if columns.choice_columns
-                else "a multiple-choice model needs the columns of its answers"
-            )
-        )
+    if columns.choice_columns and model.head != weights.CHOICE:
+        raise UserError(f"choice_columns: {model.class_name} has none")
+    if model.head == weights.CHOICE and not columns.choice_columns:
+        raise UserError("choice_columns: a multiple-choice model needs the columns of its answers")
     if model.head in (weights.TOKENS, *_SPAN_HEADS) and columns != Columns(
         max_seq_length=columns.max_seq_length
     ):
@@ -184,7 +180,8 @@ def _settings(model, columns, common):
             )
         )
     if model.head == weights.TOKENS:
-        return TaggerSettings(scheme=_scheme(model.labels), **common)
+        # A tagger's labels are known here: `names_of` gives them.
+        return TaggerSettings(scheme=_scheme(model.labels or ()), **common)
     if model.head in _SPAN_HEADS:
         # Our defaults are for 512 tokens; shorter models get what fits.
         room = common["max_seq_length"] - QUESTION_SPECIAL_TOKENS
@@ -209,7 +206,7 @@ def _settings(model, columns, common):
 _ALONE = {"bio2": "B", "bioes": "S", "bmes": "S"}
 
 
-def _scheme(labels):
+def _scheme(labels: Sequence[str]) -> Optional[str]:
     """The scheme of the labels; None if they are not tags, or tags of iob1: it has I-PER without
     B-PER, and its I begins entities, which is illegal here."""
     for scheme, alone in _ALONE.items():
@@ -221,17 +218,16 @@ def _scheme(labels):
     return None
 
 
-def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
-    """The model by `task.json` of a directory, and the name of its output layer; None: no file."""
-    path = os.path.join(directory, TASK_NAME)
-    if not os.path.exists(path):
+def read(run: RunDocument, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
+    """The model by the task of a document, and the name of its output layer; None: no task."""
+    stored = run.task
+    if stored is None:
         return None
-    stored = files.read_json(path, "task")
     kind = stored.get("kind")
     if kind not in _THEIRS:
         raise UserError(
             "{}: kind is {!r}, which Hugging Face's library does not have; expected one "
-            "of {}".format(path, kind, ", ".join(_THEIRS))
+            "of {}".format(run.path, kind, ", ".join(_THEIRS))
         )
     # Questions have one of two output layers, an option of the type.
     head, problem = _THEIRS[kind]
@@ -241,7 +237,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
             options.get("span_head", "joint")
         ]
     # The weights are the same there, but not the predictions. Questions have windows there, too.
-    values = {**stored.get("settings", {}), **options}
+    values = {**run.resolved, **options}
     if kind == "spans" and values.get("long_document") == "sliding":
         del values["long_document"]
     if kind not in ("multi_label", "spans") and (
@@ -268,10 +264,3 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
         {name: options[name] for name in _OF_SPANS if name in options},
     )
     return model, stored["head"]
-
-
-def max_seq_length(directory: str) -> Optional[int]:
-    """The length of texts of a model directory [tokens]; None without a task."""
-    path = os.path.join(directory, TASK_NAME)
-    stored = files.read_json(path, "task").get("settings", {}) if os.path.exists(path) else {}
-    return stored.get("max_seq_length")

@@ -55,7 +55,8 @@ def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
         if missing:
             raise UserError(f"index {index}: no tensor {missing[0]} in {weight_map[missing[0]]}")
         return tensors
-    # No safetensors: a pickle is never opened, the message says how to convert it.
+    # Without safetensors: a pickle is never opened, as it may run code; the message says how to
+    # convert it.
     for name in _PICKLES:
         if os.path.exists(os.path.join(folder, name)):
             raise UserError(
@@ -116,8 +117,10 @@ def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -
     """
     narrow = {}
     for name, array in arrays.items():
+        # `ascontiguousarray` gives a scalar a dimension, which is removed again.
+        contiguous = np.ascontiguousarray(array).reshape(array.shape)
         with np.errstate(over="ignore"):
-            narrow[name] = np.ascontiguousarray(array).reshape(array.shape).astype(DTYPES[dtype])
+            narrow[name] = contiguous.astype(DTYPES[dtype])
         if np.any(np.isfinite(array) & ~np.isfinite(narrow[name].astype(np.float32))):
             raise UserError(
                 f"{name} has numbers up to {np.abs(array).max():g}, too large for {dtype}"

@@ -75,7 +75,9 @@ def read(
     return Tokenizer(path, uncased=found.uncased, keep_accents=found.keep_accents)
 
 
-def _read_cleaning(path, given, unsaid):
+def _read_cleaning(
+    path: str, given: dict[str, Optional[bool]], unsaid: Optional[bool]
+) -> dict[str, Any]:
     """The cleaning by the file and the flags; `unsaid`: the default of the file."""
     if not os.path.exists(path):
         return given

@@ -15,6 +15,7 @@ import json
 import logging
 import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
@@ -83,7 +84,7 @@ class _Unfit(Exception):
     """Something that a SentencePiece model, or our cleaning, cannot do."""
 
 
-def _normalizer(values):
+def _normalizer(values: Mapping[str, Any]) -> tuple[list[str], bytes]:
     """The names of its steps, and the table of SentencePiece; b"": none."""
     parts = values["normalizers"] if values["type"] == "Sequence" else [values]
     steps, table = [_step(part) for part in parts], b""
@@ -111,7 +112,7 @@ def _normalizer(values):
     return steps, table
 
 
-def _step(part):
+def _step(part: Mapping[str, Any]) -> str:
     """The name of a step. That of a replacement has its pattern, and its text if it is not ours."""
     if part["type"] != "Replace":
         return part["type"]
@@ -121,7 +122,7 @@ def _step(part):
     return name if by.get(name) == part["content"] else "{} by {}".format(name, part["content"])
 
 
-def _check_words(values):
+def _check_words(values: Any) -> None:
     """Refuses other rules than: a space before a word marks it, the first one included."""
     # Older files split at white space first; Metaspace then does the same.
     parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
@@ -140,7 +141,9 @@ def _check_words(values):
         )
 
 
-def _pieces(model, added):
+def _pieces(
+    model: Mapping[str, Any], added: Iterable[Mapping[str, Any]]
+) -> list[ModelProto.SentencePiece]:
     if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise _Unfit(
             "the model is {}, expected Unigram{}".format(

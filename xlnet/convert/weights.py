@@ -9,7 +9,7 @@ Shape letters: V vocabulary, L layers, D d_model, N heads, H d_head, F d_inner, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +99,7 @@ def pairs(
     return found + [pair for part in parts for pair in _PARTS[part](config, scope, outputs)]
 
 
-def _layer(ours, theirs, D, heads, F):
+def _layer(ours: str, theirs: str, D: int, heads: tuple[int, int], F: int) -> list[Pair]:
     attention = [
         Pair(f"{ours}rel_attn/{name}/kernel", (f"{theirs}rel_attn.{name}",), (D, *heads))
         for name in "qkvro"
@@ -113,19 +113,19 @@ def _layer(ours, theirs, D, heads, F):
     ]
 
 
-def _norm(ours, theirs, D):
+def _norm(ours: str, theirs: str, D: int) -> list[Pair]:
     return [
         Pair(ours + "/gamma", (theirs + ".weight",), (D,)),
         Pair(ours + "/beta", (theirs + ".bias",), (D,)),
     ]
 
 
-def _dense(ours, theirs, size_in, size_out, bias=True):
+def _dense(ours: str, theirs: str, size_in: int, size_out: int, bias: bool = True) -> list[Pair]:
     kernel = Pair(ours + "/kernel", (theirs + ".weight",), (size_in, size_out), _TRANSPOSED)
     return [kernel, Pair(ours + "/bias", (theirs + ".bias",), (size_out,))] if bias else [kernel]
 
 
-def _spans(config, scope, outputs):
+def _spans(config: XLNetConfig, scope: str, outputs: int) -> list[Pair]:
     D = config.d_model
     return [
         *_dense("start_logits/dense", "start_logits.dense", D, 1),
@@ -188,15 +188,14 @@ def to_ours(
             weights[pair.ours] = np.ascontiguousarray(parts[0].T)
         else:  # tied parts are equal
             weights[pair.ours] = parts[0]
-    # What has no counterpart is reported; a copy of the embedding is not.
+    # Tensors without a counterpart are reported, except for a copy of the embedding.
     left_over = sorted(set(tensors) - {name for pair in wanted for name in pair.theirs})
     if _TIED_OUTPUT in left_over:
         embedding = next(pair.theirs[0] for pair in wanted if "word_embedding" in pair.ours)
         if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
             raise UserError(
-                f"{source}: {_TIED_OUTPUT} differs from {embedding}; an output embedding "
-                "of its own has no place "
-                "here"
+                f"{source}: {_TIED_OUTPUT} differs from {embedding}; an output embedding of its "
+                "own has no place here"
             )
         left_over.remove(_TIED_OUTPUT)
     return weights, left_over
@@ -212,7 +211,7 @@ def to_theirs(
     for pair in wanted:
         value = weights[pair.ours]
         _check_shape(pair.ours, value.shape, pair.shape, source)
-        # One tensor for each layer, or one in all.
+        # There is one tensor for each layer, or a single one.
         for i, name in enumerate(pair.theirs):
             tensors[name] = np.ascontiguousarray(
                 value[i]
@@ -224,7 +223,7 @@ def to_theirs(
     return tensors
 
 
-def _check_names(wanted, found, source):
+def _check_names(wanted: Collection[str], found: Collection[str], source: str) -> None:
     missing = [name for name in wanted if name not in found]
     if missing:
         raise UserError(
@@ -238,6 +237,6 @@ def _check_names(wanted, found, source):
         )
 
 
-def _check_shape(name, shape, expected, source):
+def _check_shape(name: str, shape: Sequence[int], expected: Sequence[int], source: str) -> None:
     if tuple(shape) != tuple(expected):
         raise UserError(f"{source}: {name} has shape {list(shape)}, expected {list(expected)}")

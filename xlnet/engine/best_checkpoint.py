@@ -13,9 +13,14 @@ from typing import Any, Optional
 from xlnet import errors, files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME
-from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import BEST, EVALUATIONS_NAME, TASK_NAME, TRAINED_TEXTS_NAME
+from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.training import (
+    BEST,
+    EARLIER_NAMES,
+    EVALUATIONS_NAME,
+    RUN_NAME,
+    TRAINED_TEXTS_NAME,
+)
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)
@@ -48,7 +53,7 @@ class BestCheckpoint:
         self._lower_is_better = lower_is_better
         self.metric = metric
         self.patience = patience
-        self._has_dropped = False  # whether the files have evaluations that this has not
+        self._has_dropped = False  # whether the files have evaluations that this object lacks
         self.evaluations: list[dict[str, Any]] = []  # see `add`
         if os.path.exists(self._path):
             kept = files.read_json(self._path, "evaluations").get("evaluations")
@@ -86,7 +91,8 @@ class BestCheckpoint:
         return is_exported
 
     def _write(self) -> None:
-        # The table first: where `evaluations.json` lacks a step, it is evaluated again.
+        # The table is written before `evaluations.json`: if a kill comes between, the step is
+        # missing in the latter, and is evaluated again.
         if self._table:
             files.write_text(
                 self._table,
@@ -111,19 +117,19 @@ class BestCheckpoint:
         Those weights are of steps that the run does again, perhaps with other settings: then no
         evaluation of this run would say how good they are, and a worse one could replace them.
         """
-        # A run that is killed before its next evaluation would take them for its own.
+        # Otherwise a run that is killed before its next evaluation would take them for its own.
         if self._has_dropped:
             self._write()
 
         directory = os.path.join(self._model_dir, BEST)
         try:
             found = checkpoint.named_by_state_file(directory)
-        except errors.Unreadable:  # `export` makes it again
+        except errors.Unreadable:  # `export` creates it again
             return
         if not found or found[0] <= step:
             return
         aside = os.path.join(self._model_dir, f"{_DROPPED}{BEST}-{found[0]}")
-        while os.path.exists(aside):  # the run goes back for another time
+        while os.path.exists(aside):  # the run is reset a second time
             aside += "-again"
         os.replace(directory, aside)
         _log.info(
@@ -132,13 +138,15 @@ class BestCheckpoint:
             found[0],
             aside,
         )
+        # The initial weights of pretraining are evaluated, but not saved: where they are the best,
+        # there is no `best/`, as in `add`.
         kept = dict(checkpoint.all_prefixes(self._model_dir))
         best = best_evaluation(
-            [one for one in self.evaluations if one["step"] in kept],
+            [one for one in self.evaluations if one["step"] in (0, *kept)],
             self.metric,
             self._lower_is_better,
         )
-        if best:
+        if best and best["step"] in kept:
             export(kept[best["step"]], directory)
 
     def lacks(self, step: int, every: int, last: int) -> bool:
@@ -151,7 +159,8 @@ class BestCheckpoint:
 
     def is_over(self) -> bool:
         """Whether the last `patience` evaluations brought no improvement of a best one."""
-        # Patience 2, losses 3 2 2.5 2.1: the second is the best, two after it are not better.
+        # Example: with patience 2 and the losses 3, 2, 2.5 and 2.1 it is over: the second one is
+        # the best, and two evaluations after it are not better.
         best = self.best()
         if not self.patience or not best:
             return False
@@ -168,7 +177,7 @@ def best_evaluation(
         finite, such as an undefined metric, is never the best. Ties go to the lower loss, then to
         the earlier step.
     """
-    # The loss too: it may be NaN where the metric is defined all the same.
+    # The loss is checked, too: it may be NaN although the metric is defined.
     sign = -1 if lower_is_better else 1
     finite = [one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))]
     return max(
@@ -207,16 +216,16 @@ def export(prefix: str, directory: str) -> None:
     copy_sidecar_files(prefix, directory)
     name = os.path.basename(prefix)
 
-    # The current weights make room if they have the name of the new ones.
+    # If the current weights have the name of the new ones, they are renamed first.
     current = None
-    with contextlib.suppress(errors.Unreadable):  # damaged: nothing to keep
+    with contextlib.suppress(errors.Unreadable):  # a damaged checkpoint has nothing to keep
         current = checkpoint.named_by_state_file(directory)
     if current and os.path.basename(current[1]) == name:
         for path in glob.glob(glob.escape(current[1]) + ".*"):
             files.copy(path, os.path.join(directory, _PREVIOUS + os.path.basename(path)))
         _point_to(directory, _PREVIOUS + name)
 
-    # The new weights, on the disk before anything points to them.
+    # The new weights must be on the disk before anything points to them.
     steps = [name for name in checkpoint.names(prefix) if name == "global_step"]
     checkpoint.write_arrays(
         os.path.join(directory, name),
@@ -226,7 +235,7 @@ def export(prefix: str, directory: str) -> None:
         files.sync(path)
     _point_to(directory, name)
 
-    # All other weights, and what killed runs left unfinished.
+    # Remove all other weights, and unfinished files of killed runs.
     for path in glob.glob(os.path.join(glob.escape(directory), "*")):
         other = os.path.basename(path)
         if ".partial-" in other or "model.ckpt-" in other and not other.startswith(name + "."):
@@ -242,17 +251,18 @@ def _point_to(directory: str, name: str) -> None:
 
 def copy_sidecar_files(prefix: str, directory: str) -> None:
     """Copies the files next to a checkpoint that are needed to use the weights: architecture,
-    vocabulary, text cleaning; the objective of pretrained weights, the task of fine-tuned ones; the
-    output layer and other settings of converted ones."""
+    vocabulary, text cleaning, the document of the run. Those that `directory` has of weights before
+    are replaced, or removed."""
     for name in (
         CONFIG_NAME,
         SPIECE_NAME,
         description_path(SPIECE_NAME),
-        PRETRAINING_NAME + ".json",
-        TASK_NAME,
+        RUN_NAME,
         TRAINED_TEXTS_NAME,
-        CARRIED_NAME,
+        *EARLIER_NAMES,  # of weights that were trained before 2.0
     ):
         path = os.path.join(os.path.dirname(prefix), name)
         if os.path.exists(path):
             files.copy(path, os.path.join(directory, name))
+        else:
+            files.remove([os.path.join(directory, name)])

@@ -18,6 +18,7 @@ from xlnet import errors, files
 from xlnet.engine import devices
 from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.settings.training import RELEASED_NAME
 
 # A model directory after step 500 of a run:
 #
@@ -37,7 +38,6 @@ class Comparison(NamedTuple):
     unexpected: list[str]
 
 
-RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 UPDATES = "loss_scale/updates"  # the number of updates, where steps may be skipped (fp16)
 
 _SLOT = re.compile(
@@ -136,19 +136,18 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
       UserError: there are checkpoints, but none is complete; or the disk does not answer, and
         nothing was changed.
     """
-    # From the newest one back: each is read completely, as a damaged byte would otherwise be found
-    # in the middle of training, or never.
+    # Checkpoints are tried from the newest one back. Each is read completely: a damaged byte would
+    # otherwise be found in the middle of training, or never.
     prefixes = all_prefixes(directory)
-    if is_chief:  # what a killed run was writing
+    if is_chief:  # what a killed run left unfinished
         shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
             if prefix == prefixes[0][1]:
                 raise UserError(
-                    f"{fault}; no checkpoint in {directory} is complete: give another "
-                    "model_dir, or "
-                    "remove this one"
+                    f"{fault}; no checkpoint in {directory} is complete: give another model_dir, "
+                    "or remove this one"
                 )
             _log.info("note: %s; the one before it is used", fault)
             if is_chief:
@@ -165,7 +164,7 @@ def fault_of(prefix: str) -> Optional[str]:
     """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is complete. A
     UserError if it could not be read for another reason than damage (`errors.Unreadable`)."""
     try:
-        for _ in arrays(prefix, names(prefix)):  # one at a time: none is kept
+        for _ in arrays(prefix, names(prefix)):  # one at a time, so that not all are in memory
             pass
     except errors.Unreadable as e:
         return e.fault
@@ -193,7 +192,7 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
             write_meta_graph=False,
             write_state=False,
         )
-        # The index last: a checkpoint without one does not exist.
+        # The index is moved last: without it a checkpoint does not exist.
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             files.sync_and_rename(os.path.join(aside, name), os.path.join(directory, name))
     finally:
@@ -209,7 +208,7 @@ def keep_some(
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
-            # The index first: without one a checkpoint does not exist.
+            # The index is removed first: without it a checkpoint does not exist.
             for path in sorted(
                 glob.glob(glob.escape(prefix) + ".*"), key=lambda path: not path.endswith(".index")
             ):
@@ -239,8 +238,9 @@ def shapes(prefix: str) -> dict[str, list[int]]:
 
 
 def weights(prefix: str) -> dict[str, str]:
-    """What the weights of a checkpoint are, for inference and as a start: dict from the name of a
-    weight to the variable to read. Only a run that resumes reads the variables themselves.
+    """Which variables of a checkpoint are its weights, for inference and as initial weights: a dict
+    from the name of a weight to the variable to read. Only a run that resumes reads the variables
+    themselves.
 
     That is `<weight>/average` if the run kept an EMA. Before the first update the EMA is 0, and the
     weight itself is read.
@@ -290,8 +290,10 @@ def check_finite(prefix: str) -> None:
 
 
 def _require_finite(prefix: str, name: str, array: np.ndarray) -> None:
-    """Raises UserError if the weight `name` of a checkpoint has a value that is no number."""
-    # A model with one such weight answers NaN to everything, or worse, to some inputs only.
+    """Raises UserError if the weight `name` of a checkpoint has a value that is not a finite
+    number."""
+    # A model with one such weight predicts NaN for every input, or, which is worse, for some inputs
+    # only.
     if array.dtype.kind != "f":
         return
     wrong = np.argwhere(~np.isfinite(array))
@@ -335,7 +337,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """Compares a checkpoint with `variables` by name, optimizer slots left out; a UserError if
     nothing matches, a shape differs, or weights are not float32."""
     check_type(prefix)
-    # Weights go by the names that they have in the graph, averages too.
+    # Weights, and their averages, have the names that they have in the graph.
     found = shapes(prefix)
     stored = {name: found[place] for name, place in weights(prefix).items()}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
@@ -357,7 +359,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
 
 
 def _in_words(names: Iterable[str]) -> str:
-    """What a checkpoint of other names is, where they show it, or an empty string."""
+    """A hint what a checkpoint with other names is, if they show it, or an empty string."""
     if any(".ATTRIBUTES/" in name for name in names):
         return (
             ", which is object-based, as tf.train.Checkpoint and Keras of TensorFlow 2 write it, "
@@ -393,7 +395,8 @@ def warm_start(
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
     comparison = compare(prefix, variables)
-    # By their names in the checkpoint, averages too: this replaces the variables' initializers.
+    # The names are those in the checkpoint, also of averages. This replaces the initializers of the
+    # variables.
     stored = weights(prefix)
     tf.train.init_from_checkpoint(
         prefix, {stored[name]: by_name[name] for name in comparison.matched}
@@ -425,7 +428,7 @@ class Restoring:
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
         self._names = [devices.base_name(variable) for variable in self._variables]
-        # One operation reads all variables; which names and which file are fed.
+        # One operation reads all variables; the file and the names in it are fed.
         with tf.device("/cpu:0"):
             self._prefix = tf.placeholder(tf.string, [])
             self._stored = tf.placeholder(tf.string, [len(self._variables)])
@@ -454,9 +457,17 @@ class Restoring:
         )
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
-        """Reads a checkpoint; a UserError if it is not complete, not float32 or not finite."""
+        """Reads a checkpoint; a UserError if it is not complete, not float32, not finite or lacks a
+        variable."""
+        named = zip(self._names, self._variables)
+        missing = compare(prefix, [variable for name, variable in named if is_weight(name)]).missing
+        if missing:
+            first = ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)
+            raise UserError(
+                f"checkpoint {prefix} lacks {len(missing)} of the model's variables: {first}; were "
+                "its weights trained with another objective or task?"
+            )
         with reading(prefix):
-            check_type(prefix)
             stored = weights(prefix)
             _, are_finite = session.run(
                 [self._restore, self._are_finite],

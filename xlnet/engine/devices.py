@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import dataclasses
 import glob
+import importlib.util
 import logging
 import os
 import re
@@ -50,6 +51,7 @@ class Devices:
     description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
+    xla_gives_way: bool = False  # whether a first step that fails is tried without: see the flag
     tf32: bool = False  # whether GPUs multiply float32 as TF32
     fused_attention: Optional[tuple[int, int]] = None  # the compute capability it is compiled for
 
@@ -84,7 +86,7 @@ class Devices:
 
     def local_devices(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
-        # Where there are several hosts, the first one evaluates, while the others wait.
+        # With several hosts, the first one evaluates while the others wait.
         count = min(most, self.per_host)
         if not isinstance(self.strategy, tf2.distribute.MirroredStrategy):
             count = 1
@@ -110,7 +112,7 @@ class Devices:
         # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
-        # The first ones, as in `connect`.
+        # The first GPUs, as in `connect`.
         config.gpu_options.visible_device_list = ",".join(map(str, range(len(self.gpus))))
         config.graph_options.rewrite_options.disable_meta_optimizer = is_training
         config.graph_options.optimizer_options.do_function_inlining = is_training
@@ -130,10 +132,14 @@ class Devices:
             words += f"; {lacking} has no bfloat16 arithmetic, --precision=fp16 is for it"
         return words
 
+    def without_xla(self) -> Devices:
+        """These devices, running operation by operation."""
+        return dataclasses.replace(self, xla=False, xla_gives_way=False, fused_attention=None)
+
     def compilation_in_words(self) -> str:
-        """Who runs the operations of the training step, for the banner."""
+        """How the operations of the training step are run, for the banner."""
         if self.fused_attention:
-            return "compiled by XLA, attention by Triton; the first step takes minutes"
+            return "compiled by XLA, attention by Triton; the first step takes a minute or more"
         if self.xla:
             return "compiled by XLA; the first step takes a minute or more"
         if self.gpus:
@@ -191,9 +197,10 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
                 f"num_core_per_host is {count}: without GPUs a host of several is one replica"
             )
         multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
+        handler = signal.getsignal(signal.SIGTERM)
         strategy = tf2.distribute.MultiWorkerMirroredStrategy()
-        # TensorFlow has put a handler there that waits.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # TensorFlow has installed a handler that waits for the other hosts; it is removed.
+        signal.signal(signal.SIGTERM, handler)
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(
@@ -204,9 +211,33 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         description,
         gpus=tuple(used),
         xla=xla,
+        # Hosts would have to agree that all of them start again.
+        xla_gives_way=xla and not (settings.xla or settings.fused_attention) and hosts == 1,
         tf32=bool(used) and settings.uses_tf32,
-        fused_attention=_capability(used, xla) if settings.fused_attention else None,
+        fused_attention=_fused_attention(settings.fused_attention, used, xla, hosts),
     )
+
+
+FUSED_WITHOUT_ASKING = (9, 0)  # the compute capability of H100 and H200, where it was tried
+
+
+def _fused_attention(
+    asked: Optional[bool], gpus: Sequence[Any], xla: bool, hosts: int
+) -> Optional[tuple[int, int]]:
+    """The compute capability that attention is compiled for, or None: see the flag."""
+    if asked:
+        return _capability(gpus, xla)
+    if asked is False or not xla or len(gpus) != 1 or hosts != 1:
+        return None
+    is_tried = _details(gpus[0]).get("compute_capability") == FUSED_WITHOUT_ASKING
+    if is_tried and _has_custom_calls() and importlib.util.find_spec("triton"):
+        return FUSED_WITHOUT_ASKING
+    return None
+
+
+def _has_custom_calls() -> bool:
+    """Whether this TensorFlow's XLA launches programs that it is given."""
+    return tuple(map(int, tf2.__version__.split(".")[:2])) >= (2, 21)
 
 
 def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
@@ -217,7 +248,7 @@ def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
             "fused_attention: expected NVIDIA GPUs of one kind, and --xla; found "
             f"{len(gpus)} GPUs, xla {xla}"
         )
-    if tuple(map(int, tf2.__version__.split(".")[:2])) < (2, 21):
+    if not _has_custom_calls():
         raise UserError(f"fused_attention needs TensorFlow 2.21, found {tf2.__version__}")
     major, minor = capabilities.pop() or (0, 0)
     return major, minor
@@ -259,7 +290,7 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
-    with tf.Graph().as_default():  # the CPU devices are those of the session, not yet there
+    with tf.Graph().as_default():  # the CPU devices of replicas are made with the session, later
         return tf2.distribute.MirroredStrategy(
             [f"/cpu:{i}" for i in range(count)],
             cross_device_ops=tf2.distribute.ReductionToOneDevice(),
@@ -267,8 +298,7 @@ def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
 
 
 def _tpu(settings: DeviceSettings) -> Devices:
-    """The replicas of a TPU; a UserError without one. Written after TensorFlow's documentation,
-    never run."""
+    """The replicas of a TPU; a UserError without one. Never run: see docs/how_to/gpu.md."""
     found = tf2.config.list_physical_devices("GPU")
     here = gpu_names(found) if found else _description(settings, [])
     _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
@@ -281,10 +311,8 @@ def _tpu(settings: DeviceSettings) -> Devices:
         tf2.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
         raise UserError(
-            "use_tpu is True, but no TPU is found as tpu_name '{}': {}; without "
-            "--use_tpu this runs on {}".format(
-                settings.tpu_name, errors.reason(e).partition(". ")[0], here
-            )
+            "use_tpu is True, but no TPU is found as tpu_name '{}': {}; without --use_tpu this "
+            "runs on {}".format(settings.tpu_name, errors.reason(e).partition(". ")[0], here)
         ) from e
     strategy = tf2.distribute.TPUStrategy(resolver)
     return Devices(
@@ -341,9 +369,8 @@ def why_no_gpu() -> str:
     if not there:
         return "there is no /dev/nvidia0; NVIDIA's driver makes it, in a container with --gpus=all"
     return but + (
-        f"TensorFlow cannot use it; pip install 'tensorflow[and-cuda]=={tf2.__version__}' "
-        "has CUDA's "
-        "libraries, nvidia-smi shows whether the driver works and is for CUDA 12 (525.60 "
+        f"TensorFlow cannot use it; pip install 'tensorflow[and-cuda]=={tf2.__version__}' has "
+        "CUDA's libraries, nvidia-smi shows whether the driver works and is for CUDA 12 (525.60 "
         "or later), TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow says"
     )
 
@@ -393,7 +420,7 @@ def share_one_heap() -> None:
 
 
 @contextlib.contextmanager
-def gradients_forgotten() -> Iterator[None]:
+def without_registered_gradients() -> Iterator[None]:
     """Unregisters at its end the custom gradients that were registered inside, so that their graph
     can be freed. They must not be used afterwards.
 
@@ -437,7 +464,8 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     They are summed in groups, from the last tensor on, each group as soon as it is computed. The
     backward pass computes the last gradients first and continues while these are summed.
     """
-    # Within a replica's graph; `merge_call` leaves it for one that sees all replicas.
+    # This is called within the graph of a replica; `merge_call` changes to a context that sees all
+    # replicas.
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
@@ -458,7 +486,8 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
 def _groups(sizes: Sequence[int]) -> list[slice]:
     """Cuts tensors of these sizes [bytes] into slices of at least `_GROUP_BYTES`, from the last
     tensor on; the first tensors may make a smaller slice."""
-    # Five tensors of 12 MB: the last three are a group, once they are computed; then the other two.
+    # Example: of five tensors of 12 MB, the last three are a group, which is summed once they are
+    # computed; the first two are another group.
     groups, stop, size = [], len(sizes), 0
     for start in reversed(range(len(sizes))):
         size += sizes[start]

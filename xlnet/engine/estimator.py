@@ -7,6 +7,7 @@ variable has the same bits as with `tf.estimator` (`tests/engine/test_estimator.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -15,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import errors
 from xlnet.engine import checkpoint, multi_host
-from xlnet.engine.devices import Devices, gradients_forgotten
+from xlnet.engine.devices import Devices, without_registered_gradients
 
 
 class EstimatorSpec(NamedTuple):
@@ -25,9 +26,15 @@ class EstimatorSpec(NamedTuple):
     train_op: tf.Operation
 
 
+class CompiledStepFailed(Exception):
+    """The first step failed, not for its data, and nobody had asked that XLA compiles it: try it
+    without."""
+
+
 class Actions:
-    """What a run does before, between and after the steps of `Estimator.train`, which calls these
-    methods in this order. Those of this class do nothing; the trainer's are `RunActions`."""
+    """The actions of a run before, between and after the steps of `Estimator.train`, which calls
+    these methods in this order. The methods of this class do nothing; `RunActions` has those of the
+    trainer."""
 
     def graph_is_built(self) -> dict[str, Any]:
         """Returns what to fetch in each step: a nest of tensors, by name."""
@@ -38,6 +45,9 @@ class Actions:
 
     def before_step(self, session: tf.Session) -> None:
         """Another step follows."""
+
+    def data_have_ended(self) -> None:
+        """There is no batch for this step, and no other one follows."""
 
     def report(self, step: int, fetched: dict[str, Any]) -> None:
         """A step was run; fetched: its values."""
@@ -61,7 +71,7 @@ class Actions:
         return False
 
     def finish(self, session: tf.Session, step: int) -> None:
-        """There are no more steps, and there was no error; step: the last one."""
+        """Called after the last step if there was no error; step: the number of that step."""
 
 
 class Estimator:
@@ -108,27 +118,30 @@ class Estimator:
         Raises:
           UserError: the checkpoint to resume from lacks a variable that the network needs, a host
             is lost, the data is bad, or a checkpoint cannot be written.
+          CompiledStepFailed: see there.
         """
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
         actions = actions or Actions()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        # The TensorFlow server for the session: this host's, of several, or a TPU's.
+        # Find the TensorFlow server for the session: that of this host if there are several, or
+        # that of a TPU.
         resolver = strategy.cluster_resolver
         master = resolver.master(rpc_layer="grpc") if resolver else ""
         with (
-            errors.explained(model_dir=self._model_dir),
-            gradients_forgotten(),
+            errors.translated_errors(model_dir=self._model_dir),
+            without_registered_gradients(),
             multi_host.monitored(self._devices.hosts, self._model_dir) as monitors,
             tf.Graph().as_default(),
             strategy.scope(),
         ):
-            # The graph: on each replica a step on its part of the host's next batch.
+            # Build the graph: each replica makes a step on its part of the host's next batch.
             losses = self._build(strategy, input_fn)
             fetches = actions.graph_is_built()
 
-            # The session. Unlike `MonitoredSession`, it is not created again after a host is lost:
-            # interrupted sums over hosts do not recover until the program is restarted.
+            # Create the session. Unlike that of `MonitoredSession`, it is not created again after a
+            # host is lost: interrupted sums over hosts do not recover until the program is
+            # restarted.
             with (
                 tf.train.SingularMonitoredSession(
                     hooks=[*monitors, *hooks],
@@ -141,31 +154,38 @@ class Estimator:
                 failures_not_silent(),
             ):
                 session = monitored.raw_session()  # the hooks see steps alone
-                step = int(session.run(tf.train.get_global_step()))
+                first = step = int(session.run(tf.train.get_global_step()))
                 actions.start(session, step)
 
                 while step < max_steps and not monitored.should_stop():
-                    # Read the next batch and run the step: one call, as the graph reads. Hosts
-                    # count the steps: the graph may read its own count before or after the update.
+                    # Read the next batch and run the step; both are one call, as the graph reads
+                    # the batch itself. The steps are counted here, since the graph may read its own
+                    # count before or after the update.
                     actions.before_step(session)
                     try:
                         _, fetched = monitored.run([losses, fetches])
                     except tf.errors.OutOfRangeError as e:
                         if not is_end_of_data(e):
                             raise
+                        actions.data_have_ended()
                         break
+                    except tf.errors.OpError as e:
+                        may_give_way = step == first and self._devices.xla_gives_way
+                        if may_give_way and not is_of_data(e):
+                            raise CompiledStepFailed(errors.reason(e)) from e
+                        raise
                     step += 1
                     actions.report(step, fetched)
 
-                    # Save, if it is due.
+                    # Save if that is due.
                     if actions.is_save_due(step):
                         actions.save(session, step)
 
-                    # Evaluate what was saved, if it is due.
+                    # Evaluate what was saved if that is due.
                     if actions.is_evaluation_due(step):
                         actions.evaluate(step)
 
-                    # Stop, if a signal or early stopping asks for it.
+                    # Stop if a signal or early stopping requests it.
                     if actions.is_stop_asked():
                         break
 
@@ -191,7 +211,7 @@ class Estimator:
         tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
         tf.train.create_global_step()
         loss = strategy.run(on_replica, args=(iterator.get_next(),))
-        # Sharded: each host has a part of the saver on devices of its own.
+        # The saver is sharded: each host has a part of it on its own devices.
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
         return strategy.experimental_local_results(loss)
 
@@ -213,3 +233,14 @@ def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
     """Whether a data set has no more batches. Failures to write or read a file, such as "File too
     large" of a checkpoint, are of the same class."""
     return "End of sequence" in error.message
+
+
+# The node that reads a batch, as an error lists it among those that it passed through:
+# [[{{node IteratorGetNext}}]] or [[IteratorGetNext]]. [[IteratorGetNext/_3]] is something else, a
+# copy of the batch to another device that was waited for.
+_READS_BATCH = re.compile(r"\[\[(\{\{node )?IteratorGetNext(_\d+)?(\}\})?\]\]")
+
+
+def is_of_data(error: tf.errors.OpError) -> bool:
+    """Whether a step failed as its batch could not be read, as with a damaged record."""
+    return bool(_READS_BATCH.search(error.message))

@@ -36,12 +36,17 @@ _log = logging.getLogger(__name__)
 
 _TASK = "/job:%s/replica:0/task:%s"  # TensorFlow's name of a host
 _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
-_PORT = 2222  # where the launcher says nothing
-# Of a launcher: the machines by name, the number of this process, how many there are, a port.
+_PORT = 2222  # if the launcher names no port
+# What a launcher says: the names of the machines, the number of this process, the number of
+# processes, a port.
 _Found = tuple[list[str], int, int, int]
 _MOST_HOSTS = 65536
 _SECONDS_FOR_SCONTROL = 20
 _HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
+# The number of a process by PMI (MPICH, Intel MPI) and PMIx, which name no machines.
+_MPI_RANKS = ("PMI_RANK", "PMIX_RANK")
+# Of these, the innermost launcher first.
+_NUMBERS_OF_PROCESSES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
@@ -49,6 +54,7 @@ _SECONDS_BETWEEN_LOOKS = 5
 _MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
 _SECONDS_TO_END = 10  # for a step, when its session is closed
+_ERROR = "error-of-host-"  # the start of the name of a host's file in the model directory
 
 
 # ---- which hosts there are
@@ -68,42 +74,34 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     """
     # TensorFlow reads TF_CONFIG on its own, so it is removed where there is one host.
     source = "TF_CONFIG"
-    if num_hosts == 1:  # also where a task is fine-tuned, or a model loaded
+    if num_hosts == 1:  # also in fine-tuning and where a model is loaded
         if os.environ.pop(source, None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
 
-    # Who names the hosts?
+    # Find who names the hosts.
     if not os.environ.get(source):
-        for name, find in _LAUNCHERS.items():
-            try:
-                found = find(num_hosts)
-            except (KeyError, ValueError, OSError) as e:
+        launched = _launched_by(num_hosts)
+        if launched is None:
+            _refuse_unnamed_hosts()
+        else:
+            source, (names, index, processes, port) = launched
+            if len(names) != processes:
                 raise UserError(
-                    f"num_hosts: the environment of {name} names no hosts: "
-                    f"{type(e).__name__}: {e}; set "
-                    f"TF_CONFIG on each host to {_TF_CONFIG}"
-                ) from None
-            if found:
-                source, (names, index, processes, port) = name, found
-                if len(names) != processes:
-                    raise UserError(
-                        f"num_hosts: {source} started {processes} processes on "
-                        f"{len(names)} machines, expected "
-                        "one on each, which uses num_core_per_host GPUs"
-                    )
-                if not 0 <= index < processes:
-                    raise UserError(
-                        f"num_hosts: {source} says that this is process {index} of {processes}, "
-                        f"expected 0 to {processes - 1}"
-                    )
-                os.environ["TF_CONFIG"] = json.dumps(
-                    {
-                        "cluster": {"worker": [f"{name}:{port}" for name in names]},
-                        "task": {"type": "worker", "index": index},
-                    }
+                    f"num_hosts: {source} started {processes} processes on {len(names)} machines, "
+                    "expected one on each, which uses num_core_per_host GPUs"
                 )
-                break
+            if not 0 <= index < processes:
+                raise UserError(
+                    f"num_hosts: {source} says that this is process {index} of {processes}, "
+                    f"expected 0 to {processes - 1}"
+                )
+            os.environ["TF_CONFIG"] = json.dumps(
+                {
+                    "cluster": {"worker": [f"{name}:{port}" for name in names]},
+                    "task": {"type": "worker", "index": index},
+                }
+            )
 
     # Are they as many as expected, all different, and is this one of them?
     hosts = [name for name, _ in all_hosts()]
@@ -125,6 +123,23 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     if len(hosts) < 2:
         os.environ.pop("TF_CONFIG", None)
     return max(len(hosts), 1), hosts.index(this) if hosts else 0, source
+
+
+def _launched_by(num_hosts: Optional[int]) -> Optional[tuple[str, _Found]]:
+    """(the name of the launcher that started this process among others, what it says); None: there
+    is none."""
+    for name, find in _LAUNCHERS.items():
+        try:
+            found = find(num_hosts)
+        except (KeyError, ValueError, OSError) as e:
+            reason = f"{e.args[0]} is not set" if isinstance(e, KeyError) else str(e)
+            raise UserError(
+                f"num_hosts: the environment of {name} names no hosts: {reason}; "
+                f"set TF_CONFIG on each host to {_TF_CONFIG}"
+            ) from None
+        if found:
+            return name, found
+    return None
 
 
 # The launchers: (names of the machines, index of this process, number of processes, port); None if
@@ -162,7 +177,7 @@ def _from_slurm(_: Optional[int]) -> Optional[_Found]:
         return None
     # TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs.
     names = expand_nodes(environment["SLURM_STEP_NODELIST"])
-    # Jobs that share a machine get different ports.
+    # Different jobs get different ports, as they may share a machine.
     port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
     return names, int(environment["SLURM_PROCID"]), processes, port
 
@@ -185,8 +200,8 @@ def expand_nodes(nodes: str) -> list[str]:
             )
             if listed.stdout.split():
                 return listed.stdout.split()
-    # A name is texts and lists of numbers in turn: rack, [0-1], _blade, [08-10]. Every number of
-    # one list stands with every number of the others, the last one changes fastest.
+    # A name consists of texts and lists of numbers in turn: rack, [0-1], _blade, [08-10]. Every
+    # number of one list is combined with every number of the others; the last list changes fastest.
     names: list[str] = []
     for word in re.split(r",(?![^\[]*\])", nodes):
         if not re.fullmatch(r"([^\[\],\s]|\[[^\[\]\s]+\])+", word):
@@ -227,6 +242,28 @@ def _from_kubernetes(num_hosts: Optional[int]) -> Optional[_Found]:
         raise ValueError(f"the pod is called {name}, expected NAME-{index}")
     names = [f"{stem}-{host}{dot}{domain}" for host in range(num_hosts)]
     return names, int(index), num_hosts, _PORT
+
+
+def _refuse_unnamed_hosts() -> None:
+    """Raises UserError for one of several processes of an MPI launcher, where nothing names their
+    machines: each would train alone, all of them into one directory."""
+    environment = os.environ
+    ranks = [name for name in _MPI_RANKS if name in environment]
+    if not ranks:
+        return
+    # An interactive job of SLURM's is a step of one process, which may start several by MPI; each
+    # of them has the variables of the step, too.
+    rank = next((name for name in ranks if environment[name] != "0"), ranks[0])
+    sizes = [environment[name] for name in _NUMBERS_OF_PROCESSES if name in environment]
+    if sizes[:1] == ["1"] and environment[rank] == "0":
+        return
+    size = environment.get("PMI_SIZE")
+    raise UserError(
+        f"num_hosts: {rank} is {environment[rank]}{f', PMI_SIZE {size}' if size else ''}: a "
+        "launcher of MPI started this process among others, and nothing names their machines; "
+        f"set TF_CONFIG on each host to {_TF_CONFIG}, or give --num_hosts=1 if this process trains "
+        "alone"
+    )
 
 
 _LAUNCHERS = {"Open MPI": _from_open_mpi, "SLURM": _from_slurm, "Kubernetes": _from_kubernetes}
@@ -306,10 +343,10 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
     places = [_place(address) for address in addresses]
     others = [index for index in range(len(addresses)) if index != own]
     said = time.monotonic()
-    # Meanwhile this host listens at its own address, where TensorFlow will listen.
+    # While it waits, this host listens at its own address, where TensorFlow will listen later.
     with _listening(addresses[own], places[own][1]):
         while True:
-            # All in each round: one that has answered may have been restarted since.
+            # Every round asks all hosts: one that has answered may have been restarted since.
             silent = {index: _why_silent(places[index]) for index in others}
             silent = {index: why for index, why in silent.items() if why}
             if not silent:
@@ -355,9 +392,8 @@ def _listening(address: str, port: int) -> Iterator[None]:
     except OSError as e:
         why = "is taken by another program" if e.errno == errno.EADDRINUSE else str(e)
         raise UserError(
-            f"TF_CONFIG: this host is {address}, but port {port} {why}; stop what listens "
-            "there, or "
-            "give all hosts another"
+            f"TF_CONFIG: this host is {address}, but port {port} {why}; stop what listens there, "
+            "or give all hosts another"
         ) from e
     with server:
         yield
@@ -383,7 +419,7 @@ class Lost(UserError):
 
     Args:
       host: its name.
-      reasons: what hosts said that stopped with an error, by their numbers, see `said_by_hosts`.
+      reasons: what hosts said that stopped with an error, by their numbers, see `errors_of_hosts`.
     """
 
     ends_at_once = True  # the thread that closes the session may still be in TensorFlow
@@ -397,21 +433,21 @@ class Lost(UserError):
         super().__init__(message)
 
 
-# Hosts that stop with an error say why in the model directory, which all of them share: otherwise
-# the first one, whose output people read, only sees that they are gone.
+# A host that stops with an error writes the reason to the model directory, which all hosts share.
+# Otherwise the first host, whose output people read, would only see that the other one is gone.
 
 
 def forget_errors(model_dir: str) -> None:
-    """Removes what hosts said in an earlier start. Call it before the hosts meet: until then none
-    of this start can have said anything."""
+    """Removes the errors that hosts reported in an earlier start. Call it before the hosts connect:
+    no host of this start can have reported an error until then."""
     for path in _error_files(model_dir):
         with contextlib.suppress(FileNotFoundError):  # another host was faster
             os.remove(path)
 
 
 @contextlib.contextmanager
-def saying_errors(model_dir: str, host: int) -> Iterator[None]:
-    """An error inside, on another host than the first, is said in the model directory."""
+def reporting_errors(model_dir: str, host: int) -> Iterator[None]:
+    """Writes an error of the block to the model directory, unless this is the first host."""
     try:
         yield
     except (Lost, Unfinished):
@@ -426,11 +462,9 @@ def saying_errors(model_dir: str, host: int) -> Iterator[None]:
         raise
 
 
-_ERROR = "error-of-host-"
-
-
-def said_by_hosts(model_dir: str) -> dict[int, str]:
-    """What hosts of this start said with `saying_errors`, by their numbers: one line each."""
+def errors_of_hosts(model_dir: str) -> dict[int, str]:
+    """The errors that hosts have reported since this start with `reporting_errors`: one line each,
+    by the number of the host."""
     said = {}
     for path in _error_files(model_dir):
         number = os.path.basename(path)[len(_ERROR) : -len(".txt")]
@@ -465,7 +499,7 @@ def lost(
 ) -> Optional[str]:
     """The name of a host that does not answer several times in a row; None if all answer.
     is_watched: whether the hosts have to answer just now. wait: returns True to end the checks."""
-    # A host may miss one look: its machine is busy, or just then it ended a step.
+    # A host may fail to answer once: its machine is busy, or it has just ended a step.
     for miss in range(_MISSES):
         if miss and wait(_SECONDS_BETWEEN_LOOKS):
             return None
@@ -493,7 +527,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 @contextlib.contextmanager
 def monitored(hosts: int, model_dir: str) -> Iterator[list[HostMonitor]]:
     """Yields the first hooks of the training inside: a `HostMonitor` if there are several hosts.
-    Raises `Lost` if one of them is, with what it said in `model_dir`."""
+    Raises `Lost` if a host is lost, with the error that it reported in `model_dir`."""
     if hosts == 1:
         yield []
         return
@@ -501,15 +535,16 @@ def monitored(hosts: int, model_dir: str) -> Iterator[list[HostMonitor]]:
     try:
         yield [monitor]
     except Lost as e:
-        raise Lost(e.host, said_by_hosts(model_dir)) from None
+        raise Lost(e.host, errors_of_hosts(model_dir)) from None
     except tf.errors.OpError as e:
-        # This host's connection may break before the monitor misses the other one.
+        # The connection of this host may break before the monitor notices that the other host is
+        # lost.
         if not monitor.lost and not isinstance(
             e, (tf.errors.UnavailableError, tf.errors.AbortedError)
         ):
             raise
-        lost = monitor.lost or missing() or "the connection to another host"
-        raise Lost(lost, said_by_hosts(model_dir)) from None
+        host = monitor.lost or missing() or "the connection to another host"
+        raise Lost(host, errors_of_hosts(model_dir)) from None
     finally:
         monitor.stop()
 
@@ -545,15 +580,16 @@ class HostMonitor(tf.train.SessionRunHook):
         self.stop()
 
     def _look(self) -> None:
-        # Another thread than that of the step, which waits in TensorFlow for the lost host.
+        # The monitor needs a thread of its own: the thread of the step waits in TensorFlow for the
+        # lost host.
         while not self.lost:
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
                 return
             self.lost = lost(lambda: self._in_step, self._ended.wait)
-        if self._session:  # the step ends with an error; a first one may wait all the same
+        if self._session:  # the step ends with an error, except a first step, which may still wait
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):
-            _end_program(Lost(self.lost, said_by_hosts(self._model_dir)))
+            _end_program(Lost(self.lost, errors_of_hosts(self._model_dir)))
 
     def stop(self) -> None:
         """Ends the checks. Waits for a running one: a thread that returns from TensorFlow while the

@@ -93,8 +93,9 @@ class AdamW(tf.train.Optimizer):
                 [*powers, *betas, epsilon],
             )
         }
-        # The learning rates of Adam and of the decay by a weight's factor. Cached, so that weights
-        # with one factor share the operations.
+        # A function from the factor of a weight to the learning rates of Adam and of the decay. It
+        # makes operations of the graph, and the cache lets all weights with the same factor share
+        # them.
         self._rates = functools.lru_cache(maxsize=None)(
             lambda share: (rate * share, rate * share * weight_decay)
         )

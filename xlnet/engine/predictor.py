@@ -57,7 +57,7 @@ class Predictor:
         """What `outputs` returns for all records of `made`, an `encoding.Records`: dict of arrays
         [m,...], in the order of the file. prefix: as in `__call__`; name: for lines of progress."""
         parts, remaining = [], progress.Remaining(name, made.count, "rows")
-        with errors.explained(records=made.path):
+        with errors.translated_errors(records=made.path):
             for _, batch in self(made.path, prefix):
                 is_real = batch["is_real_example"] > 0  # the others fill up the last batch
                 parts.append({name: values[is_real] for name, values in batch.items()})
@@ -85,7 +85,11 @@ class Predictor:
             return
         devices.set_up_process()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        with devices.gradients_forgotten(), tf.Graph().as_default() as graph, strategy.scope():
+        with (
+            devices.without_registered_gradients(),
+            tf.Graph().as_default() as graph,
+            strategy.scope(),
+        ):
             tf.set_random_seed(self._seed)
             with tf.device("/cpu:0"):
                 self._path = tf.placeholder(tf.string, [])
@@ -95,7 +99,8 @@ class Predictor:
                 ]
 
             def copy() -> dict[str, Any]:
-                # The one source of `TaskData.batches`, or that of this device's text streams.
+                # Either all devices share one source of batches (fine-tuning), or each has its own
+                # text streams.
                 source = sources[devices.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
                     batch = source.get_next()
@@ -115,7 +120,8 @@ class Predictor:
         self._session = tf.Session(graph=graph, config=config)
 
     def _side_by_side(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        # A device takes the next batch when it is done with one, until there are no more.
+        # Each device takes the next batch as soon as it is done with one, until there are no more.
+        # Example: two devices with two batches in parallel each are 0, 1, 0, 1.
         numbers = self._at_once * list(range(len(self._copies)))
         with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
 
@@ -130,13 +136,13 @@ class Predictor:
                 for future in done:
                     number = running.pop(future)
                     try:
-                        answers = future.result()
+                        outputs = future.result()
                     except tf.errors.OutOfRangeError as e:
                         if not is_end_of_data(e):
                             raise
                         continue
                     running[start(number)] = number
-                    yield number, answers
+                    yield number, outputs
 
 
 def in_order(parts: Sequence[dict]) -> dict:

@@ -84,7 +84,7 @@ class Progress:
         self._model_dir = run.settings.model_dir
         self._log_steps = run.settings.log_steps
         self._last = run.optimization.train_steps
-        self._is_chief = run.devices.is_chief  # other hosts only check the numbers
+        self._is_chief = run.devices.is_chief  # other hosts only check that the numbers are finite
         self._path = os.path.join(self._model_dir, JOURNAL_NAME)
 
     def begin(self) -> dict[str, tf.Tensor]:
@@ -102,7 +102,8 @@ class Progress:
         self._is_first_step = True
         if not self._is_chief:
             return
-        # Rows of later steps, of a killed run, are dropped here, and in TensorBoard's files.
+        # A killed run may have written rows of later steps. They are dropped here and in
+        # TensorBoard's files.
         rows = []
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8", errors="replace") as f:
@@ -124,7 +125,7 @@ class Progress:
             self._since = time.time()
 
     def add(self, step: int, values: dict[str, Any]) -> None:
-        """Reports a step; values: what was fetched."""
+        """Reports a step; values: the results of the session for it."""
         self._step = step
         self._check(step, values)
         if not self._is_chief:
@@ -229,11 +230,13 @@ def memory_gib() -> float:
 
 def show_banner(items: dict[str, Any]) -> None:
     """Logs one aligned line per item; long values are wrapped."""
-    width = max(len(name) for name in items)
+    width = max(map(len, items))
     for name, value in items.items():
         lines = textwrap.wrap(str(value), 150, break_long_words=False, break_on_hyphens=False)
-        for i, line in enumerate(lines or [""]):
-            _log.info("%-*s  %s", width, "" if i else name, line)
+        label = name
+        for line in lines or [""]:
+            _log.info("%-*s  %s", width, label, line)
+            label = ""  # only the first line of an item has its name
 
 
 def clock(seconds: float) -> str:

@@ -54,7 +54,7 @@ class Memory:
 
     def update(self, new: tf.Tensor) -> tf.Operation:
         """The operation that remembers `new` [b,L,M,D]."""
-        # The step reads the old memory first.
+        # The update waits until the step has read the old memory.
         with tf.control_dependencies([self.value]):
             return self._variable.assign(tf.cast(new, tf.float32), read_value=False)
 
@@ -100,14 +100,16 @@ class MemoryFiles:
 
     def _read(self, step: int) -> np.ndarray:
         """The memories of this host; a ValueError if the files do not fit this run."""
-        paths = [path for of, _, path in _found(self._model_dir) if of == step]
+        # Each host of the earlier run wrote a file with its part of the global batch.
+        paths = [path for saved_at, _, path in _found(self._model_dir) if saved_at == step]
         if not paths:
             raise ValueError("is missing")
         stored = [files.read_array(path, mapped=True) for path in paths]
-        found = [sum(len(part) for part in stored), *stored[0].shape[1:]]
-        shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
-        if found != shape or any(part.shape[1:] != stored[0].shape[1:] for part in stored):
-            raise ValueError(f"has shape {found}, this run's is {shape}")
+        shape_of_element = stored[0].shape[1:]
+        found = [sum(map(len, stored)), *shape_of_element]
+        expected = [self._batch_size, *self._parts[0].shape.as_list()[1:]]
+        if found != expected or any(part.shape[1:] != shape_of_element for part in stored):
+            raise ValueError(f"has shape {found}, this run's is {expected}")
         types = {part.dtype for part in stored}
         if types != {np.dtype("<f4")}:  # the checksums cover bytes, not their meaning
             raise ValueError(f"has numbers of type {types.pop()}, expected float32")
@@ -120,11 +122,15 @@ class MemoryFiles:
         first = self._devices.rows(self._batch_size).start
         with files.replacing(_path(self._model_dir, step, first)) as temporary:
             write(temporary, np.concatenate(session.run(self._parts)))
-        # The chief's checkpoint follows: by then the memories of all hosts are there.
-        if self._devices.is_chief and not multi_host.wait_until(
-            lambda: [of for of, *_ in _found(self._model_dir)].count(step) >= self._devices.hosts,
-            _SECONDS_FOR_OTHER_HOSTS,
-        ):
+        if not self._devices.is_chief:
+            return
+
+        # The chief writes its checkpoint after this: a checkpoint has the memories of all hosts.
+        def have_all_saved() -> bool:
+            steps = [saved_at for saved_at, _, _ in _found(self._model_dir)]
+            return steps.count(step) >= self._devices.hosts
+
+        if not multi_host.wait_until(have_all_saved, _SECONDS_FOR_OTHER_HOSTS):
             raise UserError(
                 "model_dir: after {} s {} is not there from all hosts, which must "
                 "share the directory".format(
@@ -154,12 +160,13 @@ def _checksums(memories: np.ndarray) -> np.ndarray:
 def _rows(paths: Sequence[str], stored: Sequence[np.ndarray], rows: slice) -> np.ndarray:
     """Reads a slice of the arrays that several files hold together; a ValueError if one of them is
     damaged."""
-    # Eight batch elements, saved by two hosts: memory-500-0.npy has 0 to 3, memory-500-4.npy the
-    # others. Resumed on four hosts, the third one reads 4 and 5: the first two of the second file.
+    # Example: eight batch elements were saved by two hosts; memory-500-0.npy has the elements 0 to
+    # 3, memory-500-4.npy the others. If the run resumes on four hosts, the third one reads the
+    # elements 4 and 5, the first two of the second file.
     parts, first = [], 0
     for path, part in zip(paths, stored):
         here = slice(max(rows.start - first, 0), max(min(rows.stop - first, len(part)), 0))
-        wanted = np.array(part[here])  # of a file that is mapped: no other rows are read
+        wanted = np.array(part[here])  # the file is memory-mapped, so no other rows are read
         if len(wanted):
             with open(path, "rb") as f:  # the checksums follow the array
                 np.lib.format.read_magic(f)

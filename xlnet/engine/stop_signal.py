@@ -31,10 +31,11 @@ def ended_by_signals(work: str) -> Iterator[None]:
     """
 
     def end(signum: int, frame: Any) -> None:
-        raise Interrupted(signal.Signals(signum).name)  # nothing on its way up catches it
+        raise Interrupted(signal.Signals(signum).name)  # no handler on its way up catches it
 
     before = {}
-    if threading.current_thread() is threading.main_thread():  # Python lets no other set handlers
+    # only the main thread may set handlers
+    if threading.current_thread() is threading.main_thread():
         for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
             if signal.getsignal(signum) != signal.SIG_IGN:
                 before[signum] = signal.signal(signum, end)
@@ -70,12 +71,12 @@ class StopSignal:
           The tensor to fetch in each step: 0 until a signal has come to any host.
         """
         step = train_step.step_of_graph()
-        # On several hosts: they stop in the same step only if they see the same number, so a signal
-        # raises a variable of this host, which the next step sums over all of them.
+        # Several hosts must stop in the same step, so all must see the same number: a signal sets a
+        # variable of this host, and the next step sums that over all hosts.
         self._raise = tf.group(
             *[part.assign(1.0, read_value=False) for part in local_parts(step.stop_asked)]
         )
-        # Python lets the main thread alone set handlers.
+        # Only the main thread may set handlers.
         if threading.current_thread() is threading.main_thread():
             self._before = {
                 signum: signal.signal(signum, self._ask)
@@ -96,7 +97,7 @@ class StopSignal:
 
     def _ask(self, signum: int, frame: Any) -> None:
         self._asked = signum
-        # A second Ctrl-C is Python's own again.
+        # A second Ctrl-C has Python's own meaning.
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])
         if self._may_interrupt:
@@ -120,7 +121,7 @@ class StopSignal:
 
     def pass_on(self, session: tf.Session) -> None:
         """Tells the other hosts of a signal. Call it before each step."""
-        # The signal travels with the sums of the step, which all hosts make together.
+        # The signal is part of the sums of the step, which all hosts make together.
         if self._asked:
             session.run(self._raise)
 

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, optimizer
 from xlnet.engine.devices import mean_over_replicas
-from xlnet.network import ops, parameters, stateless_random
+from xlnet.network import kernels_tuned, ops, parameters, stateless_random
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 
@@ -25,14 +25,24 @@ _STEP = "training_step"  # the graph's collection of `Step`s, one of each replic
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
-    """The seed of a step, uint64 [1]: a function of the run's seed and the step."""
-    of_step = stateless_random.seed_of(seed, step)  # of the low 32 bits of the seed
+    """The seed of a step, a function of the run's seed and the step. In the type of the device, see
+    `stateless_random`."""
+    dtype = tf.uint32 if kernels_tuned.device_here() == "tpu" else tf.uint64
+    of_step = stateless_random.seed_of(seed, step, dtype)  # of the low 32 bits of the seed
     return stateless_random.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Casts int32 features to int64: TensorFlow computes int32 on the host, where it is used for
-    shapes, and would copy the results to the GPU in every step."""
+    """Integer features in the type of the device.
+
+    int64, as TensorFlow computes int32 on the host, where it is used for shapes, and would copy the
+    results to the GPU in every step. int32 on a TPU, which computes int64 in two parts.
+    """
+    if kernels_tuned.device_here() == "tpu":
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in features.items()
+        }
     return {
         name: tf.cast(value, tf.int64) if value.dtype == tf.int32 else value
         for name, value in features.items()
@@ -49,11 +59,11 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
         stay float32. None: float32.
     """
 
-    # Reused: replicas, micro-batches and a compiled step ask for the same variables again.
+    # The variables are reused: replicas, micro-batches and a compiled step use the same ones.
     def named(
         getter: Callable[..., Any], name: str, *args: Any, initializer: Any = None, **kwargs: Any
     ) -> Any:
-        # A seed of its own for each weight, by its name.
+        # Each weight has a seed of its own, a function of its name.
         if isinstance(initializer, (tf.initializers.random_normal, tf.initializers.random_uniform)):
             initializer = type(initializer).from_config(
                 dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1)
@@ -102,7 +112,7 @@ def loss_and_gradients(
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
 
     def over_micro_batches(inputs: dict[str, tf.Tensor]) -> tuple[Any, ...]:
-        # Eight batch elements in two micro-batches: elements 0 to 3, then 4 to 7.
+        # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
         parts = {
             name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
             for name, value in inputs.items()
@@ -113,13 +123,14 @@ def loss_and_gradients(
             loss, kept = compute(part, index * rows)  # the caller's: the network and its loss
             return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
 
-        # The first one is outside of the loop: it makes the variables, which a loop cannot.
+        # The first micro-batch is computed outside of the loop, as variables cannot be made within
+        # it.
         loss, gradients, kept = micro_batch(0)
         if micro_batches == 1:
             return loss, gradients, kept
 
-        # The others, one after the other, so that the activations of one are kept at a time: losses
-        # and gradients are summed, the tensors to keep are collected.
+        # The others follow one after the other, so that memory holds the activations of one at a
+        # time. Their losses and gradients are summed; the tensors to keep are collected.
         arrays = {
             name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape).write(
                 0, value
@@ -152,12 +163,13 @@ def loss_and_gradients(
             name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
             for name, value in kept.items()
         }
-        # Means here, as over replicas: in `compute` a loss is such that its mean is the batch's.
+        # The results are means over micro-batches, as they are over replicas: the mean of the
+        # losses of `compute` is the loss of the batch.
         return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
     if not xla:
         return over_micro_batches(inputs)
-    compute(inputs, 0)  # makes the variables, which a compiled function cannot; is never run
+    compute(inputs, 0)  # never run: it makes the variables, which a compiled function cannot
     return tf2.function(over_micro_batches, jit_compile=True, autograph=False)(inputs)
 
 
@@ -188,7 +200,7 @@ def training_step(
     frozen_rows: Callable[[str], int] = lambda name: 0,
 ) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
     """A training step on the replica whose graph is being built: loss, then gradients, then update.
-    `step_of_graph` returns its `Step`: what hooks read.
+    Hooks read its results from the `Step` that `step_of_graph` returns.
 
     Args:
       compute: as for `loss_and_gradients`; the mean of its losses over all replicas is minimized.
@@ -199,17 +211,18 @@ def training_step(
       The loss of the global batch, the operation of the update, and the tensors that `compute`
       returned, for all batch elements of this replica.
     """
-    # Loss and gradients of this replica's batch elements. In float16 the loss is scaled, or small
-    # gradients would be 0.
+    # Compute loss and gradients of this replica's batch elements. In float16 the loss is scaled,
+    # since small gradients would become 0.
     scale = optimizer.LossScale() if network.precision == "fp16" else None
     loss, gradients, kept = loss_and_gradients(
         compute, features, settings.grad_accum_steps, scale, xla
     )
 
-    # The variables are there now: where they start.
+    # The variables exist now: set where they start.
     start_from(settings.init_checkpoint, config, settings.model_dir)
 
-    # Means over the replicas of all hosts; with them travels whether one of them is to stop.
+    # Take means over the replicas of all hosts. Whether a host is to stop is averaged along with
+    # them.
     stop_asked = tf.get_variable(
         "stop_asked_here",
         [],
@@ -223,7 +236,7 @@ def training_step(
     )
     *gradients, loss, stop = mean_over_replicas(gradients + [loss, stop_asked.read_value()])
 
-    # The update: clipping, learning rate, AdamW.
+    # Update the weights: clipping, learning rate, AdamW.
     update, scalars = optimizer.minimize(
         loss,
         optimization,

@@ -22,6 +22,7 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -29,8 +30,8 @@ import tensorflow.compat.v1 as tf
 from xlnet import files, lock
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.devices import set_up_process
-from xlnet.engine.estimator import Actions, Estimator
+from xlnet.engine.devices import Devices, set_up_process
+from xlnet.engine.estimator import Actions, CompiledStepFailed, Estimator
 from xlnet.engine.progress import Progress
 from xlnet.engine.stop_signal import Interrupted, StopSignal
 from xlnet.engine.training_run import TrainingRun
@@ -39,7 +40,7 @@ from xlnet.settings.training import BEST
 
 _log = logging.getLogger(__name__)
 
-LOCK = "training.lock"  # in a model directory: which process trains there
+LOCK = "training.lock"  # in a model directory; locked by the process that trains there
 
 
 class Trainer:
@@ -62,7 +63,7 @@ class Trainer:
         exclusive = lock.held(
             os.path.join(model_dir, LOCK), f"model_dir: a run trains in {model_dir}"
         )
-        # Of several hosts the first one alone writes, so it alone locks the directory.
+        # Of several hosts only the first one writes, so only it locks the directory.
         with exclusive if self._run.devices.is_chief else contextlib.nullcontext():
             self._train()
 
@@ -70,7 +71,8 @@ class Trainer:
         run, selection = self._run, self._selection
         model_dir, last = run.settings.model_dir, run.optimization.train_steps
 
-        # Tidy up after earlier runs: unfinished files, the step, evaluations that are missing.
+        # Clean up after earlier runs: remove unfinished files, find the step, make missing
+        # evaluations.
         actions = RunActions(run, selection)
         actions.tidy()
         first = actions.resume()
@@ -81,7 +83,7 @@ class Trainer:
             _log.info("the run in %s was stopped early, at step %d", model_dir, first)
             return
 
-        # Train, with the graph of the evaluations built before that of the training.
+        # Train. The graph of the evaluations is built before that of the training.
         progress = Progress(run, _banner(run, first))
         if run.build_evaluation and run.devices.is_chief:
             run.build_evaluation()
@@ -100,11 +102,18 @@ class Trainer:
             tf.summary.FileWriterCache.clear()  # TensorBoard's files would stay open
         actions.check_directory()
 
-        # Why there are no more steps, if it is not the last one.
+        # Say why training ends before the last step.
         if actions.has_stopped or stop.is_asked:  # perhaps in the last step
             raise Unfinished(
                 f"stopped by {stop.name} at step {actions.step}, saved; run the same "
                 "command again to resume"
+            )
+        if actions.has_no_batch:
+            # The data repeat without end. Of several replicas only one gets the error of a batch
+            # that cannot be read; the others, of which one may be the first to say so, get an end.
+            raise UserError(
+                f"the data ended at step {actions.step} of {last}, which is saved: a batch could "
+                "not be read; of records xlnet data verify names damaged ones"
             )
         if selection.is_over():
             _log.info(
@@ -113,6 +122,46 @@ class Trainer:
                 selection.metric,
                 selection.patience,
             )
+        # The initial weights, which are not saved, may be the best: then nothing was exported.
+        best = selection.best()
+        if best and not best["step"] and not os.path.isdir(os.path.join(model_dir, BEST)):
+            _log.info(
+                "note: no evaluation has a better %s than that of the initial weights, so there is "
+                "no %s/",
+                selection.metric,
+                BEST,
+            )
+        if best and best["step"] and not run.evaluate:
+            _log.info(
+                "note: this run evaluated nothing, so %s/ still has the weights of step %d, which "
+                "are used by default",
+                BEST,
+                best["step"],
+            )
+
+
+def train(
+    make_run: Callable[[Devices], TrainingRun], devices: Devices, selection: BestCheckpoint
+) -> None:
+    """Trains on the devices; without XLA if it does not compile the step and was not asked for.
+
+    Args:
+      make_run: function that returns the run on devices.
+      devices: of the run.
+      selection: keeps the best checkpoint.
+
+    Raises:
+      Unfinished, UserError: as `Trainer.train` does.
+    """
+    try:
+        Trainer(make_run(devices), selection).train()
+    except CompiledStepFailed as error:
+        _log.warning(
+            "note: XLA, which is on by default, did not compile or run the first step: %s; "
+            "training begins again as with --xla=False",
+            error,
+        )
+        Trainer(make_run(devices.without_xla()), selection).train()
 
 
 class RunActions(Actions):
@@ -121,17 +170,19 @@ class RunActions(Actions):
     Attributes:
       step: the last step that was run.
       has_stopped: whether a signal on any host stopped it there.
+      has_no_batch: whether the data ended there.
     """
 
     def __init__(self, run: TrainingRun, selection: BestCheckpoint):
         self.run = run
         self.step = 0
         self.has_stopped = False
+        self.has_no_batch = False
         self._selection = selection
         self._model_dir = run.settings.model_dir
         self._is_chief = run.devices.is_chief
         self._last = run.optimization.train_steps
-        self._directory = lock.Place(self._model_dir, "model_dir")
+        self._directory = lock.DirectoryGuard(self._model_dir, "model_dir")
 
     # -- before training
 
@@ -140,9 +191,9 @@ class RunActions(Actions):
         if not self._is_chief:
             return
         for directory in ("", BEST):
-            files.sweep(os.path.join(self._model_dir, directory, ""))
+            files.remove_unfinished(os.path.join(self._model_dir, directory, ""))
         if self.run.memories:
-            self.run.memories.forget()  # newer than the last checkpoint
+            self.run.memories.forget()  # of steps after the last checkpoint
 
     def resume(self) -> int:
         """Runs interrupted evaluations; returns the step from which the run resumes."""
@@ -152,7 +203,7 @@ class RunActions(Actions):
         if not self._is_chief:
             return step
         self._selection.set_dropped_aside(step)
-        # A kill or a signal interrupted them; their checkpoints were kept.
+        # These were interrupted by a kill or a signal; their checkpoints were kept.
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
             if not (saved and self._lacks_evaluation(saved)):
                 continue
@@ -164,7 +215,7 @@ class RunActions(Actions):
         return step
 
     def begin(self, first: int, progress: Progress, stop: StopSignal) -> None:
-        """What is needed from here on. first: the step from which the run resumes."""
+        """Prepares the reports of the run. first: the step from which it resumes."""
         self._first = first
         self._progress = progress
         self._stop = stop
@@ -177,13 +228,13 @@ class RunActions(Actions):
         return {"reported": self._progress.begin(), "stop": self._stop.begin()}
 
     def start(self, session: tf.Session, step: int) -> None:
-        # The checkpoint is restored. Is it the one that was found?
+        # The checkpoint is restored: check that it is the one that was found.
         if step != self._first:
             raise UserError(
                 f"model_dir: the newest checkpoint in {self._model_dir} is of step {self._first}, "
                 f"the first host's of step {step}; all hosts must share the directory"
             )
-        # It is: the run resumes, or begins, and describes itself in the directory.
+        # The run resumes or begins, and describes itself in the directory.
         self.step = self._saved = step
         self._progress.start(step)
         if self._is_chief:
@@ -193,8 +244,8 @@ class RunActions(Actions):
         if self.run.saves_start and not step:
             self.save(session, step)
         if self.run.evaluate and self.run.evaluates_start and not step and self._is_chief:
-            # A signal ends a run that has done nothing yet; of several hosts, the others would take
-            # this one for lost.
+            # A signal interrupts the evaluation of a run that has not made a step yet. With several
+            # hosts it does not: the others would take this one for lost.
             is_alone = self.run.devices.hosts == 1
             with self._stop.interrupts() if is_alone else contextlib.nullcontext():
                 self._evaluate(0, None)
@@ -203,10 +254,13 @@ class RunActions(Actions):
         self._progress.before_step()
         self._stop.pass_on(session)
 
+    def data_have_ended(self) -> None:
+        self.has_no_batch = True
+
     def report(self, step: int, fetched: dict[str, Any]) -> None:
         self.step = step
         self._progress.add(step, fetched["reported"])
-        if step == self._first + 1 and not self._is_chief:
+        if self.run.check_host and step == self._first + 1 and not self._is_chief:
             self.run.check_host()
         # All hosts see the same number, so all stop after the same step.
         self.has_stopped = bool(fetched["stop"] > 0)
@@ -220,7 +274,7 @@ class RunActions(Actions):
         """Saves a checkpoint with what belongs to it; removes old ones."""
         self._directory.check()
         self._saved = step
-        # First what belongs to the checkpoint, so that no checkpoint lacks it.
+        # Save what belongs to the checkpoint before it, so that no checkpoint lacks it.
         self._progress.save()
         if self.run.memories:
             self.run.memories.save(session, step)
@@ -253,7 +307,8 @@ class RunActions(Actions):
         return self.has_stopped or self._selection.is_over()
 
     def finish(self, session: tf.Session, step: int) -> None:
-        # The last step of a run without evaluations need not be a multiple of `save_steps`.
+        # Without evaluations, the last step need not be a multiple of `save_steps`, and is saved in
+        # any case.
         if self._saved != step:
             self.save(session, step)
 
@@ -266,7 +321,8 @@ class RunActions(Actions):
     # -- what these have in common
 
     def _keep_some(self) -> None:
-        # Beyond `max_save` only those that lack their evaluation, and memories of those that stay.
+        # More than `max_save` checkpoints are kept only if they still lack their evaluation.
+        # Memories of removed checkpoints are removed.
         max_save = self.run.settings.max_save
         checkpoint.keep_some(self._model_dir, max_save, self._lacks_evaluation)
         if self.run.memories:

@@ -31,7 +31,6 @@ class TrainingRun:
         there are steps to train.
       describe: writes the description of the run into the model directory. Called on the first host
         once the checkpoint is restored, so that a run that cannot resume stays as it is.
-      check_host: compares with that description. Called on the other hosts after their first step.
       per_step: how many `unit`s a step has.
       epoch_steps: steps of an epoch.
       unit: what throughput counts.
@@ -44,6 +43,8 @@ class TrainingRun:
         checkpoints are not evaluated.
       build_evaluation: builds the graph of `evaluate`, on the first host before training.
       memories: saved with each checkpoint; None: there are none.
+      check_host: compares the settings of this host with the description that `describe` wrote on
+        the first host. Called on the other hosts after their first step; None: there are no others.
     """
 
     settings: RunSettings
@@ -54,7 +55,6 @@ class TrainingRun:
     batches: Callable[[int], tf.data.Dataset]
     banner: Callable[[], dict[str, str]]
     describe: Callable[[], None]
-    check_host: Callable[[], None]
     per_step: int
     epoch_steps: float
     unit: str = "examples"
@@ -65,3 +65,4 @@ class TrainingRun:
     evaluate: Optional[Callable[[int, Optional[str]], dict[str, Any]]] = None
     build_evaluation: Optional[Callable[[], None]] = None
     memories: Optional[MemoryFiles] = None
+    check_host: Optional[Callable[[], None]] = None

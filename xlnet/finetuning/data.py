@@ -20,12 +20,12 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
-MOST_LENGTHS = 6  # of batches whose step XLA compiles: a program each
+MOST_LENGTHS = 6  # of batches, where XLA compiles the step: it makes a program for each length
 
 
 def compiled_multiple(max_seq_length: int, multiple: int) -> int:
-    """Of what the lengths of batches are multiples, so that there are at most
-    `MOST_LENGTHS` [tokens].
+    """The number of tokens to whose multiples the lengths of batches are rounded up, so that there
+    are at most `MOST_LENGTHS` lengths.
 
     >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
     24
@@ -37,11 +37,15 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
 class TaskData:
     """The data of a task that the settings of `tuned` ask for."""
 
-    def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
+    def __init__(
+        self, tuned: FineTunedTask, tokenizer: Tokenizer, form_to_predict: Optional[str] = None
+    ):
+        """form_to_predict: the form that a flag declares of `predict_file` alone; None: none."""
         self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
+        self._form_to_predict = form_to_predict
         self._layout, self._padding = tuned.layout, tuned.padding
-        self._warned: set[str] = set()  # paths of records, and what was said of them
+        self._warned: set[str] = set()  # paths of records with warnings, and the warnings
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
         self._to_predict: Optional[dict[str, Sequence[Row]]] = None
 
@@ -89,13 +93,16 @@ class TaskData:
 
     def of_split(self, split: str, need_labels: bool) -> dict[str, Sequence[Row]]:
         """The rows of each part of a split, such as dev_matched of dev, by its name."""
-        parts = expand_split(self._task, split)
-        for part in parts:
+        data_dir = self._settings.data_dir
+        rows_of: dict[str, Sequence[Row]] = {}
+        for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
-                # A file that is read has the rows of the split that is held out of it, too.
-                found = parsing.read_parts(self._task, self._settings.data_dir, part, need_labels)
-                self._read.update(((name, need_labels), rows) for name, rows in found.items())
-        return {part: self._read[part, need_labels] for part in parts}
+                # Reading the train file gives the rows of dev, too, if dev is held out of it.
+                found = parsing.read_parts(self._task, data_dir, part, need_labels)
+                for name, rows in found.items():
+                    self._read[name, need_labels] = rows
+            rows_of[part] = self._read[part, need_labels]
+        return rows_of
 
     def to_train(self) -> Sequence[Row]:
         """The rows to train on, made by the reader of those of the train file."""
@@ -115,7 +122,7 @@ class TaskData:
             name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
             try:
                 self._to_predict[name] = parsing.read_to_predict(
-                    self._task, path, settings.predict_form
+                    self._task, path, self._form_to_predict
                 )
             except UserError as e:
                 if len(paths) == 1:
@@ -128,7 +135,8 @@ class TaskData:
     def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
         """The records of a split's rows, made at most once. Warns, once for each file, if the
         vocabulary or the length lose much of the text."""
-        # C differs by use: a ranking trains on pairs of documents, and scores them one by one.
+        # The number of choices may differ between training and prediction: a ranking trains on
+        # pairs of documents, and scores documents one by one.
         settings, task = self._settings, self._task
         made = encoding.write_records(
             settings.output_dir,
@@ -147,7 +155,7 @@ class TaskData:
         )
         if made.path not in self._warned:
             self._warned.add(made.path)
-            for warning in made.seen.warnings():
+            for warning in made.seen.warnings(task.reader.cut_words):
                 what = warning.partition(" % ")[2]
                 if what not in self._warned:  # of the first file; the vocabulary is the same
                     self._warned.add(what)
@@ -183,5 +191,5 @@ class TaskData:
             **how,
         )
 
-    def _label_features(self):
+    def _label_features(self) -> tuple:
         return self._task.head.features(self._layout.max_seq_length)

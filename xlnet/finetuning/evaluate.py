@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -18,8 +19,8 @@ from xlnet.errors import UserError
 from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
-from xlnet.model_directory.task_settings import home_of
-from xlnet.settings.finetuning import TASK_NAME
+from xlnet.model_directory.run_document import RunDocument
+from xlnet.model_directory.task_settings import read_model
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.output import prediction_files
@@ -47,7 +48,7 @@ class Evaluator:
             devices,
             at_once=at_once,
         )
-        # Where results are written: in a directory that may only be read, nowhere.
+        # Results are written to the model directory, or, if that is read-only, to `predict_dir`.
         directory: Optional[str] = settings.model_dir
         if not files.is_writable(settings.model_dir):
             directory = settings.predict_dir
@@ -70,23 +71,24 @@ class Evaluator:
     def checkpoints(self) -> list[tuple[int, str]]:
         """(step, prefix) of the checkpoints to evaluate, the newest last."""
         own = dict(checkpoint.all_prefixes(self._settings.model_dir))
-        one = best_checkpoint.best_or_newest(self._settings.model_dir)
-        if not (self._settings.eval_all_ckpt and own and one):
-            return [one] if one else []
+        best = best_checkpoint.best_or_newest(self._settings.model_dir)
+        if not best:
+            return []
+        if not (self._settings.eval_all_ckpt and own):
+            return [best]
         # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
-        step, prefix = one
+        step, prefix = best
         own.setdefault(step, prefix)
         return sorted(own.items())
 
     def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
-        return self._evaluation.mean(
-            [
-                self._score(split, rows, step, prefix)[0]
-                for split, rows in self._data.of_split(self._settings.eval_split, True).items()
-            ]
-        )
+        results = []
+        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
+            result, _ = self._score(split, rows, step, prefix)
+            results.append(result)
+        return self._evaluation.mean(results)
 
     def _score(
         self,
@@ -106,54 +108,75 @@ class Evaluator:
     def _name_of(self, split: str) -> str:
         """What the files of an evaluation are called.
 
-        That is the split where its files have the content that they had in training. Others are
-        called by their file and their content, so that no evaluation replaces one of other rows.
+        That is the split where its rows are those of training: its files have the same content and
+        are read in the same way. Others are called by their file and what differs, so that no
+        evaluation replaces one of other rows.
         """
-        home = home_of(self._settings.model_dir)
-        if not home:
+        # This run wrote the document if it has trained; if no steps were left, an earlier run did.
+        run = read_model(self._settings.model_dir)
+        if not run or "splits" not in run.read:  # a model of an earlier version, or converted
             return split
-        # Written by this run if it has trained; where there was nothing left to train, by another.
-        described = files.read_json(os.path.join(home, TASK_NAME), "model_dir")
-        if "files_sha256" not in described:  # a model of an earlier version
+        known = dict(run.read["splits"], train=run.read.get("train"))
+        found, changes = self._data.digests(split), self._changes_of_rows(split, run)
+        if known.get(split) == found and not changes:
             return split
-        known = dict(described["files_sha256"], train=described.get("train_sha256"))
-        found = self._data.digests(split)
-        if known.get(split) == found:
-            return split
-        content = hashlib.sha256("".join(found).encode()).hexdigest()
+        content = hashlib.sha256("".join([*found, *changes]).encode()).hexdigest()
         return f"{readers.stem(os.path.basename(self._data.paths(split)[0]))}-{content[:6]}"
+
+    def _changes_of_rows(self, split: str, run: RunDocument) -> list[str]:
+        """What makes other rows of files with the content that they had in the run `run`: settings
+        of how they are read, such as `keep_where`, and what is held out of the train file."""
+        before_and_now = {
+            field.name: (run.value_of(field), getattr(self._settings, field.name))
+            for field in dataclasses.fields(self._settings)
+            if field.metadata["belongs_to"] == "files"
+        }
+        if split in ("train", "dev"):
+            share = self._task.files.dev_share
+            before_and_now["dev_share"] = ((run.task or {}).get("dev_share", share), share)
+        return [f"{name}={now}" for name, (was, now) in before_and_now.items() if was != now]
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
         to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
         evaluation, checkpoints = self._evaluation, self.checkpoints()
-        home = home_of(self._settings.model_dir)
-        if home and not self._settings.do_train:
-            self.note_trained_on(repeated_texts.trained_in(home))
+        run = read_model(self._settings.model_dir)
+        if run and not self._settings.do_train:
+            self.note_trained_on(repeated_texts.trained_in(run.directory))
         # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             name = self._name_of(split)
             baseline = evaluation.baseline(split, rows)
-            scored = [self._score(split, rows, *one) for one in checkpoints]
-            results = [
-                dict(step=step, **result) for (step, _), (result, _) in zip(checkpoints, scored)
-            ]
+            results: list[dict[str, Any]] = []
+            all_predictions: list[Predictions] = []
+            for step, prefix in checkpoints:
+                result, predictions = self._score(split, rows, step, prefix)
+                results.append(dict(step=step, **result))
+                all_predictions.append(predictions)
             best = self._best_of(results)
             evaluation.keep_results(name, rows, baseline, results, best)
+            # The tables show the best checkpoint; if none is better than others, the newest.
             shown = results.index(best) if best else -1
-            evaluation.keep_tables(name, rows, scored[shown][1].values)
+            evaluation.keep_tables(name, rows, all_predictions[shown].values)
             by_split.append(results)
-        # The best checkpoint on all files predicts: of each, the results on these are averaged.
-        best = self._best_of(
-            [
-                dict(evaluation.mean(results), step=step)
-                for (step, _), *results in zip(checkpoints, *by_split)
-            ]
-        )
+        # The checkpoint with the best mean result on all files makes the predictions.
+        means = []
+        for index, (step, _) in enumerate(checkpoints):
+            of_checkpoint = [results[index] for results in by_split]
+            means.append(dict(evaluation.mean(of_checkpoint), step=step))
+        best = self._best_of(means)
         self._best = (best["step"], dict(checkpoints)[best["step"]]) if best else None
+        # best/ is of the evaluations while training, which need not be those of all checkpoints.
+        of_others = best_checkpoint.best_or_newest(self._settings.model_dir)
+        if best and of_others and best["step"] != of_others[0]:
+            _log.warning(
+                "note: step %d is the best of these checkpoints; other commands use step %d (%s)",
+                best["step"],
+                *of_others,
+            )
 
-    def _best_of(self, results):
+    def _best_of(self, results: Sequence[dict[str, Any]]) -> Optional[dict[str, Any]]:
         task = self._task
         return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
 
@@ -172,12 +195,11 @@ class Evaluator:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
         their files. The checkpoint is the best one of those evaluated, or of those kept. If some of
         several files are bad, raises UserError after those of the others."""
-        # Which checkpoint.
         settings, task = self._settings, self._task
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
-        # Each file; empty rows are in the output, but not in the input of the network.
+        # Rows without texts are in the prediction files, but are not read by the network.
         found = self._data.to_predict()
         for split, rows in found.items():
             with_text = row_store.store_rows(row for row in rows if row.pairs)
@@ -191,17 +213,20 @@ class Evaluator:
                 step=step,
                 threshold=settings.predict_threshold,
                 output=settings.predict_output,
+                form=readers.form_of_predictions(
+                    task, settings.predict_file or self._data.paths(split)[0]
+                ),
                 is_official=not settings.predict_file and split not in settings.named_files,
             )
         paths = readers.each_path(settings.predict_file or "")
         if settings.predict_file and len(found) < len(paths):
             raise UserError(
-                f"input: {len(paths) - len(found)} of {len(paths)} files are bad and have "
-                "no predictions"
+                f"{len(paths) - len(found)} of {len(paths)} files to predict are bad and have no "
+                "predictions"
             )
 
     def _predictions(self, split: str, rows: Sequence[Row], prefix: Optional[str]) -> Predictions:
-        # Rows to records, in batches through the network, the outputs joined by row.
+        # A row may have several records; `join` makes one prediction of their outputs.
         made = self._data.records(split, rows)
         outputs = self.predictor.all_records(made, prefix, f"{self._task.name} {split}")
         return self._task.head.join(outputs, made.windows)

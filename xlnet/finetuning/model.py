@@ -6,8 +6,10 @@ Shape letters as in `modeling`; T tokens of an example, C choices.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
@@ -55,16 +57,11 @@ class TaskModel:
                 is_real_example=features["is_real_example"],
             )
 
-    def attention(self, features: dict[str, tf.Tensor]) -> list[tf.Tensor]:
+    def attention(self, features: dict[str, tf.Tensor]) -> Sequence[tf.Tensor]:
         """The attention probabilities of each layer, float32 [B*C,N,T,T]."""
         with self._scope():
-            return self._read(
-                self.network.run_config(False),
-                features,
-                self._texts(features),
-                None,
-                with_attention=True,
-            ).attention
+            run, texts = self.network.run_config(False), self._texts(features)
+            return self._read(run, features, texts, None, with_attention=True).attention
 
     def training_loss(
         self,
@@ -79,19 +76,26 @@ class TaskModel:
             nn, logits = self._logits(features, seed, device)
             return self.tuned.task.head.loss(nn, logits, features, options)
 
-    def _scope(self):
+    def _scope(self) -> contextlib.AbstractContextManager:
         """The variable scope of inference."""
         return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
-    def _logits(self, features, seed=None, device=None):
+    def _logits(
+        self,
+        features: dict[str, tf.Tensor],
+        seed: Optional[tf.Tensor] = None,
+        device: Optional[str] = None,
+    ) -> tuple[heads.HeadBuilder, Any]:
         """(`heads.HeadBuilder` on the network's output, the output layer's logits); seed None:
         inference."""
-        settings, head, is_training = self.tuned.settings, self.tuned.task.head, seed is not None
+        settings, head = self.tuned.settings, self.tuned.task.head
+        is_training = seed is not None
         with_memory = settings.long_document == "memory"
         run = self.network.run_config(
             is_training, device=device, mem_len=settings.max_seq_length if with_memory else None
         )
-        ids, segments, padding = texts = self._texts(features, is_training)
+        texts = self._texts(features, is_training)
+        ids, segments, padding = texts
         if with_memory:
             sequence, padding = encode_with_memory(
                 self.config, run, ids, segments, padding, seed, length=settings.max_seq_length
@@ -116,7 +120,7 @@ class TaskModel:
         )
         return nn, head.logits(nn, features, is_training)
 
-    def _texts(self, features, is_training=False):
+    def _texts(self, features: dict[str, tf.Tensor], is_training: bool = False) -> list[tf.Tensor]:
         """ids, segments, padding: [B*C,T], the choices of an example one after the other."""
         count = self.tuned.task.head.num_choices(is_training)
         return [
@@ -124,7 +128,14 @@ class TaskModel:
             for x in (features["input_ids"], features["segment_ids"], features["input_mask"])
         ]
 
-    def _read(self, run, features, texts, seed, **how):
+    def _read(
+        self,
+        run: RunConfig,
+        features: dict[str, tf.Tensor],
+        texts: Sequence[tf.Tensor],
+        seed: Optional[tf.Tensor],
+        with_attention: bool = False,
+    ) -> modeling.Outputs:
         """The `modeling.Outputs` for texts that are read at once: each token sees all others."""
         ids, segments, padding = texts
         return modeling.transformer_xl(
@@ -135,7 +146,7 @@ class TaskModel:
             mask=padding[:, None] > 0,
             seed=seed,
             token_scale=features.get("token_scale"),
-            **how,
+            with_attention=with_attention,
         )
 
 
@@ -164,8 +175,9 @@ def encode_with_memory(
     mem_len = run.mem_len
     assert mem_len, "memory is off"
 
-    # One segment, with the memory of those before; padding leaves no trace in it.
-    def read(index, mems):
+    def read(index: Any, mems: Sequence[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
+        """Reads a segment with the memory of those before it: (its sequence, the new memory, in
+        which padding is zero, its padding)."""
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
             config,
@@ -184,7 +196,7 @@ def encode_with_memory(
 
     batch, total = modeling.shape_of(ids)
     mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
-    # Makes the variables, which a loop cannot.
+    # The variables are made by a call on one token, as they cannot be made within a loop.
     modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1], seed=seed)
     # All segments but the last are read for their memory alone.
     last = total // length - 1
@@ -217,11 +229,12 @@ class TrainingModel:
         # The index of the first example in the global batch, on which dropout depends.
         first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
 
-        # The loss of one micro-batch, whose first row is `row` of this replica's part. Its dropout
-        # has a seed of its own, so the masks differ from those of one large batch, unlike in
-        # pretraining, whose masks are drawn for each batch element: batches here have the length
-        # of their longest text, and masks by batch element need shapes that are known before.
-        def compute(part, row):
+        # The loss of one micro-batch, whose first row is `row` of this replica's part. In
+        # pretraining, dropout masks are sampled for each batch element, so micro-batches have the
+        # masks of one large batch. That needs shapes that are known when the graph is built. Here
+        # a batch has the length of its longest text, so each micro-batch has a seed of its own,
+        # and its masks differ from those of one large batch.
+        def compute(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             with tf.variable_scope(
                 tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)
@@ -283,7 +296,7 @@ def frozen(config: XLNetConfig, count: int) -> Callable[..., Any]:
     No gradient reaches the rows of frozen layers in a stacked variable.
     """
 
-    def get(getter, name, *args, **kwargs):
+    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if is_frozen(name, config, count):
             return getter(name, *args, **dict(kwargs, trainable=False))
         variable, rows = getter(name, *args, **kwargs), frozen_rows(name, config, count)

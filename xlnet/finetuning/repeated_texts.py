@@ -30,8 +30,8 @@ def digests_of(rows: Sequence[Row]) -> np.ndarray:
 
 
 def _digest(row: Row) -> int:
-    # All that is compared is what the network reads, not the names of rows and queries. Blanks are
-    # joined and characters composed, as other programs write the same text in other ways.
+    # Only what the network reads is compared, not the names of rows and queries. Blanks are joined
+    # and characters composed, since programs write the same text in different ways.
     texts: list[str] = []
     for pair in row.pairs:
         texts += [text or "" for text in pair]
@@ -70,14 +70,18 @@ def note_contradictions(name: str, rows: Sequence[Row], digests: np.ndarray) -> 
     """
     labels = np.fromiter((digest(repr(row.label)) for row in rows), np.uint64, len(rows))
     known = np.fromiter((row.label is not None for row in rows), bool, len(rows))
-    # Each text with each of its labels once: a text that is there again has several.
+    # The pairs of a text and a label, each once: a text that occurs in several pairs has labels
+    # that contradict each other.
     pairs = np.unique(np.stack([digests[known], labels[known]], axis=1), axis=0)
     texts, counts = np.unique(pairs[:, 0], return_counts=True)
     contradicted = texts[counts > 1]
     if not len(contradicted):
         return
     wrong = np.isin(digests, contradicted) & known
-    first = [row.id for row, text in zip(rows, digests) if text == contradicted[0]]
+    # Two rows to look at: the first one of a text, and the next one with another label.
+    of_text = np.flatnonzero((digests == contradicted[0]) & known)
+    one = of_text[0]
+    other = of_text[labels[of_text] != labels[one]][0]
     _log.warning(
         "note: %s: %s of %s rows have a text that another row gives another label (%s texts), such "
         "as the rows %s and %s",
@@ -85,7 +89,8 @@ def note_contradictions(name: str, rows: Sequence[Row], digests: np.ndarray) -> 
         f"{int(wrong.sum()):,}",
         f"{len(rows):,}",
         f"{len(contradicted):,}",
-        *first[:2],
+        rows[one].id,
+        rows[other].id,
     )
 
 

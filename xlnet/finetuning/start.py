@@ -7,23 +7,33 @@ import dataclasses
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Collection
-from typing import Optional
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Optional
 
 from xlnet import files, quiet
 from xlnet.errors import UserError
-from xlnet.model_directory import task_settings
+from xlnet.model_directory import run_document, task_settings
+from xlnet.model_directory.run_document import RunDocument
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import ClassifierSettings, FineTuningSettings, SpanSettings
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+)
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers, row_store
-from xlnet.tasks.task import expand_split
+from xlnet.tasks.files import readers, row_store, tagged_files
+from xlnet.tasks.task import TypeOfTask, expand_split
 from xlnet.tasks.types import known
-from xlnet.tasks.types.contract import TaskType
 from xlnet.tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # these import TensorFlow
+    from xlnet.engine.devices import Devices
+    from xlnet.finetuning.data import TaskData
+    from xlnet.finetuning.model import TaskModel
 
 _log = logging.getLogger(__name__)
 
@@ -50,24 +60,18 @@ def run(
       UserError: something in the settings or the files is wrong.
       Unfinished: a signal stopped the training, or what follows it.
     """
-    # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
-    # whose import takes seconds.
+    # Resolve and check the settings as far as that is possible without TensorFlow, whose import
+    # takes seconds.
     device = device.on_one_machine()
-    settings = task_settings.resolve(settings, given)
-    settings, optimization = task_settings.with_length(settings, optimization, given)
-    if "clamp_len" not in given:
-        home = task_settings.home_of(settings.model_dir)
-        start = settings.init_checkpoint and files.directory_of(settings.init_checkpoint)
-        network = dataclasses.replace(
-            network,
-            clamp_len=task_settings.clamp_len_of(
-                *((home, settings.model_dir) if home else (start,))
-            ),
-        )
+    model_run = task_settings.read_model(settings.model_dir)
+    asked = run_document.asked_of((settings, network, optimization, device), given)
+    settings, network, optimization = task_settings.resolve(
+        settings, network, optimization, given, model_run
+    )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
     with contextlib.ExitStack() as stack:
-        # Records of a run that only predicts are nobody's: they go when it ends.
+        # Nobody needs the records of a run that only predicts: they are removed when it ends.
         if not settings.output_dir:
             settings = dataclasses.replace(
                 settings,
@@ -84,8 +88,13 @@ def run(
         from xlnet.finetuning.model import TaskModel
 
         # The task, its files, the network, and what runs it over a file.
-        tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
-        data = TaskData(tuned, tokenizer)
+        tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
+        # The form of the file to predict is that of the flag only if this command gives the flag:
+        # in a run that trains, and kept by a model, it is the form of the files to train on.
+        form_to_predict = None
+        if "input_format" in given and not settings.do_train:
+            form_to_predict = settings.input_format
+        data = TaskData(tuned, tokenizer, form_to_predict)
         _check_files(tuned, data)
         devices = connect(device, compiles_on_gpus=True)
         model = TaskModel(config, tuned, network)
@@ -100,7 +109,9 @@ def run(
                 optimization.learning_rate,
                 config.d_model,
             )
-        described = _check_model(model, tokenizer, evaluator.checkpoints())
+        document = task_settings.document_of(settings, network, tuned.task, tokenizer)
+        document = dataclasses.replace(document, program=settings.program, asked=asked)
+        _check_model(model, document, evaluator.checkpoints())
 
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.
         if settings.do_train:
@@ -112,7 +123,7 @@ def run(
                 data,
                 evaluator,
                 tokenizer,
-                described,
+                document,
                 optimization=optimization,
                 device_settings=device,
                 devices=devices,
@@ -139,7 +150,7 @@ def check_directories(settings: FineTuningSettings) -> None:
             "data_dir: no such {}: {}{}".format(
                 "file or directory" if is_file else "directory",
                 settings.data_dir,
-                readers.there(os.path.dirname(settings.data_dir) or ".") if is_file else "",
+                readers.nearby_files(os.path.dirname(settings.data_dir) or ".") if is_file else "",
             )
         )
     for name in ("model_dir", "output_dir", "predict_dir"):
@@ -163,28 +174,37 @@ def check_directories(settings: FineTuningSettings) -> None:
 
 # Ends of names that promise another form than that of the predictions, and what is expected.
 _OTHER_FORMS = {
-    ClassifierSettings.program: ((".json", ".jsonl"), ".tsv or .csv: the predictions are a table"),
+    ClassifierSettings.program: (
+        (".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"),
+        ".tsv or .csv: the predictions are a table",
+    ),
     SpanSettings.program: (
-        (".tsv", ".csv", ".jsonl"),
+        (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"),
         ".json: the answers are a JSON object, by the names of the questions",
+    ),
+    TaggerSettings.program: (
+        (".parquet", ".xlsx", ".gz"),
+        ".jsonl for texts and JSON, else in the extension of the file",
     ),
 }
 
 
-def check_output_name(its_type: TaskType, flag: str, output: str) -> None:
+def check_output_name(its_type: TypeOfTask, flag: str, output: str) -> None:
     """Raises UserError for a name of another form; an own task type may write any."""
     wrong, expected = _OTHER_FORMS.get(its_type.program, ((), ""))
     if output.lower().endswith(wrong) and not known.module_of(its_type):
         raise UserError(f"{flag}: '{output}', expected a name that ends in {expected}")
 
 
-def _check_files(tuned, data):
+def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
     """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     settings, task = tuned.settings, tuned.task
     if settings.do_train and not data.can_evaluate():
         settings.check_without_evaluations(f"a file {settings.eval_split} to evaluate on")
     output = settings.predict_output
     check_output_name(task.type, "predict_output", output or "")
+    if output and settings.predict_file and isinstance(settings, TaggerSettings):
+        tagged_files.check_output(settings.predict_file, task.files.form.name, output)
     if settings.do_predict and output and not settings.predict_file:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
@@ -205,18 +225,22 @@ def _check_files(tuned, data):
         )
 
 
-def _check_settings(tuned, config, devices, given):
+def _check_settings(
+    tuned: FineTunedTask, config: XLNetConfig, devices: Devices, given: Collection[str]
+) -> None:
     """Raises UserError for settings that contradict the network, the task or the devices."""
     settings, task = tuned.settings, tuned.task
     encoding.check_max_seq_length(settings.max_seq_length)
     if settings.freeze_layers > config.n_layer:
         raise UserError(
-            f"freeze_layers is {settings.freeze_layers}, but the network has "
-            f"{config.n_layer} layers"
+            f"freeze_layers is {settings.freeze_layers}, but the network has {config.n_layer} "
+            "layers"
         )
     if settings.label_smoothing and not task.head.smooths_labels:
         raise UserError(f"label_smoothing: task {task.name} has no classes")
-    if "predict_threshold" in given and not task.scorer.has_threshold:
+    # A run.json as --config gives all settings, most of them with their defaults.
+    is_default = settings.predict_threshold == type(settings).predict_threshold
+    if "predict_threshold" in given and not is_default and not task.scorer.has_threshold:
         _log.warning(
             "note: predict_threshold is for two labels, multi_label and questions; task "
             "%s does not use it",
@@ -226,22 +250,20 @@ def _check_settings(tuned, config, devices, given):
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
 
-def _check_model(model, tokenizer, prefixes):
-    """Raises UserError if the model directory or the initial weights are of something else; returns
-    the content of `task.json`. prefixes: (step, prefix) of the checkpoints that are there."""
+def _check_model(
+    model: TaskModel, document: RunDocument, prefixes: Sequence[tuple[int, str]]
+) -> None:
+    """Raises UserError if the model directory or the initial weights are of something else than the
+    `document` of this run. prefixes: (step, prefix) of the checkpoints that are there."""
     from xlnet.engine import checkpoint
 
-    settings, task = model.tuned.settings, model.tuned.task
-    described = dict(
-        task_settings.describe(settings, task, tokenizer, model.network.clamp_len),
-        dev_share=task.files.dev_share,
-    )
+    settings = model.tuned.settings
     if not prefixes and not settings.do_train:
         raise UserError(
             f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
         )
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-        task_settings.check(directory, described, settings)
+        task_settings.check(directory, document, settings)
     if prefixes:
         checkpoint.check_config(prefixes[-1][1], model.config)
     elif settings.init_checkpoint:
@@ -249,8 +271,7 @@ def _check_model(model, tokenizer, prefixes):
         checkpoint.check_config(prefix, model.config)
         if settings.do_train:
             checkpoint.check_finite(prefix)
-            task_settings.check_start(settings.init_checkpoint, described)
-    return described
+            task_settings.check_start(settings.init_checkpoint, document.task or {})
 
 
 def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
@@ -262,7 +283,8 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     quiet.import_tensorflow()
     from xlnet.finetuning.data import TaskData
 
-    tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
+    model_run = task_settings.read_model(settings.model_dir) if settings.model_dir else None
+    tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
     task, data = tuned.task, TaskData(tuned, tokenizer)
     to_read = {}
     if task.files.dev_share or data.has("train"):

@@ -13,18 +13,18 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
-from xlnet.engine import best_checkpoint
+from xlnet.engine import best_checkpoint, trainer
 from xlnet.engine.devices import Devices
-from xlnet.engine.trainer import Trainer
 from xlnet.engine.training_run import TrainingRun
 from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
-from xlnet.model_directory.run_settings import SavedRunSettings
-from xlnet.model_directory.task_settings import AnySettings, kept_by_model
+from xlnet.model_directory import run_document
+from xlnet.model_directory.run_document import RunDocument
+from xlnet.model_directory.task_settings import AnySettings
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME
+from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.features import encoding
@@ -69,7 +69,7 @@ class FineTuner:
       data: the files of the task.
       evaluator: evaluates checkpoints during training.
       tokenizer: that of the model.
-      described: the content of `task.json`, but for the train file.
+      document: that of the run, but for what its files say.
       optimization: settings of the optimizer.
       device_settings: which devices were asked for.
       devices: those of the run.
@@ -81,7 +81,7 @@ class FineTuner:
         data: TaskData,
         evaluator: Evaluator,
         tokenizer: Tokenizer,
-        described: dict[str, Any],
+        document: RunDocument,
         *,
         optimization: OptimizationSettings,
         device_settings: DeviceSettings,
@@ -98,21 +98,20 @@ class FineTuner:
         self._data = data
         self._evaluator = evaluator
         self._tokenizer = tokenizer
-        self._described = described
+        self._document = document
 
     def prepare(self) -> None:
         """Reads the rows of all files, compares the settings with the run that resumes; writes
         nothing."""
         settings, task, data = self.settings, self._task, self._data
 
-        # An epoch has a length once the train file is read: lengths are in steps from now on.
+        # The length of an epoch is known once the train file is read; lengths are then converted to
+        # steps.
         self._train_rows = data.to_train()
-        self._described["train_sha256"] = data.digests("train")
-        self._described["files_sha256"] = data.digests_of_splits()
         rows = data.of_split("train", need_labels=True)["train"]
         self._trained = repeated_texts.digests_of(rows)
         repeated_texts.note_contradictions("train", rows, self._trained)
-        saved = self._settings_to_save()
+        raw = settings  # as they are kept: lengths in epochs
         if not data.can_evaluate():
             _log.warning(
                 "note: there is no file %s to evaluate on while training", settings.eval_split
@@ -130,60 +129,59 @@ class FineTuner:
             self._evaluator.note_trained_on(self._trained)
 
         # What is trained, from its class weights on; then the run that resumes.
-        weights = (
+        self._class_weights = (
             task.head.class_weights(settings.class_weights, data.of_split("train", True)["train"])
             if settings.class_weights
             else None
         )
-        self._model = TrainingModel(self._task_model, self.optimization, weights, self.devices.xla)
         self._selection = best_checkpoint.BestCheckpoint(
             settings.model_dir,
             task.metrics[0],
             settings.patience,
             lower_is_better=task.lower_is_better,
         )
-        saved.check(self.config, self._tokenizer)
-        self._saved = saved
+        self._document = run_document.with_start_of_run(
+            dataclasses.replace(
+                self._document, resolved=self._resolved(raw), read=self._digests(raw)
+            )
+        )
+        run_document.check_resumed(
+            self._document, self.config, self._tokenizer, settings.allow_changes
+        )
 
-    def _settings_to_save(self) -> SavedRunSettings:
-        """The `SavedRunSettings`. The settings that the model keeps have its values, and the
-        vocabulary and the architecture are its copies, so that a resumed run has the same."""
-        # Compared by content: the rows, and the metric that chooses the best checkpoint. The dev
-        # file counts only if it is evaluated while training.
-        settings, data = self.settings, self._data
-        contents = {
-            "train": self._described["train_sha256"],
+    def _resolved(self, settings: AnySettings) -> dict[str, Any]:
+        """The settings of the run to keep: its vocabulary and architecture are the copies in its
+        directory, so that a resumed run has the same."""
+        values = run_document.values_of(
+            (settings, self.network, self.optimization, self.device_settings)
+        )
+        return dict(
+            values,
+            spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
+            model_config_path=os.path.join(settings.model_dir, CONFIG_NAME),
+        )
+
+    def _digests(self, settings: AnySettings) -> dict[str, Any]:
+        """What the run reads: the rows, and the metric that chooses the best checkpoint. The dev
+        file counts only if it is evaluated while training."""
+        data = self._data
+        digests: dict[str, Any] = {
+            "train": data.digests("train"),
+            "splits": data.digests_of_splits(),
             "metric": [
                 split_metrics.digest_of(self._task.own_metrics.get(name, name))
                 for name in self._task.metrics
             ],
         }
         if settings.eval_steps != 0 and data.has(settings.eval_split):
-            contents["dev"] = data.digests(settings.eval_split)
-        kept = {
-            name: value
-            for name, value in self._described["settings"].items()
-            if name in kept_by_model(settings)
-        }
-        return SavedRunSettings(
-            settings.model_dir,
-            FINETUNING_NAME,
-            (settings, self.network, self.optimization, self.device_settings),
-            evaluates=settings.eval_steps != 0,
-            contents=contents,
-            more=dict(
-                kept,
-                spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
-                model_config_path=os.path.join(settings.model_dir, CONFIG_NAME),
-            ),
-        )
+            digests["dev"] = data.digests(settings.eval_split)
+        return digests
 
     def train(self) -> None:
         """Trains from the current step to the last one, or until early stopping; evaluates in
         between and keeps the best checkpoint. Raises `Unfinished` if a signal stopped it."""
-        run = self.training_run()
-        with errors.explained(records=lambda: self._train_records.path):
-            Trainer(run, self._selection).train()
+        with errors.translated_errors(records=lambda: self._train_records.path):
+            trainer.train(self.training_run, self.devices, self._selection)
         # Predictions that are the same for all rows: a run that learned nothing.
         best = self._selection.best()
         if best and best.get("collapsed"):
@@ -193,20 +191,21 @@ class FineTuner:
                 best["collapsed"],
             )
 
-    def training_run(self) -> TrainingRun:
-        """What the trainer knows of this run."""
+    def training_run(self, devices: Devices) -> TrainingRun:
+        """What the trainer knows of this run on the devices."""
+        self.devices = devices
         settings = self.settings
+        model = TrainingModel(self._task_model, self.optimization, self._class_weights, devices.xla)
         evaluates = bool(settings.eval_steps)
         return TrainingRun(
             settings=settings,
             config=self.config,
             optimization=self.optimization,
             devices=self.devices,
-            model_fn=self._model.model_fn,
+            model_fn=model.model_fn,
             batches=self.batches,
             banner=self.banner,
             describe=self.describe,
-            check_host=self._saved.check_host,
             per_step=settings.train_batch_size,
             epoch_steps=len(self._train_rows) / settings.train_batch_size,
             saves_start=True,
@@ -222,11 +221,11 @@ class FineTuner:
 
     def describe(self) -> None:
         """Writes the description of the run, once its checkpoint is restored."""
-        self._saved.write(self.config, self._tokenizer)
         settings = self.settings
-        files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._described)
+        run_document.write(settings.model_dir, self._document, self.config, self._tokenizer)
         repeated_texts.keep(settings.model_dir, self._trained)
-        # Examples for the page of the server; rows to evaluate, as the network has not seen them.
+        # The page of the server shows examples: rows to evaluate, if there are some, as the network
+        # has not seen those.
         split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
         rows = next(iter(self._data.of_split(split, True).values()))
         files.write_json(
@@ -255,7 +254,10 @@ class FineTuner:
     def banner(self) -> dict[str, str]:
         """The banner's lines between devices and batch."""
         settings, task = self.settings, self._task
-        held_out = "; %g %% of the file held out as dev" % (100 * task.files.dev_share)
+        held_out = ""
+        if task.files.dev_share:  # which decides by a hash: of few rows it is another share
+            count = len(self._data.of_split("dev", True)["dev"])
+            held_out = f"; {count:,} more of the file held out as dev"
         epochs = settings.epochs or (
             self.optimization.train_steps * settings.train_batch_size / len(self._train_rows)
         )
@@ -266,8 +268,8 @@ class FineTuner:
                 task.name,
                 f"{len(self._train_rows):,}",
                 task.reader.unit,
-                task.head.words(),
-                held_out if task.files.dev_share else "",
+                task.head.outputs_in_words(),
+                held_out,
             ),
             "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
             "length": f"{settings.max_seq_length} tokens, {settings.long_document}",

@@ -1,17 +1,15 @@
-"""Which settings hold: what a run leaves in its model directory, read, written and compared.
+"""What a run leaves in its model directory, read, written and compared.
 
     model.ckpt-<step>.*, checkpoint   the last checkpoints; `checkpoint` names the newest
-    best/                             the best one: weights alone, and copies of the next four files
-    xlnet_config.json                 the architecture
+    best/                             the best one: weights alone, and copies of the next files
+    xlnet_config.json                 the architecture, as in released checkpoints
     spiece.model, spiece.model.json   the vocabulary, and how text is cleaned for it
-    task.json                         fine-tuned: the task, its labels, and the settings that
-                                      predictions depend on
-    pretraining.json, finetuning.json all settings of the run, and digests of what it has read;
-                                      ..._history.json: those that they replaced
+    run.json                          what was asked for, what it resolved to, what the model is
+                                      trained for, digests of what was read, earlier settings
     evaluations.json                  the evaluations while training, which choose `best`
     training.lock                     held by the process that trains here
-    huggingface_config.json           settings that a model of another library came with
 
-`task_settings` resolves the settings of a task from flags and `task.json`, `run_settings` compares
-those of a run that resumes, `model_files` reads a trained model without its weights.
+`run_document` reads, writes and compares `run.json`, `earlier` reads the files that it replaces,
+`task_settings` has the settings of fine-tuning, `model_files` reads a trained model without its
+weights.
 """

@@ -15,21 +15,20 @@ from typing import Any, Optional, Union
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
-from xlnet.model_directory import task_settings
+from xlnet.model_directory import run_document, task_settings
+from xlnet.model_directory.run_document import RunDocument
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.fields import check_value, field_of
 from xlnet.settings.finetuning import (
-    FINETUNING_NAME,
-    TASK_NAME,
     ClassifierSettings,
     FineTuningSettings,
     SpanSettings,
     TaggerSettings,
     TaskSettings,
 )
-from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
-from xlnet.settings.training import BEST
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import BEST, EARLIER_NAMES, RUN_NAME, OptimizationSettings
 from xlnet.tasks.types import known
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
@@ -44,14 +43,12 @@ _READ = re.compile(
             *map(
                 re.escape,
                 (
-                    TASK_NAME,
+                    RUN_NAME,
+                    *EARLIER_NAMES,
                     CONFIG_NAME,
                     SPIECE_NAME,
                     description_path(SPIECE_NAME),
                     "checkpoint",
-                    PRETRAINING_NAME + ".json",
-                    FINETUNING_NAME + ".json",
-                    CARRIED_NAME,
                     BEST,
                 ),
             ),
@@ -64,7 +61,7 @@ _READ = re.compile(
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
     """A trained model without its weights, which are in the checkpoint `prefix`; tuned: None for a
-    model that is only pretrained, on `objective`."""
+    model that is only pretrained, on `objective`; run: None for a released one."""
 
     prefix: str
     config: XLNetConfig
@@ -72,11 +69,17 @@ class LoadedModel:
     network: NetworkSettings
     tuned: Optional[FineTunedTask]
     objective: str = PretrainingSettings.objective
+    run: Optional[RunDocument] = None
 
     @property
     def max_seq_length(self) -> int:
         """Tokens of a text, special ones included."""
         return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
+
+    @property
+    def attn_type(self) -> str:
+        """That of the network as it was trained: "uni" of a causal one; fine-tuning is "bi"."""
+        return "uni" if self.objective == "causal" else "bi"
 
 
 def read(
@@ -110,41 +113,40 @@ def read(
         _check_inside(os.path.join(path, BEST), path)
         found = best_checkpoint.best_or_newest(path, use_checkpoint)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
-        home = task_settings.home_of(path) or path
+        home = task_settings.home_of(path)
     else:
         prefix = checkpoint.resolve(path, "model_dir")
         home = os.path.dirname(prefix) or "."
         _check_inside(home, home)
-    task_path = os.path.join(home, TASK_NAME)
-    is_tuned = os.path.exists(task_path)
+    run = run_document.read(home)
+    is_tuned = run is not None and run.task is not None
     if is_tuned and not os.path.isdir(path):
         given["model_dir"] = home
 
     # The settings, the architecture and the vocabulary that hold.
     settings: Any = TaskSettings(**given)
-    if is_tuned:
-        with task_settings.malformed_as_user_error(task_path):
-            settings = _settings_to_predict(task_path, given)
+    if run and is_tuned:
+        with run_document.malformed_as_user_error(run.path):
+            settings = _settings_to_predict(run, given)
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
         if not getattr(settings, name):
             raise UserError(f"model: no {file} in {home}; give {name}")
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
-    network = dataclasses.replace(
-        network, clamp_len=task_settings.clamp_len_of(home, path if os.path.isdir(path) else None)
-    )
+    if run:
+        (network,), _ = run_document.inherit((network,), (), run, is_training=False)
     checkpoint.check_config(prefix, config)
-    if not is_tuned:
-        return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
+    if not (run and is_tuned):
+        return LoadedModel(prefix, config, tokenizer, network, None, _objective(run), run)
 
     # The task, which must be what the weights were trained for.
-    with task_settings.malformed_as_user_error(task_path):
-        task = task_settings.task_of_run(settings)
-        described = task_settings.describe(settings, task, tokenizer)
+    with run_document.malformed_as_user_error(run.path):
+        task = task_settings.task_of_run(settings, run)
+        document = task_settings.document_of(settings, network, task, tokenizer)
         for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-            task_settings.check(each, described, settings)
-    return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings))
+            task_settings.check(each, document, settings)
+    return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run)
 
 
 def _check_inside(directory: str, root: str) -> None:
@@ -154,26 +156,28 @@ def _check_inside(directory: str, root: str) -> None:
             files.require_inside(os.path.join(directory, name), root, "the model's")
 
 
-def _settings_to_predict(path: str, given: dict[str, Any]) -> FineTuningSettings:
-    """The settings of a run that predicts with the model of a `task.json`."""
+def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningSettings:
+    """The settings of a run that predicts with a fine-tuned model."""
     # A file from a stranger: only what is checked here and by `resolve` is used.
-    stored = files.read_json(path, "task")
-    its_type = known.type_of(stored, path)
+    stored = run.task or {}
+    its_type = known.type_of(stored, run.path)
     labels = stored["labels"]
     are_names = (
         isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels)
     )
     if its_type.has_labels and not are_names:
-        raise UserError(f"{path}: labels is {labels!r}, expected a list of names")
+        raise UserError(f"{run.path}: labels is {labels!r}, expected a list of names")
     settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
-    return task_settings.resolve(settings, [name for name, value in given.items() if value])
+    names = [name for name, value in given.items() if value]
+    resolved = task_settings.resolve(
+        settings, NetworkSettings(), OptimizationSettings(), names, run
+    )
+    return resolved[0]
 
 
-def _objective(home: str) -> str:
-    """That of the pretraining run in `home`; a released model has the default."""
-    path = os.path.join(home, PRETRAINING_NAME + ".json")
-    stored = files.read_json(path, "pretraining") if os.path.exists(path) else {}
-    field = field_of(PretrainingSettings, "objective")
-    kept = stored.get(field.name, field.default)
-    check_value(field, kept, path)
-    return kept
+def _objective(run: Optional[RunDocument]) -> str:
+    """That of a pretraining run; a released model has the default."""
+    if not run or "objective" not in run.resolved:
+        return PretrainingSettings.objective
+    check_value(field_of(PretrainingSettings, "objective"), run.resolved["objective"], run.path)
+    return run.resolved["objective"]

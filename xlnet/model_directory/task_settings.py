@@ -1,61 +1,40 @@
-"""The settings of a task: those given and those in `task.json`, next to the weights of its model.
+"""The settings of a task: those given, and those that the model keeps in its `run.json`.
 
-`task.json` says what a model was trained for, so that its directory and one file are enough to
+The document says what a model was trained for, so that its directory and one file are enough to
 evaluate, to predict and to continue. TensorFlow is imported only where checkpoints are read.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import glob
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Optional, TypeVar
 
 from xlnet import files
 from xlnet.errors import MissingFlag, UserError
-from xlnet.settings.fields import check_value, field_of
-from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings, TaskSettings
-from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.model_directory import run_document
+from xlnet.model_directory.run_document import RunDocument
+from xlnet.settings.fields import field_of
+from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
-from xlnet.tokenization.tokenizer import (
-    SPIECE_NAME,
-    Tokenizer,
-    check_vocabulary,
-    descriptions_beside,
-)
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-# Ends of the names of settings that say what files are, which others than those of training may be.
-_OF_FILES = (
-    *("_column", "_columns", "_separator", "_form", "_format"),
-    *("encoding", "delimiter", "quoting", "header", "keep_where", "decimal", "scheme"),
-)
 _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
 _EPOCHS = 3.0  # the default length of training
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
-# Entries of `task.json` that may differ from the run's: the weights do not depend on them, as the
-# network has no absolute positions and takes any length. `resolve` compares the settings.
-_MAY_DIFFER = (
-    "kind_options",
-    "columns",
-    "settings",
-    "clamp_len",
-    "dev_share",
-    "train_sha256",
-    "files_sha256",
-    "module",
-)
+# Entries of the section `task` that the weights depend on.
+_OF_WEIGHTS = ("task", "labels", "is_regression", "head", "summary_type", "use_summ_proj", "kind")
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
@@ -102,70 +81,77 @@ class FineTunedTask:
 # ---- where a model is
 
 
-def home_of(model_dir: str) -> Optional[str]:
-    """The directory of a model's files: `model_dir`, or its `best` if only that has any; None if
-    there is no model."""
+def home_of(model_dir: str) -> str:
+    """The directory of a model's files: `model_dir`, or its `best` if only that has weights."""
     # A directory that was copied to predict may be `best` alone, without the checkpoints to resume.
-    for directory in (model_dir, os.path.join(model_dir, BEST)):
-        if os.path.exists(os.path.join(directory, TASK_NAME)) and weights_in(directory):
-            return directory
-    return None
+    best = os.path.join(model_dir, BEST)
+    return (
+        best
+        if run_document.weights_in(best) and not run_document.weights_in(model_dir)
+        else model_dir
+    )
 
 
-def weights_in(directory: str) -> list[str]:
-    """The index files of the checkpoints in a directory."""
-    return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
-
-
-@contextlib.contextmanager
-def malformed_as_user_error(path: str) -> Iterator[None]:
-    """Raises UserError if a `task.json` does not have the form that our programs write."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise UserError(
-            f"{path} is not as a program of ours writes it: {type(e).__name__}: {e}"
-        ) from e
+def read_model(model_dir: str) -> Optional[RunDocument]:
+    """The document of the fine-tuned model in a directory; None if there is none."""
+    # A run that failed before its first checkpoint leaves a document, but nothing resumes.
+    home = home_of(model_dir)
+    found = run_document.read(home) if run_document.weights_in(home) else None
+    return found if found and found.task is not None else None
 
 
 # ---- the settings of a run
 
 
-def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
+def resolve(
+    settings: AnySettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    given: Collection[str],
+    run: Optional[RunDocument],
+) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
     """The settings of a run.
 
-    If `model_dir` has a model, settings that are not given are those of its training, and its
-    vocabulary and architecture are used; otherwise those next to `init_checkpoint`.
+    A value comes from the first of: the flag, the run that is there, the files next to the initial
+    weights, the default. The vocabulary and the architecture are the model's own files.
 
     Args:
-      settings: as given, or their defaults.
+      settings: as given, or their defaults, like the next two.
+      network: how the network is run.
+      optimization: of the optimizer.
       given: names of the settings that the user gave, at any value.
+      run: the model in `model_dir`, as of `read_model`.
 
     Raises:
       UserError: a given setting contradicts the model, without `allow_changes`.
       MissingFlag: a required setting is neither given nor kept.
     """
-    # A value comes from the first of: the flag, the model that is there, the files next to the
-    # initial weights, the default.
-    #
-    # Settings that the model in the directory keeps.
-    home = home_of(settings.model_dir)
-    if home:
-        with malformed_as_user_error(os.path.join(home, TASK_NAME)):
-            settings = _with_kept(settings, given, os.path.join(home, TASK_NAME))
-        settings = with_own_files(settings, home)
+    # The run that is there.
+    if run:
+        with run_document.malformed_as_user_error(run.path):
+            _check_program(settings, given, run)
+            (settings, network, optimization), different = run_document.inherit(
+                (settings, network, optimization),
+                given,
+                run,
+                is_training=settings.do_train,
+                agree=_agreements(settings.do_train, run),
+            )
+        run_document.refuse(run, different, settings.allow_changes)
+        settings = with_own_files(settings, run.directory)
         settings.check()
-    elif not settings.do_train and not weights_in(settings.model_dir):
-        raise UserError(
-            f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
-        )
+    else:
+        _check_directory(settings)
     # Files next to the initial weights.
     if settings.init_checkpoint:
-        if settings.do_train and not weights_in(settings.model_dir):  # else it resumes
+        if settings.do_train and not run_document.weights_in(settings.model_dir):  # else it resumes
             _require_checkpoint(settings.init_checkpoint)
-        settings = with_own_files(settings, files.directory_of(settings.init_checkpoint))
+        start = files.directory_of(settings.init_checkpoint)
+        settings = with_own_files(settings, start)
+        # The weights were trained with a limit of distances (`clamp_len`), which they keep.
+        start_run = None if run else run_document.read(start)
+        if start_run:
+            network = run_document.start_from(network, given, start_run, settings.allow_changes)
     # Settings that no file has must be given, or have a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
@@ -174,7 +160,63 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
         settings = dataclasses.replace(
             settings, output_dir=os.path.join(settings.model_dir, "records")
         )
-    return settings
+    resumes = run is not None and run.program is not None
+    if settings.do_train and not resumes and not {"epochs", "train_steps"} & set(given):
+        _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
+        settings = dataclasses.replace(settings, epochs=_EPOCHS)
+    return settings, network, optimization
+
+
+def _agreements(is_training: bool, run: RunDocument) -> dict[str, Callable[[Any, Any], bool]]:
+    """The settings that are not compared as others are, as for `run_document.inherit`."""
+    agree: dict[str, Callable[[Any, Any], bool]] = {
+        "task_name": lambda was, now: True,  # `_check_program` compares tasks, not their names
+        "metric": lambda was, now: (
+            was == now or bool(was and now) and split_metrics.is_same(now, was)
+        ),
+    }
+    # Whether a known task has scores is what the task says, with the flag and without it.
+    if run.task and run.task["task"] != known.CUSTOM:
+        agree["is_regression"] = lambda was, now: True
+    # Files to predict may have other columns, but a model of pairs has two texts.
+    if not is_training:
+        agree["text_b_column"] = lambda was, now: bool(was) == bool(now)
+    return agree
+
+
+def _check_program(settings: TaskSettings, given: Collection[str], run: RunDocument) -> None:
+    """Raises UserError if a model is one of another program, or of another task."""
+    task = run.task or {}
+    trained = known.type_of(task, run.path) if "kind" in task else None
+    if trained and trained.program != settings.program:
+        raise UserError(
+            f"model_dir: the model of {run.path} was trained with {trained.program}; use that"
+        )
+    if "task_name" in given and _answered_by(settings.task_name) != task["task"]:
+        raise UserError(
+            f"model_dir: {run.path} has task {task['task']}, not {_answered_by(settings.task_name)}"
+        )
+
+
+def _check_directory(settings: TaskSettings) -> None:
+    """Raises UserError where `model_dir`, which has no fine-tuned model, has nothing to predict
+    with, or weights from which no training resumes, before a task or a vocabulary is missed there.
+    Converted weights may have an output layer to predict with."""
+    if not run_document.weights_in(settings.model_dir):
+        if not settings.do_train:
+            raise UserError(
+                f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True "
+                "first"
+            )
+        if not settings.init_checkpoint:
+            run_document.refuse_released(settings.model_dir)
+        return
+    run = run_document.read(settings.model_dir)
+    if run and run.task is None and (run.program or settings.do_train):
+        raise UserError(
+            f"model_dir: {settings.model_dir} has a pretrained model (by {run.path}), expected a "
+            "fine-tuned one; give it as init_checkpoint, and another model_dir, to fine-tune it"
+        )
 
 
 def _require_checkpoint(path: str) -> None:
@@ -184,74 +226,12 @@ def _require_checkpoint(path: str) -> None:
         raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar_checkpoint(path)}")
 
 
-def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
-    """The settings that `task.json` keeps, by name."""
-    return {
-        field.name: getattr(settings, field.name)
-        for field in dataclasses.fields(settings)
-        if field.metadata["kept_with_model"]
-    }
-
-
-def _with_kept(settings: AnySettings, given: Collection[str], path: str) -> AnySettings:
-    """The settings with those of `task.json` that are not given."""
-    # Is it a model of this program, and of this task?
-    described = files.read_json(path, "model_dir")
-    trained = known.type_of(described, path) if "kind" in described else None
-    if trained and trained.program != settings.program:
-        raise UserError(
-            f"model_dir: the model of {path} was trained with {trained.program}; use that"
-        )
-    if "task_name" in given and _answered_by(settings.task_name) != described["task"]:
-        return settings  # another task: refused later
-    stored, kept = dict(described["settings"]), {}
-    for name in kept_by_model(settings):
-        field = field_of(settings, name)
-        if name == "scheme" and stored.get(name) == "auto":
-            continue  # older versions found the scheme: it is in `kind_options`
-        if name in stored:
-            kept[name] = stored[name]
-            if stored[name] is not None or field.default is not None:
-                check_value(field, stored[name], path)
-    # Which given settings differ from the model's? Without training, columns may: another file may
-    # have other names. Whether a known task has scores is compared with the task.
-    compared = set(given) - {"task_name"}
-    if described["task"] != known.CUSTOM:
-        compared -= {"is_regression"}
-    different = []
-    for name, was in kept.items():
-        now = getattr(settings, name)
-        is_column = name.endswith(_OF_FILES) and not (
-            name == "text_b_column" and bool(now) != bool(was)
-        )
-        if name == "metric" and now and was and split_metrics.is_same(now, was):
-            continue
-        if name in compared and now != was and (settings.do_train or not is_column):
-            different.append((name, _words(now), path, _words(was)))
-    if different and not settings.allow_changes:
-        raise UserError(
-            "{}; leave out what the model keeps, or give --allow_changes=True".format(
-                "; ".join("{} is {}, but {} says {}".format(*one) for one in different)
-            )
-        )
-    for one in different:
-        _log.info("note: %s is %s, %s says %s", *one)
-    return dataclasses.replace(
-        settings, **{name: value for name, value in kept.items() if name not in given}
-    )
-
-
 def _answered_by(task_name: str) -> str:
-    """The name, in `task.json`, of the task whose models predict the task `task_name`."""
-    try:
-        task = known.find_task(task_name)
-    except UserError:  # own files, or unknown
-        return known.plain(task_name)
+    """The name, in `run.json`, of the task whose models predict the task `task_name`."""
+    if known.canonical_name(task_name) == known.CUSTOM:
+        return known.CUSTOM
+    task = known.find_task(task_name)
     return task.published.trained_as or task.name
-
-
-def _words(value: Any) -> str:
-    return "not given" if value is None else str(value)
 
 
 def with_own_files(settings: AnySettings, home: str) -> AnySettings:
@@ -273,44 +253,6 @@ def require(settings: TaskSettings, *names: str) -> None:
             )
 
 
-def with_length(
-    settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
-) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with the length that was given, that of the run that resumes, or 3 epochs."""
-    if not settings.do_train or {"epochs", "train_steps"} & set(given):
-        return settings, optimization
-    path = os.path.join(settings.model_dir, FINETUNING_NAME + ".json")
-    if weights_in(settings.model_dir) and os.path.exists(path):
-        before = files.read_json(path, "model_dir")
-    else:
-        _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
-        before = {"epochs": _EPOCHS}
-    return (
-        dataclasses.replace(settings, epochs=before.get("epochs")),
-        dataclasses.replace(
-            optimization, train_steps=before.get("train_steps", optimization.train_steps)
-        ),
-    )
-
-
-def clamp_len_of(*directories: Optional[str]) -> int:
-    """The `clamp_len` in the first file with it of those next to weights in these directories; -1
-    if none says it."""
-    for directory in filter(None, directories):
-        for name in (
-            TASK_NAME,
-            FINETUNING_NAME + ".json",
-            PRETRAINING_NAME + ".json",
-            CARRIED_NAME,
-        ):
-            path = os.path.join(directory, name)
-            kept = files.read_json(path, "settings") if os.path.exists(path) else {}
-            if kept.get("clamp_len") is not None:
-                check_value(field_of(NetworkSettings, "clamp_len"), kept["clamp_len"], path)
-                return kept["clamp_len"]
-    return NetworkSettings.clamp_len
-
-
 def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
     """The `Tokenizer`, which cleans text as in pretraining; has as many pieces as the network."""
     tokenizer = Tokenizer(
@@ -320,7 +262,7 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
         descriptions=descriptions_beside(settings.model_dir, settings.init_checkpoint),
     )
     for path in filter(None, (settings.model_dir, settings.init_checkpoint)):
-        check_vocabulary(files.directory_of(path), tokenizer)
+        run_document.check_vocabulary(files.directory_of(path), tokenizer)
     if tokenizer.vocab_size != config.n_token:
         raise UserError(
             f"n_token is {config.n_token} in {settings.model_config_path}, but "
@@ -329,83 +271,88 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
     return tokenizer
 
 
-# ---- task.json
+# ---- what a model was trained for
 
 
-def task_of_run(settings: FineTuningSettings) -> Task:
-    """Returns the `Task` of resolved settings.
+def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Task:
+    """Returns the `Task` of resolved settings, and of the model that is there.
 
     Without training, own files have the labels of the model: its directory and one file are enough
     to predict. The one file that it was trained on has the dev split that training held out.
     """
-    home = home_of(settings.model_dir)
-    if not home:
-        return custom.known_or_own(settings)
-    path = os.path.join(home, TASK_NAME)
-    stored = files.read_json(path, "model_dir")
-    with malformed_as_user_error(path):
+    if not run:
+        return custom.resolve_task(settings)
+    stored = run.task or {}
+    with run_document.malformed_as_user_error(run.path):
         if (
             not settings.do_train
             and custom.find_type(settings, stored).has_labels
             and not stored.get("labels")
-            and known.plain(settings.task_name) == known.CUSTOM
+            and known.canonical_name(settings.task_name) == known.CUSTOM
         ):
-            raise UserError(f"model_dir: {path} has is_regression True, not False")
-        if settings.dev_share is None and _is_train_file(settings, stored):
+            raise UserError(f"model_dir: {run.path} has is_regression True, not False")
+        if settings.dev_share is None and _is_train_file(settings, run):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
-        return custom.known_or_own(settings, stored)
+        return custom.resolve_task(settings, stored)
 
 
-def _is_train_file(settings: TaskSettings, stored: dict[str, Any]) -> bool:
+def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
     been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    home, name = os.path.split(os.path.abspath(settings.model_dir))  # RUN of RUN/best
-    path = os.path.join(home if name == BEST else settings.model_dir, FINETUNING_NAME + ".json")
-    run = files.read_json(path, "model_dir") if os.path.exists(path) else {}
-    named = [run[name] for name in ("data_dir", "train_file") if run.get(name)]
+    named = [run.resolved[name] for name in ("data_dir", "train_file") if run.resolved.get(name)]
     return any(
         os.path.exists(one) and os.path.samefile(one, settings.data_dir) for one in named
-    ) or stored.get("train_sha256") == [files.digest_of(settings.data_dir)]
+    ) or run.read.get("train") == [files.digest_of(settings.data_dir)]
 
 
-def describe(
-    settings: FineTuningSettings,
-    task: Task,
-    tokenizer: Tokenizer,
-    clamp_len: int = NetworkSettings.clamp_len,
-) -> dict[str, Any]:
-    """The content of `task.json`: all that predictions depend on, except the architecture."""
+def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
+    """The section `task` of `run.json`: what the output layer is for, with the labels, and what the
+    train file determined."""
     return {
         "task": task.published.trained_as or task.name,
-        "labels": None if task.labels is None else list(task.labels),
-        "is_regression": task.is_regression,
-        "head": task.head.scope(settings.cls_scope),
-        "uncased": tokenizer.uncased,
-        "keep_accents": tokenizer.keep_accents,
-        "clamp_len": clamp_len,
-        "summary_type": settings.summary_type,
-        "use_summ_proj": settings.use_summ_proj,
-        "spiece_sha256": tokenizer.sha256,
         "kind": task.type.name,
         "module": known.module_of(task.type),
         "kind_options": dataclasses.asdict(task.options),
+        "labels": None if task.labels is None else list(task.labels),
+        "is_regression": task.is_regression,
+        "head": task.head.scope(settings.cls_scope),
+        "summary_type": settings.summary_type,
+        "use_summ_proj": settings.use_summ_proj,
         "columns": {name: getattr(task.columns, name) for name in _COLUMNS},
-        "settings": dict(
-            kept_by_model(settings),
-            is_regression=(
-                settings.is_regression if task.name == known.CUSTOM else task.is_regression
-            ),
-        ),
+        "dev_share": task.files.dev_share,
     }
 
 
-def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) -> None:
-    """Raises UserError if `model_dir` has checkpoints that were trained for something else than
-    `wanted`: what `describe` returns for the settings, perhaps with `dev_share`.
+def document_of(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    task: Task,
+    tokenizer: Tokenizer,
+) -> RunDocument:
+    """The document of a model that no run of ours has trained, or not yet: `program` is None, and
+    `resolved` has what belongs to the model alone."""
+    resolved = run_document.values_of((settings, network))
+    return RunDocument(
+        run_document.path_in(settings.model_dir),
+        None,
+        {
+            field.name: resolved[field.name]
+            for group in (settings, network)
+            for field in dataclasses.fields(group)
+            if field.metadata["belongs_to"] in ("model", "files") and field.name in resolved
+        },
+        task=describe_task(settings, task),
+        text=run_document.text_of(tokenizer),
+    )
 
-    The original implementation writes no `task.json`: its checkpoints are used if they have the
+
+def check(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
+    """Raises UserError if `model_dir` has checkpoints that were trained for something else than
+    `wanted`.
+
+    The original implementation writes no `run.json`: its checkpoints are used if they have the
     output layer, but training does not continue from them.
     """
     from xlnet.engine import checkpoint
@@ -413,57 +360,71 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
     prefixes = checkpoint.all_prefixes(model_dir)
     if not prefixes:
         return
-    path, prefix = os.path.join(model_dir, TASK_NAME), prefixes[-1][1]
-    if not os.path.exists(path):
-        scope = wanted["head"]
+    prefix, run, task = prefixes[-1][1], run_document.read(model_dir), wanted.task or {}
+    if not run or run.task is None:
+        scope = task["head"]
         has_layer = any(
             name.startswith((scope + "/", f"model/{scope}/")) for name in checkpoint.names(prefix)
         )
         if settings.do_train or not has_layer:
             raise UserError(
-                f"model_dir: the checkpoints in {model_dir} are not {settings.program}'s "
-                f"(no {TASK_NAME}); use another "
-                "model_dir and give this one as init_checkpoint"
+                f"model_dir: the checkpoints in {model_dir} are not {settings.program}'s (no "
+                f"{RUN_NAME} with a task); use another model_dir and give this one as "
+                "init_checkpoint"
             )
         _log.info(
             "note: %s has no %s: task, vocabulary and settings are those given",
             model_dir,
-            TASK_NAME,
+            RUN_NAME,
         )
         return
-    # The task: all that the weights depend on.
-    stored = files.read_json(path, "model_dir")
+    with run_document.malformed_as_user_error(run.path):
+        _check_task(run, prefix, wanted, settings)
+
+
+def _check_task(
+    run: RunDocument, prefix: str, wanted: RunDocument, settings: FineTuningSettings
+) -> None:
+    """Raises UserError unless the document next to a checkpoint has the task of `wanted`."""
+    from xlnet.engine import checkpoint
+
+    there, here = run.task or {}, wanted.task or {}
+    # The task and the text: all that the weights depend on.
     different = [
-        f"{name} {_entry(stored.get(name))}, not {_entry(value)}"
-        for name, value in wanted.items()
-        if name not in _MAY_DIFFER and stored.get(name) != value
+        f"{name} {_entry(was.get(name))}, not {_entry(now.get(name))}"
+        for was, now, names in (
+            (there, here, _OF_WEIGHTS),
+            (run.text, wanted.text, tuple(wanted.text)),
+        )
+        for name in names
+        if was.get(name) != now.get(name)
     ]
     if different:
-        raise UserError("model_dir: {} has {}".format(path, "; ".join(different)))
+        raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
     # The output layer: as many outputs as labels; an own type may have another number.
-    labels = wanted.get("labels") or []
+    labels = here["labels"] or []
     outputs = (
-        checkpoint.shapes(prefix).get("model/{}/logit/bias".format(wanted["head"]))
-        if labels and not wanted["module"]
+        checkpoint.shapes(prefix).get("model/{}/logit/bias".format(here["head"]))
+        if labels and not here["module"]
         else None
     )
     if outputs and outputs != [len(labels)]:
         raise UserError(
             "model_dir: {} has {} labels, but the output layer {} of {} has {} outputs".format(
-                path, len(labels), wanted["head"], prefix, outputs[0]
+                run.path, len(labels), here["head"], prefix, outputs[0]
             )
         )
     # The rows that were held out stay held out.
-    share = wanted.get("dev_share", 0.0)
+    share = here["dev_share"]
     if (
         (settings.do_train or share)
-        and stored.get("dev_share", share) != share
+        and there.get("dev_share", share) != share
         and not settings.allow_changes
     ):
         raise UserError(
             "model_dir: the fraction of the train file that is held out as dev is {:g} "
             "in {}, here it is {:g}; give dev_share and the files as they were, or "
-            "--allow_changes=True".format(stored["dev_share"], path, share)
+            "--allow_changes=True".format(there["dev_share"], run.path, share)
         )
 
 
@@ -472,15 +433,15 @@ def _entry(value: Any) -> str:
 
 
 def check_start(init_checkpoint: str, wanted: dict[str, Any]) -> None:
-    """Compares the labels with those of the initial output layer, if it is the same one; a
-    UserError if their number differs."""
-    path = os.path.join(files.directory_of(init_checkpoint), TASK_NAME)
-    stored = files.read_json(path, "init_checkpoint") if os.path.exists(path) else {}
-    if stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:
+    """Compares the labels of the section `task` with those of the initial output layer, if it is
+    the same one; a UserError if their number differs."""
+    run = run_document.read(files.directory_of(init_checkpoint))
+    stored = run.task if run and run.task else {}
+    if not run or stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:
         return
     before, now = stored.get("labels"), wanted["labels"]
     what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
-        wanted["head"], path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
+        wanted["head"], run.path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
     )
     if len(before or ()) != len(now or ()):
         raise UserError(f"{what}; give --cls_scope=NAME to begin with a new output layer")

@@ -46,7 +46,7 @@ import triton
 import triton.language as tl
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_HIDDEN_RANK = tl.constexpr(2**31 - 1)  # of a key beyond the end: no query sees it
+_HIDDEN_RANK = tl.constexpr(2**31 - 1)  # the rank of a key beyond the end, which no query sees
 
 
 # ---- dropout: `kernels_gpu.kept` says what is computed ----
@@ -150,7 +150,7 @@ def forward(
     columns = tl.arange(0, BLOCK)
     dims = tl.arange(0, H)
 
-    # The block of queries, and what they have each.
+    # Load the block of queries and what each of them has.
     query = block * BLOCK + rows
     is_query = query < T
     query_cells = (example * T + query[:, None]) * (N * H) + head * H + dims[None, :]
@@ -164,7 +164,8 @@ def forward(
     if DROPPED > 0:
         query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
 
-    # Their position scores: the first block of distances, or where the rows begin in memory.
+    # Prepare the position scores of these queries: the first block of distances, or where their
+    # rows begin in memory.
     if IN_TILE:
         q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
         k_r_head = k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
@@ -177,7 +178,7 @@ def forward(
         by_distance_head = by_distance + (example * N + head).to(tl.int64) * (T * R)
         start_of_row = query * R + tl.load(first_distance + of_query, mask=is_query, other=0)
 
-    # The blocks of keys.
+    # Loop over the blocks of keys.
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     sums = tl.zeros([BLOCK, H], tl.float32)
@@ -296,7 +297,7 @@ def backward(
     if DROPPED > 0:
         query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
 
-    # Their position scores, as in the forward pass.
+    # Prepare the position scores, as in the forward pass.
     if IN_TILE:
         q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
         k_r_head = k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
@@ -358,7 +359,7 @@ def backward(
         )
         probability = tl.exp2(score - log_sum_block[:, None])
 
-        # Through dropout and the softmax to the score.
+        # The gradient goes back through dropout and the softmax to the score.
         d_probability = tl.dot(d_output_block, tl.trans(v_block))
         after_dropout = probability
         if DROPPED > 0:
@@ -370,7 +371,7 @@ def backward(
         narrow = d_score.to(q_w_block.dtype)
         d_q_w_block = tl.dot(narrow, k_block, d_q_w_block)
 
-        # What the gradients of keys, values and distances are sums of.
+        # Write the terms of which the gradients of keys, values and distances are sums.
         cells = query[:, None] * K + key[None, :]
         narrow_probability = after_dropout.to(probabilities.dtype.element_ty)
         tl.store(probabilities + square + cells, narrow_probability, mask=is_cell)

@@ -66,8 +66,8 @@ def summarize(
       use_proj: whether to add a dense tanh layer.
       scope: misspelt in the released checkpoints, and therefore here.
     """
-    # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps these apart. All of it is
-    # float32: for one vector an example that costs next to nothing.
+    # The dropouts of the network fold 1, 2, ... into the seed; folding in 0 first gives the summary
+    # other masks. Everything is computed in float32, which costs little for one vector per example.
     net = LayerContext(config, run, None if seed is None else fold_in(seed, 0), first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
@@ -104,23 +104,31 @@ def _summary(
 def _attention_summary(
     net: LayerContext, sequence: tf.Tensor, padding: Optional[tf.Tensor]
 ) -> tf.Tensor:
-    """Multi-head attention without positions, with one learned query: [B,Q,D] -> [B,D]."""
-    config = net.config
+    """Multi-head attention of one learned query to all positions of the sequence, [B,Q,D] -> [B,D].
+
+    Positions do not count, and there is no residual connection.
+    """
+    config, run = net.config, net.run
+
+    def project(x: tf.Tensor, name: str) -> tf.Tensor:
+        """x [B,T,D] by the kernel of this name: [B,N,T,H]."""
+        return split_heads(dense(x, head_kernel(net, name)), config.n_head)
+
+    # All examples share the query, which checkpoints call a bias.
     query = net.variable("summary_bias", [config.d_model])
     query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
-    with tf.variable_scope("abs_attn"):
-        q, k, v = (
-            split_heads(dense(x, head_kernel(net, name)), config.n_head)
-            for name, x in (("q", query), ("k", sequence), ("v", sequence))
-        )
+    mask = None
+    if padding is not None:  # the query does not see it
+        mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))  # of [B,1,Q]
+    with tf.variable_scope("abs_attn"):  # "absolute", as positions are not relative
+        q = project(query, "q")  # [B,N,1,H]
+        k = project(sequence, "k")  # [B,N,Q,H]
+        v = project(sequence, "v")  # [B,N,Q,H]
         scores = tf.matmul(q, k, transpose_b=True) / config.d_head**0.5  # [B,N,1,Q]
-        mask = None
-        if padding is not None:
-            mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))
-        heads = tf.matmul(net.dropout(masked_softmax(scores, mask), net.run.dropatt), v)
-        output = net.dropout(
-            dense_back(merge_heads(heads)[:, 0], head_kernel(net, "o")), net.run.dropout
-        )
+        probabilities = net.dropout(masked_softmax(scores, mask), run.dropatt)
+        heads = tf.matmul(probabilities, v)  # [B,N,1,H]
+        merged = merge_heads(heads)[:, 0]  # [B,N*H]
+        output = net.dropout(dense_back(merged, head_kernel(net, "o")), run.dropout)  # [B,D]
         return net.kernels.layer_norm(output, *norm_weights(net))
 
 
@@ -258,8 +266,8 @@ class HeadBuilder:
 
     @staticmethod
     def beside_network() -> tf.variable_scope:
-        """The scope of an output layer outside of `model/`, as those of multiple choice and
-        question answering are in the original checkpoints: its names begin with the layer's."""
+        """The variable scope of an output layer outside of `model/`: in the original checkpoints
+        the names of multiple choice and question answering begin with that of the layer."""
         inner = tf.get_variable_scope()
         return tf.variable_scope(tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter))
 
@@ -292,8 +300,8 @@ class HeadBuilder:
           may_follow: bool [L,L], whether the class of the column may follow that of the row.
           may_begin, may_end: bool [L].
         """
-        # What is not allowed costs more than any logits gain. Classes O, B and I, where I follows B
-        # or I alone, and the logits of two positions:
+        # A transition that is not allowed costs more than any logits can gain. Example: the classes
+        # are O, B and I, where I may only follow B or I; the logits of two positions are:
         #
         #     position 0   O 2   B 1.5   I 0     each on its own: O I, which is not allowed
         #     position 1   O 0   B 0     I 1     the best sequence: B I with 2.5; O O has 2
@@ -305,8 +313,8 @@ class HeadBuilder:
         start = edges[:, :1] * begin  # [B,L]
         stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
 
-        # Forward: the score of the best path to each class, and which class it comes from.
-        # Positions that do not belong to the sequence pass on the scores.
+        # The forward pass finds the score of the best path to each class, and from which class that
+        # path comes. Positions that do not belong to the sequence pass the scores on.
         def step(state: tuple[tf.Tensor, ...], inputs: tuple[tf.Tensor, ...]) -> tuple[Any, ...]:
             scores, _, has_begun = state
             logits, is_step = inputs  # [B,L], [B,1]
@@ -329,7 +337,8 @@ class HeadBuilder:
             (start, stay, tf.zeros_like(start[:, :1], tf.bool)),
             back_prop=False,
         )  # [T,B,L]
-        # Backward: the best last class, and before it always the one that it comes from.
+        # The backward pass begins at the best last class, and follows each class to the one that
+        # its path comes from.
         last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
         classes = tf.scan(
             lambda later, before: tf.gather(before, later, batch_dims=1),
@@ -337,7 +346,7 @@ class HeadBuilder:
             last,
             reverse=True,
             back_prop=False,
-        )  # [T,B]: that of the step before
+        )  # [T,B]: the class of the step before
         return tf.transpose(tf.concat([classes[1:], last[None]], axis=0))
 
     @staticmethod

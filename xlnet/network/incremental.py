@@ -106,7 +106,8 @@ class IncrementalNetwork:
         blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)  # [B,P]
         query = modeling.Query(positions=blanks) if has_queries else None
         table, h, g = modeling.embed(net, inputs.ids, query)
-        # Both streams are rows of one tensor: the masks tell them apart, and only tokens are kept.
+        # Tokens and queries are rows of one tensor. They differ in their masks, and only keys and
+        # values of tokens are kept.
         x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
         self._layers, self.attention, clears, self._distance_keys = [], [], [], []
         weights_of = layer_weights(net, has_segments=False)
@@ -173,7 +174,7 @@ class IncrementalNetwork:
         """Writes new [B,N,T,H] into its slots; returns all slots of these texts, [B,N,S,H]."""
         texts, first = self.inputs.first_row, self.inputs.first_slot
         count, tokens = shape_of(new)[0], shape_of(new)[2]
-        # Before any read: then the write is in place.
+        # The write comes before any read, so that it can be done in place.
         write = slots[texts : texts + count, :, first : first + tokens].assign(new)
         with tf.control_dependencies([write]):
             return slots.read_value()[texts : texts + count]

@@ -29,8 +29,9 @@ class Kernels(NamedTuple):
     """The forms that a run uses.
 
     relative_attention: as `modeling.relative_attention`. prepare_mask: turns a `Mask` into what
-    this form of attention reads as `Stream.mask`; called once for all layers. The others: as the
-    functions of these names below.
+    this form of attention reads as `Stream.mask`; called once for all layers. position_keys: as
+    `modeling.position_keys`, returns what this form reads as the keys of the distances; None: that
+    function. The others: as the functions of these names below.
     """
 
     relative_attention: Callable[..., tf.Tensor]
@@ -38,6 +39,7 @@ class Kernels(NamedTuple):
     feed_forward: Callable[..., tf.Tensor]
     layer_norm: Callable[..., tf.Tensor]
     dropout: Callable[..., tf.Tensor]
+    position_keys: Optional[Callable[..., Any]] = None
 
 
 # ---- dropout ----
@@ -81,7 +83,8 @@ def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
 
 
 class Mask(NamedTuple):
-    """Who sees whom, as data: a form of attention makes of it what it needs.
+    """Which keys a query may see, in a form from which each implementation of attention makes what
+    it needs.
 
     Query i sees key j if `key_rank[j] < query_rank[i]`; or, where `masked` is given instead of the
     ranks, if it is False there. A query also sees its own key, if it has one.
@@ -129,7 +132,7 @@ def additive_mask(mask: Mask) -> AdditiveMask:
 
 
 class Stream(NamedTuple):
-    """What the queries of one stream have in all layers; T of them.
+    """The inputs of attention that the T queries of one stream have in all layers.
 
     mask: what `Kernels.prepare_mask` returns; None: every query sees every key.
     segments, key_segments: one-hot [B,1,T,S] and [B,1,K,S]; None: there are no segments.
@@ -189,9 +192,10 @@ def relative_shift(
     """
     if first_distance is not None:
         return gather_keys(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
-    # The complete sequence. In memory, the next row is R cells further and its first wanted column
-    # one to the left. After dropping the first Q cells, every row is R - 1 cells long and starts at
-    # its first wanted column. With Q = 2, K = 2, R = 4:
+    # All positions of the sequence are queries. In memory, a row begins R cells behind the row
+    # before, and its first wanted column is one further to the left. If the first Q cells are
+    # dropped, and the rest is read as rows of R - 1 cells, each row begins at its first wanted
+    # column. Example with Q = 2, K = 2, R = 4:
     #
     #     a b c d | e f g h   ->   c d e | f g h   ->   c d | f g
     batch, heads, length, distances = shape_of(x)
@@ -219,13 +223,13 @@ def inverse_shift_index(num_keys: int, distances: int, first_distance: tf.Tensor
 
     With first_distance 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
     """
-    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]  # [B,P,R]
+    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]  # [B,T,R]
     beyond = tf.cast(num_keys, index.dtype)
     return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
 
 
 def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
+    """x [B,N,T,R] at index [B or 1,T,K]: [B,N,T,K].
 
     All heads are read at the same indices, so they are transposed to be adjacent: a gather costs by
     the number of slices, not by their size.
@@ -233,8 +237,8 @@ def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     batch, heads, length, width = shape_of(x)
     count = shape_of(index)[-1]
     cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * length * width, heads])
-    begins = count_to(batch * length, index.dtype) * tf.cast(width, index.dtype)  # [B*P]
-    indices = index + tf.reshape(begins, [batch, length, 1])  # [B,P,K]
+    begins = count_to(batch * length, index.dtype) * tf.cast(width, index.dtype)  # [B*T]
+    indices = index + tf.reshape(begins, [batch, length, 1])  # [B,T,K]
     y = tf.reshape(tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads])
     return tf.transpose(y, [0, 3, 1, 2])
 

@@ -38,11 +38,13 @@ from xlnet.network.stateless_random import in_32_bits, keys_of_rows, mixed
 
 BLOCK = 64  # queries and keys of a block
 ALIGNED_ROWS = 8
-MOST_QUERIES = 65536  # of a head: the index of a query is a function of both
+MOST_QUERIES = 65536  # of a head: each query has a number, head x MOST_QUERIES + position
 PRECISIONS = (tf.bfloat16, tf.float16)
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
 DTYPES = {tf.bfloat16: "*bf16", tf.float16: "*fp16", tf.float32: "*fp32", tf.int32: "*i32"}
 PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
+_NO_KEY = -1  # as own_key: the query does not see its own token
+_BELOW_ALL_RANKS = -(2**31)  # as the rank of a query, which then sees nothing
 
 
 def fused(tuned: Kernels, compute_capability: tuple[int, int]) -> Kernels:
@@ -64,8 +66,9 @@ def prepare_mask(mask: Mask) -> Any:
 
 
 def is_possible(q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, stream: Stream) -> bool:
-    """Whether the programs compute this attention: XLA does, so within the function that it
-    compiles. Outside of it, a network is built for its variables alone."""
+    """Whether the programs can compute this attention. They are called by XLA, so only within a
+    function that it compiles; outside of such a function a network is built for its variables
+    alone."""
     sizes = [*shape_of(q), *shape_of(k), *shape_of(k_r)]
     return (
         tf.get_default_graph().building_function
@@ -95,7 +98,8 @@ def relative_attention(
             stream = stream._replace(mask=additive_mask(mask))
         return tuned.relative_attention(q, k, v, k_r, weights, stream, drops)
 
-    # Rows of target positions fill vectors of 16 bytes, or cuBLAS would copy all that they have.
+    # The number of target positions is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
+    # would otherwise copy the tensors.
     given_queries = shape_of(q)[2]
     added = 0 if stream.first_distance is None else -given_queries % ALIGNED_ROWS
     q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]]) if added else q
@@ -106,8 +110,9 @@ def relative_attention(
     q_w = (q + weights.r_w) * scale  # [B,N,T,H]
     q_r = (q + weights.r_r) * scale
 
-    # The segment term. A softmax ignores what all keys of a query have in common, so it needs the
-    # difference of "same segment" and "another segment" alone, at keys of the same segment.
+    # The segment term. A softmax does not change if a constant is added to all scores of a query.
+    # So only the difference between "same segment" and "another segment" is added, at keys of the
+    # same segment.
     if stream.segments is None or stream.key_segments is None:
         segment_score = tf.zeros([batch, heads, num_queries])
         query_segment = tf.zeros([batch, given_queries], tf.int32)
@@ -119,7 +124,8 @@ def relative_attention(
         query_segment = _index_of(stream.segments, batch)
         key_segment = _index_of(stream.key_segments, batch)
 
-    # The position term: keys of a band of distances, or where there is none, scores in memory.
+    # The position term. Without `first_distance` the programs compute it from the keys of a band of
+    # distances; otherwise the scores are computed here and read from memory.
     if stream.first_distance is None:
         by_distance = tf.zeros([1], q.dtype)
         first_distance = tf.zeros([1], tf.int32)
@@ -189,18 +195,34 @@ def _padded(x: tf.Tensor, added: int, value: int) -> tf.Tensor:
 def _ranks(
     mask: Optional[Mask], batch: int, num_queries: int, added: int, num_keys: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """query_rank [B,T], key_rank [B,K] and own_key [B,T] of a mask, int32; own_key -1: none.
-    T: num_queries, and `added` ones that see nothing."""
-    own_key = tf.fill([batch, num_queries], -1)
-    if mask is None or mask.query_rank is None or mask.key_rank is None:  # everyone sees everyone
-        query_rank = tf.ones([batch, num_queries], tf.int32)
-        key_rank = tf.zeros([batch, num_keys], tf.int32)
+    """The mask as the programs read it. Query i sees key j if query_rank[i] > key_rank[j], or if
+    own_key[i] is j.
+
+    Args:
+      mask: by ranks, or None: every query sees every key.
+      batch: B.
+      num_queries: of the attention.
+      added: queries of padding, which see nothing; T = num_queries + added.
+      num_keys: K.
+
+    Returns:
+      query_rank [B,T], key_rank [B,K] and own_key [B,T], int32; own_key -1: the query has none.
+    """
+    of_queries, of_keys = [batch, num_queries], [batch, num_keys]
+    if mask is None or mask.query_rank is None or mask.key_rank is None:
+        query_rank = tf.ones(of_queries, tf.int32)  # above the rank of every key
+        key_rank = tf.zeros(of_keys, tf.int32)
+        own_key = tf.fill(of_queries, _NO_KEY)
     else:
-        query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), [batch, num_queries])
-        key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
-        if mask.own_key is not None:
-            own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), [batch, num_queries])
-    return _padded(query_rank, added, -(2**31)), key_rank, _padded(own_key, added, -1)
+        query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), of_queries)
+        key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), of_keys)
+        if mask.own_key is None:
+            own_key = tf.fill(of_queries, _NO_KEY)
+        else:
+            own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), of_queries)
+    query_rank = _padded(query_rank, added, _BELOW_ALL_RANKS)
+    own_key = _padded(own_key, added, _NO_KEY)
+    return query_rank, key_rank, own_key
 
 
 # ---- dropout ----
@@ -217,20 +239,31 @@ def _dropout_keys(drops: Dropout, batch: int) -> tf.Tensor:
 def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     """The dropout mask of the programs: bool [B,N,T,K], True where a probability is kept.
 
-    A hash of the query and one of the key are mixed in two multiplications, as each probability
-    needs its own in both passes. The programs compute it in registers; this specifies it.
+    Each probability has 32 random bits of its own: a hash of its query and one of its key, combined
+    and mixed by two multiplications, so that both passes can afford to compute them. The programs
+    do it in registers; this is the specification.
     """
     batch, heads, num_queries, num_keys = shape
+    # Two random words of each example, of the seed and the example's index.
     first_row = 0 if drops.first_row is None else drops.first_row
-    first, second = keys_of_rows(batch, drops.seed, first_row)  # [B]
-    head = in_32_bits(count_to(heads, tf.int64))[:, None, None] * in_32_bits(MOST_QUERIES)
-    query = head + in_32_bits(count_to(num_queries, tf.int64))[:, None]  # [N,T,1]
+    first_word, second_word = (
+        tf.reshape(word, [batch, 1, 1, 1]) for word in keys_of_rows(batch, drops.seed, first_row)
+    )
+
+    # A hash of the query, whose number counts on through the heads, and a hash of the key.
+    head = in_32_bits(count_to(heads, tf.int64))[:, None, None]  # [N,1,1]
+    position = in_32_bits(count_to(num_queries, tf.int64))[:, None]  # [T,1]
+    query = head * in_32_bits(MOST_QUERIES) + position  # [N,T,1]
     key = tf.reshape(in_32_bits(count_to(num_keys, tf.int64)), [1, 1, 1, num_keys])
-    first, second = (tf.reshape(x, [batch, 1, 1, 1]) for x in (first, second))
-    x = mixed(mixed(query + first) + second) ^ mixed(key + second)
-    x = x * in_32_bits(0x85EBCA6B)
-    x = (x ^ tf.bitwise.right_shift(x, in_32_bits(15))) * in_32_bits(0xC2B2AE35)
-    return x >= in_32_bits(drops.dropped_of_65536 << 16)
+    query_hash = mixed(mixed(query + first_word) + second_word)  # [B,N,T,1]
+    key_hash = mixed(key + second_word)  # [B,1,1,K]
+
+    # The constants are those of MurmurHash3's finalizer, as in `stateless_random`.
+    bits = (query_hash ^ key_hash) * in_32_bits(0x85EBCA6B)  # [B,N,T,K]
+    bits = (bits ^ tf.bitwise.right_shift(bits, in_32_bits(15))) * in_32_bits(0xC2B2AE35)
+
+    # A threshold in 32 bits: the fraction dropped_of_65536 / 65536 of all bit patterns is below.
+    return bits >= in_32_bits(drops.dropped_of_65536 << 16)
 
 
 # ---- the operation and its gradient ----
@@ -325,7 +358,8 @@ class _Programs(NamedTuple):
         types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
         program = compiled(name, types, self.sizes, self.compute_capability)
         assert program.num_parameters >= len(types), f"{name} takes {program.num_parameters}"
-        # Triton's programs end with pointers that they do not use; each gets a buffer of its own.
+        # Triton's programs have further pointers at the end that they do not use; each gets a
+        # buffer.
         unused = [tf.zeros([1 + i], tf.int32) for i in range(program.num_parameters - len(types))]
         first_output = len(inputs)
         config = {
@@ -368,11 +402,12 @@ class Program(NamedTuple):
     num_parameters: int
 
 
-# Warps of a block, and how many blocks of keys are loaded ahead. Eight warps of the backward
-# program hold its tiles in registers; with four, the compiler spills some.
+# Warps of a block, and how many blocks of keys are loaded ahead: the fastest on an H200
+# (benchmarks/README.md). Eight warps hold the tiles of the backward program without spilling
+# registers, but take 1.7 times the time of four.
 _WARPS_AND_STAGES = {
-    "forward": (4, 2),
-    "backward": (8, 1),
+    "forward": (4, 1),
+    "backward": (4, 1),
     "distance_query_gradient": (4, 2),
     "distance_key_gradient": (4, 2),
 }

@@ -38,8 +38,8 @@ def check(
       config: of the session.
 
     Raises:
-      UserError: the programs do not cover this head size or precision, or a result differs by more
-        than rounding does.
+      UserError: the programs do not cover this head size or precision, do not run here, or a
+        result differs by more than rounding does.
     """
     if DTYPES[precision] not in kernels_gpu.PRECISIONS or head_size not in kernels_gpu.HEAD_SIZES:
         raise UserError(
@@ -51,15 +51,19 @@ def check(
         return tf2.function(function, jit_compile=True, autograph=False)
 
     for targets in (0, _TARGETS):
-        found = differences(
-            compute_capability, DTYPES[precision], head_size, targets, config, compiled
-        )
+        try:
+            found = differences(
+                compute_capability, DTYPES[precision], head_size, targets, config, compiled
+            )
+        except tf.errors.OpError as error:  # of XLA, or of the GPU's driver
+            reason = str(error.message).splitlines()[0]
+            raise UserError(f"fused_attention: does not run on this GPU: {reason}") from error
         for name, difference in zip(NAMES, found):
             if not difference <= MOST_DIFFERENCE:  # NaN too
                 raise UserError(
                     f"fused_attention: on this GPU {name} of the "
                     f"{'query' if targets else 'content'} stream differs from the plain form by "
-                    f"{difference:.1%}, expected at most {MOST_DIFFERENCE:.0%}: leave the flag out"
+                    f"{difference:.1%}, expected at most {MOST_DIFFERENCE:.0%}"
                 )
 
 

@@ -1,10 +1,10 @@
 """The choice of a run's kernels, and their tuned forms, which runs use on all devices: explicit
 gradients, scores in blocks, elementwise work in loops compiled by XLA.
 
-On a CPU the blocks fit its cache. A GPU, and XLA that compiles a complete step, as on a TPU, use
-the same forms with larger blocks and without loops: they keep fewer tensors than TensorFlow's
-gradients. Each computes the plain form, in `modeling` and `kernels`, up to rounding. The dropout
-masks of loops, of XLA and of several blocks are others.
+On a CPU the blocks fit its cache. A GPU, and XLA that compiles a complete step, use the same forms
+with larger blocks and without loops: they keep fewer tensors than TensorFlow's gradients. On a TPU
+attention has a form of its own (`kernels_tpu`). Each computes the plain form, in `modeling` and
+`kernels`, up to rounding. The dropout masks of loops, of XLA and of several blocks are others.
 
 Shape letters as in `modeling`; `rows` query positions of a block, R' the distances of a block.
 """
@@ -59,13 +59,13 @@ GPU_BLOCKS = BlockSize(rows=1, cells=2**24)
 
 
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
-    """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla":
-    compiled, as on a TPU. Other arguments: see `tuned`."""
+    """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one;
+    "xla" or "tpu": compiled. Other arguments: see `tuned`."""
     # For training on a CPU; on a GPU --xla compiles the complete step.
     in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
-        compiled=fused if device == "xla" else loop if in_loops else one_by_one,
+        compiled=fused if device in ("xla", "tpu") else loop if in_loops else one_by_one,
         is_training=is_training,
         recompute=recompute,
     )
@@ -74,13 +74,19 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Ker
 def device_here() -> str:
     """The device for `choose`: that of the current device scope; without one, "gpu" if there is a
     GPU, else "cpu"."""
-    # TensorFlow does not say what the scope is; an operation made in it knows.
+    # TensorFlow has no function that returns the device scope; an operation that is made in it has
+    # its device.
     found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
-    if found.upper().startswith("TPU"):
-        return "xla"
+    if found.upper().startswith("TPU") or not found and _on_tpu_replica():
+        return "tpu"
     if found:
         return found.lower()
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
+
+
+def _on_tpu_replica() -> bool:
+    """Whether the graph of a TPU's replica is being built: it has no device scope."""
+    return isinstance(tf2.distribute.get_strategy(), tf2.distribute.TPUStrategy)
 
 
 def tuned(*, blocks: BlockSize, compiled: Compiled, is_training: bool, recompute: bool) -> Kernels:
@@ -132,7 +138,10 @@ def loop(function: Pass) -> Pass:
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
 
     def call(*tensors: tf.Tensor) -> Any:
-        with tf.init_scope():  # a function's graph shares what that around it has
+        # The compiled functions are kept as an attribute of the graph: they can only be called in
+        # the graph in which they were made, and are freed together with it. `init_scope` leaves the
+        # graphs of functions, which share the loops of the graph around them.
+        with tf.init_scope():
             graph = tf.get_default_graph()
         if not hasattr(graph, "loops"):
             graph.loops = {}
@@ -143,7 +152,7 @@ def loop(function: Pass) -> Pass:
     return call
 
 
-def _random_bits(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -> list[tf.Tensor]:
+def random_bits(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -> list[tf.Tensor]:
     """The last argument of `_where_kept`: empty without dropout; the dropout mask; or, in a `loop`,
     the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
@@ -170,7 +179,7 @@ def _dropout(compiled: Compiled, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
     """`kernels.dropout`, whose gradient computes the dropout mask again."""
     if not drops.rate:
         return x
-    bits = _random_bits(shape_of(x), drops, compiled)
+    bits = random_bits(shape_of(x), drops, compiled)
     scaled = compiled(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
 
     @tf.custom_gradient
@@ -203,6 +212,22 @@ def _relative_attention(
     """`modeling.relative_attention`; the first three arguments are those of `tuned`."""
     scale = 1.0 / math.sqrt(shape_of(q)[3])
     q = q * scale  # here rather than the scores, which are larger
+    wide_q, wide_k = widened(q, k, weights, stream, scale)
+    # One matmul of these gives the content and the segment term, another one the position term.
+    inputs = _Inputs(wide_q, q + weights.r_r * scale, wide_k, v, k_r)
+    mask = stream.mask
+    bias = None if mask is None else mask.bias
+    heads = _attend(blocks, compiled, recompute, inputs, bias, stream.first_distance, drops)
+    if mask is None or mask.has_visible_key is None:
+        return heads
+    return heads * tf.cast(mask.has_visible_key, heads.dtype)
+
+
+def widened(
+    q: tf.Tensor, k: tf.Tensor, weights: Weights, stream: Stream, scale: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Queries [B,N,T,H+S] and keys [B,N,K,H+S] whose product is the content and the segment term.
+    q: already multiplied by `scale`."""
     # The content and the segment term are one matmul of wider queries and keys. A key is
     # concatenated with its segment, one-hot; a query with its score for "same segment" at its own
     # segment. Softmax ignores terms that are equal for all keys of a query, so that score is
@@ -214,7 +239,7 @@ def _relative_attention(
     if stream.segments is not None:
         assert weights.r_s is not None and stream.key_segments is not None
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
-        # s as vector times matrix, which takes half the time of matrix times vector.
+        # s is computed as vector times matrix, which takes half the time of matrix times vector.
         towards_same = tf.matmul(
             repeated((same - other)[None], shape_of(q)[0]),
             q + weights.r_s * scale,
@@ -226,14 +251,7 @@ def _relative_attention(
             stream.key_segments, shape_of(k)[:3] + [stream.key_segments.shape[3]]
         )
         wide_k = tf.concat([wide_k, key_segments], axis=-1)
-    # One matmul of these gives the content and the segment term, another one the position term.
-    inputs = _Inputs(wide_q, q + weights.r_r * scale, wide_k, v, k_r)
-    mask = stream.mask
-    bias = None if mask is None else mask.bias
-    heads = _attend(blocks, compiled, recompute, inputs, bias, stream.first_distance, drops)
-    if mask is None or mask.has_visible_key is None:
-        return heads
-    return heads * tf.cast(mask.has_visible_key, heads.dtype)
+    return wide_q, wide_k
 
 
 # ---- relative attention: its gradient, block after block ----
@@ -286,7 +304,8 @@ def _attend(
         kept: list[tf.Tensor] = []
         outputs: list[tf.Tensor] = []
         for block in blocks:
-            # One block after the other: their scores share the cache.
+            # The blocks are computed one after the other, so that their scores share the
+            # processor's cache.
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(work.probabilities(block, inputs, bias))
                 outputs.append(work.output(block, kept[-1], inputs.v))
@@ -317,7 +336,7 @@ def _gradients(
     dq, dq_r = [], []
     shared: list[tf.Tensor] = []  # gradients of k, v and k_r: sums over the blocks
     for block, p in zip(blocks, kept):
-        # One block after the other, and none before the backward pass.
+        # The blocks are computed one after the other, and none before the backward pass begins.
         with tf.control_dependencies(shared or [dy]):
             again = inputs
             if p is None:  # of copies, else the session would keep the forward pass' result
@@ -357,8 +376,8 @@ def _blocks(
     if size.cells:
         count = min(count, math.ceil(rows * heads * num_keys / size.cells))
     step = max(size.rows, math.ceil(rows / count))
-    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them. Four
-    # query positions and keys, in blocks of two (x: read, ·: dropped):
+    # Row i reads the K distances from index Q - i on; `relative_shift` needs one more before them,
+    # which it drops. Example: four query positions and keys in blocks of two (x: read, ·: dropped):
     #
     #     index     0 1 2 3 4 5 6 7
     #     row 0             x x x x     block 0: low 2, high 8
@@ -407,14 +426,15 @@ class _Work:
     ):
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
         self._compiled = compiled
-        # Computed in the forward pass, where equal operations of all layers become one.
+        # This is computed in the forward pass, where TensorFlow merges equal operations of all
+        # layers.
         self._inverse_shift_index = (
             None
             if first_distance is None
             else inverse_shift_index(num_keys, distances, first_distance)
         )
         self._dropped, self._score_gradient = (
-            compiled(function) for function in _attention_passes(drops.dropped_of_65536)
+            compiled(function) for function in attention_passes(drops.dropped_of_65536)
         )
 
     def probabilities(self, block: _Block, inputs: _Inputs, bias: Optional[tf.Tensor]) -> tf.Tensor:
@@ -440,36 +460,33 @@ class _Work:
     ) -> _Inputs:
         """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances. p: [B,N,rows,K];
         output, dy: [B,N,rows,H]."""
-        # Back through dropout and the softmax: the gradient of the scores. For one query, with the
-        # probabilities p, d = dropout(p) and the output o: dscore = d (v dy) - p sum(o dy).
+        # Go back through dropout and the softmax to the gradient of the scores. For one query with
+        # the probabilities p, d = dropout(p) and the output o it is dscore = d (v dy) - p sum(o
+        # dy).
         #
         # Three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With dy = 1,
         # v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
         # = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
         q, q_r, k_r = self._of_block(block, inputs)
         dv_out = dy * self._drops.scale  # [B,N,rows,H]
-        total = tf.reduce_sum(
-            tf.cast(output * dy, tf.float32),  # [B,N,rows,1]
-            axis=-1,
-            keepdims=True,
-        )
-        dscore, dropped = self._score_gradient(  # [B,N,rows,K]
+        products = tf.cast(output * dy, tf.float32)  # [B,N,rows,H]
+        total = tf.reduce_sum(products, axis=-1, keepdims=True)  # [B,N,rows,1]
+        dscore, dropped = self._score_gradient(  # [B,N,rows,K] both
             p,
             tf.matmul(dv_out, inputs.v, transpose_b=True),
             tf.cast(total, p.dtype),
             *self._bits(block, p),
         )
-        # Back through the shift, then through the matmuls.
-        by_distance = shift_back(
-            dscore, shape_of(k_r)[2], self._inverse_shift_index
-        )  # [B,N,rows,R']
+        # Go back through the shift, then through the matmuls.
+        distances = shape_of(k_r)[2]  # R'
+        by_distance = shift_back(dscore, distances, self._inverse_shift_index)  # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, inputs.k),  # [B,N,rows,H+S]
             q_r=tf.matmul(by_distance, k_r),  # [B,N,rows,H]
             k=tf.matmul(dscore, q, transpose_a=True),  # [B,N,K,H+S]
             v=tf.matmul(dropped, dv_out, transpose_a=True),  # [B,N,K,H]
-            k_r=tf.matmul(by_distance, q_r, transpose_a=True),
-        )  # [B,N,R',H]
+            k_r=tf.matmul(by_distance, q_r, transpose_a=True),  # [B,N,R',H]
+        )
 
     def _of_block(self, block: _Block, inputs: _Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The block's rows of q and q_r, and its distances of k_r, [B,N,R',H]."""
@@ -486,11 +503,11 @@ class _Work:
         drops = self._drops  # one block has the mask of the plain form
         if block.number:
             drops = drops._replace(seed=fold_in(drops.seed, block.number))
-        return _random_bits(shape_of(p), drops, self._compiled)
+        return random_bits(shape_of(p), drops, self._compiled)
 
 
 @functools.cache
-def _attention_passes(dropped: int) -> tuple[Pass, Pass]:
+def attention_passes(dropped: int) -> tuple[Pass, Pass]:
     """Two elementwise functions, of the forward pass: (p, *bits) -> dropout(p), and of the backward
     pass: (p, its gradient, sum(o dy), *bits) -> (gradient of the score, dropout(p))."""
 
@@ -527,14 +544,14 @@ def _feed_forward(
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
     """`kernels.feed_forward` with an explicit gradient."""
-    # Kept are x, z [B,T,F] and, one by one, the dropout mask: the backward pass computes the
-    # activation again, as it needs its parts for the slope.
+    # x, z [B,T,F] and, in the form `one_by_one`, the dropout mask are kept. The backward pass
+    # computes the activation again, as it needs its parts for the slope.
     forward, backward = (
         compiled(function)
         for function in _activation_passes(VALUE_AND_SLOPE[activation], drops.dropped_of_65536)
     )
     scale = drops.scale
-    bits = _random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, compiled)
+    bits = random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, compiled)
 
     @tf.custom_gradient
     def feed(
@@ -559,7 +576,7 @@ def _feed_forward(
                 column_sums(dy),
             )
 
-        # Scaled after the matmul, where the tensor is narrower.
+        # The scale of dropout is applied after the matmul, where the tensor is narrower.
         return dense(forward(z, *bits), outer_kernel) * scale + outer_bias, gradient
 
     return feed(x, *inner, *outer)
@@ -600,8 +617,8 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     linear = 2.0 * math.sqrt(2.0 / math.pi)
     cubic = 0.044715 * linear
-    # Clipped: 256^2 overflows float16, and the slope would be 0 times infinity. The gate is 0 or 1
-    # beyond 10.
+    # x is clipped: 256^2 overflows float16, and the slope would be 0 times infinity. Beyond 10 the
+    # gate is 0 or 1 in any case.
     square = tf.minimum(x * x, tf.constant(1e4, x.dtype))
     gate = tf.sigmoid(x * (linear + cubic * square))
     value = x * gate

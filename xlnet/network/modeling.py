@@ -68,9 +68,14 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
 
 
 def with_memory(
-    mask: Optional[Mask], length: Any, memory_length: Any, attn_type: str, same_length: bool
+    mask: Optional[Mask],
+    length: Any,
+    memory_length: Any,
+    attn_type: str,
+    same_length: bool,
+    dtype: tf.DType = tf.int64,
 ) -> Optional[Mask]:
-    """Extends a mask over the sequence, or None, to the keys: K = M + Q.
+    """Extends a mask over the sequence, or None, to the keys: K = M + Q. dtype: of indices.
 
     All of memory is visible. "uni" masks later keys and, with `same_length`, keys further than M
     away.
@@ -78,11 +83,11 @@ def with_memory(
     if attn_type not in ("bi", "uni"):
         raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
     if attn_type == "uni":
-        position = _positions(length, memory_length)[:, None]  # [Q,1]
-        key = count_to(memory_length + length, tf.int64)  # [K]
+        position = _positions(length, memory_length, dtype)[:, None]  # [Q,1]
+        key = count_to(memory_length + length, dtype)  # [K]
         masked = key > position
         if same_length:
-            masked |= key < position - tf.cast(memory_length, tf.int64)
+            masked |= key < position - tf.cast(memory_length, dtype)
         if mask is None:
             return Mask(masked=masked[None])
         of_sequence = tf.pad(mask.dense(), [[0, 0], [0, 0], [memory_length, 0]])  # pads False
@@ -97,9 +102,9 @@ def with_memory(
     return mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
 
 
-def _positions(length: Any, memory_length: Any) -> tf.Tensor:
-    """The index of each position of the sequence among the keys, int64 [Q]."""
-    return count_to(length, tf.int64) + tf.cast(memory_length, tf.int64)
+def _positions(length: Any, memory_length: Any, dtype: tf.DType) -> tf.Tensor:
+    """The index of each position of the sequence among the keys, [Q]."""
+    return count_to(length, dtype) + tf.cast(memory_length, dtype)
 
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----
@@ -113,19 +118,26 @@ def sinusoids_of(
 
     Computed in float32: bfloat16 cannot tell large distances apart.
     """
-    halves, first, clamp_len = net.config.d_model // 2, memory_length + length, net.run.clamp_len
-    frequencies = 1.0 / 10000.0 ** (2.0 * count_to(halves, tf.float32) / net.config.d_model)
-    distances = tf.cast(first, tf.float32) - count_to(  # [R]
-        first + (1 if attn_type == "uni" else length), tf.float32
-    )
+    d_model, clamp_len = net.config.d_model, net.run.clamp_len
+    # The distances fall from K, the number of keys, to 0, and with "bi" further to -Q + 1, as there
+    # are keys behind a position, too.
+    farthest = memory_length + length  # K
+    num_behind = 1 if attn_type == "uni" else length  # distance 0, and the negative ones
+    num_distances = farthest + num_behind  # R
+    distances = tf.cast(farthest, tf.float32) - count_to(num_distances, tf.float32)  # [R]
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
+
+    exponents = 2.0 * count_to(d_model // 2, tf.float32) / d_model  # [D/2]
+    frequencies = 1.0 / 10000.0**exponents
     angles = distances[:, None] * frequencies[None, :]  # [R,D/2]
-    sine, cosine = net.cast(tf.sin(angles))[None], net.cast(tf.cos(angles))[None]
-    if net.run.position_dropout == "row" and net.run.is_training:  # as in the published code
-        sine, cosine = (
-            net.dropout(tf.tile(half, [batch, 1, 1]), net.run.dropout) for half in (sine, cosine)
-        )
+    sine = net.cast(tf.sin(angles))[None]
+    cosine = net.cast(tf.cos(angles))[None]
+
+    # The published code drops them in training, for each example anew.
+    if net.run.position_dropout == "row" and net.run.is_training:
+        sine = net.dropout(tf.tile(sine, [batch, 1, 1]), net.run.dropout)
+        cosine = net.dropout(tf.tile(cosine, [batch, 1, 1]), net.run.dropout)
     return sine, cosine
 
 
@@ -180,12 +192,15 @@ def relative_attention(
 def attention_probabilities(
     q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, weights: Weights, stream: Stream
 ) -> tf.Tensor:
-    """The probabilities of `relative_attention`, float32 [B,N,T,K]."""
+    """The probabilities of `relative_attention`, float32 [B,N,T,K]; arguments as there."""
+    num_keys = shape_of(k)[2]
 
     def shift(by_distance: tf.Tensor) -> tf.Tensor:
-        return relative_shift(by_distance, shape_of(k)[2], stream.first_distance)
+        """Scores by distance [B,N,T,R] -> scores by key [B,N,T,K]."""
+        return relative_shift(by_distance, num_keys, stream.first_distance)
 
-    return masked_softmax(relative_scores(q, k, k_r, weights, stream, shift), stream.mask)
+    scores = relative_scores(q, k, k_r, weights, stream, shift)  # [B,N,T,K]
+    return masked_softmax(scores, stream.mask)
 
 
 def relative_scores(
@@ -282,7 +297,11 @@ def layer(
     """
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
-    k_r = position_keys(net, weights.r, sinusoids, sign)
+    # Some tuned forms of attention read the keys of the distances in a form of their own.
+    make_position_keys = position_keys
+    if net.kernels.position_keys is not None and not with_attention:
+        make_position_keys = net.kernels.position_keys
+    k_r = make_position_keys(net, weights.r, sinusoids, sign)
 
     def attention(q: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The output of one stream, and its probabilities."""
@@ -398,7 +417,8 @@ def transformer_xl(
 
     Args:
       run: its `bi_data` is not read, see `direction`.
-      input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not.
+      input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not;
+        a TPU computes int64 in two parts.
       seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
       direction: int [B], 1 where the text runs backward. None: all forward.
       mask: who sees whom in the sequence: by ranks, as `permutation_mask` returns it, or bool
@@ -408,7 +428,7 @@ def transformer_xl(
         M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      seed: of dropout in training, uint64 [1], see `stateless_random`.
+      seed: of dropout in training, see `stateless_random`.
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
       token_scale: float32 [B,Q], factors of the tokens' embeddings; None: all 1.
@@ -419,7 +439,7 @@ def transformer_xl(
         batch, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0
 
-        # The two streams begin: h from the tokens, g from one learned vector.
+        # Begin the two streams: h with the embeddings of the tokens, g with one learned vector.
         table, h, g = embed(net, input_ids, query)
         if token_scale is not None:
             h *= net.cast(token_scale)[:, :, None]
@@ -427,46 +447,69 @@ def transformer_xl(
         if g is not None:
             g = net.dropout(g, run.dropout)
 
-        # Who sees whom, and how far away it is: the same in all layers.
+        # Prepare who sees whom, and the encodings of the distances: they are the same in all
+        # layers.
         if mask is not None and not isinstance(mask, Mask):
             mask = Mask(masked=mask)
-        mask = with_memory(mask, length, memory_length, attn_type, run.same_length)
+        mask = with_memory(mask, length, memory_length, attn_type, run.same_length, input_ids.dtype)
         prepare_mask = additive_mask if with_attention else net.kernels.prepare_mask
         content = content_stream(net, mask, seg_ids, length, memory_length, prepare_mask)
         query_stream = None
         if query is not None:
             query_stream = query_stream_of(content, query, mask, length, prepare_mask)
-        # A target position reads its distances from an index of its own: those to both sides.
+        # A query at a target position reads the scores of all keys, also of those behind it, which
+        # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(
             net, batch, length, memory_length, "bi" if has_targets else attn_type
         )
         sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
 
-        # The layers. What is remembered is a layer's input: the next sequence sees it there.
+        if net.run.device == "tpu":
+            # What each layer makes of these tables would be half of the program.
+            sinusoids = layer_graph.not_constant(sinusoids)
+
+        # Run the layers; compiled with gradient checkpointing, the first ones as a loop.
         weights_of = parameters.layer_weights(net, has_segments=seg_ids is not None)
+        weights = [weights_of(i) for i in range(config.n_layer)]
+        memories = list(mems) if mems else [None] * config.n_layer
+        same = {
+            "content": content,
+            "query": query_stream,
+            "sinusoids": sinusoids,
+            "sign": sign,
+            "with_attention": with_attention,
+        }
+        h_of_layers: list[tf.Tensor] = []
+        attention = []
+        first = 0 if with_attention else layer_graph.looped_layers(net)
+        if first:
+            h_of_layers, h, g = layer_graph.looped(
+                layer, net, weights[:first], memories[:first], h, g, same
+            )
         run_layer = layer_graph.wrapped(layer, net)
-        new_mems, attention = [], []
-        for i in range(config.n_layer):
-            memory = mems[i] if mems else None
-            new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
+        for i in range(first, config.n_layer):
+            h_of_layers.append(h)
             h, g, probabilities = run_layer(
                 i,
-                weights=weights_of(i),
+                weights=weights[i],
                 h=h,
                 g=g,
-                memory=memory,
-                content=content,
-                query=query_stream,
-                sinusoids=sinusoids,
-                sign=sign,
+                memory=memories[i],
                 is_last_layer=i == config.n_layer - 1,
-                with_attention=with_attention,
+                **same,
             )
             if with_attention:
                 attention.append(probabilities)
 
-        # The output is the query stream's, or without one the content stream's.
+        # The memory of a layer is its input, since the next sequence sees it as input of the same
+        # layer.
+        new_mems = [
+            update_memory(x, memory, run.mem_len, run.reuse_len)
+            for x, memory in zip(h_of_layers, memories)
+        ]
+
+        # The output is that of the query stream, or, without one, of the content stream.
         sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table, attention)
 
@@ -510,7 +553,10 @@ def content_stream(
             tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None] for ids in (seg_ids, key_ids)
         )
     if mask is not None:
-        own_key = _positions(length, memory_length)[None]
+        # Of the type of other integers: int64 stays on a GPU, int32 is a TPU's own.
+        given = mask.key_rank if seg_ids is None else seg_ids
+        dtype = tf.int64 if given is None else given.dtype
+        own_key = _positions(length, memory_length, dtype)[None]
         mask = prepare_mask(mask._replace(own_key=own_key))
     return Stream(mask, segments, key_segments)
 
@@ -526,7 +572,8 @@ def query_stream_of(
     over K keys."""
     segments, first_distance, positions = content.segments, None, query.positions
     if positions is not None:
-        # Key 0 is d = M + i away from position i, and d has index K - d of R: that is Q - i.
+        # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
+        # K - d, which is Q - i.
         first_distance = tf.cast(length, positions.dtype) - positions
         if segments is not None:
             segments = _at(segments[:, 0], positions)[:, None]  # [B,1,P,S]
@@ -555,9 +602,10 @@ def update_memory(
     """
     if not mem_len:
         return None
-    # The rest of a sequence, after its `reuse_len` positions, is not what the next one continues.
+    # The next sequence continues the text behind the first `reuse_len` positions, so the rest of
+    # this one is not remembered.
     new = h[:, :reuse_len] if reuse_len else h
     if memory is not None:
         new = tf.concat([tf.cast(memory, h.dtype), new], axis=1)
-    # A gradient would need the activations of all earlier sequences.
+    # The gradient stops here: it would need the activations of all earlier sequences.
     return tf.stop_gradient(new[:, -mem_len:])

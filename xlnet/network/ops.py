@@ -15,7 +15,10 @@ def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[
     TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
     operations run in parallel, the last bit depends on which of them ends first.
     """
-    # The default is changed, as no argument reaches the gradients within functions.
+    # The default is changed for the time of the call, as no argument of `tf.gradients` reaches the
+    # gradients within functions. It is a global of the process. That is safe because graphs of
+    # training are built one at a time, and the threads of a strategy's replicas take turns. Should
+    # another thread make gradients meanwhile, its sums would have another order of their terms.
     before = tf.AggregationMethod.DEFAULT
     tf.AggregationMethod.DEFAULT = tf.AggregationMethod.EXPERIMENTAL_TREE
     try:

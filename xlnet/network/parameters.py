@@ -12,9 +12,9 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import kernels_tuned
+from xlnet.network import kernels_tpu, kernels_tuned
 from xlnet.network.kernels import NO_DROPOUT, Dropout, Weights
-from xlnet.network.stateless_random import fold_in
+from xlnet.network.stateless_random import folding
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
@@ -22,13 +22,14 @@ DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 class LayerContext:
     """What a layer needs besides its inputs: sizes, rates, precision, kernels, the next dropout.
-    seed: uint64 [1], of all dropout; None: there is none. first_row: see `kernels.Dropout`."""
+    seed: of all dropout, see `stateless_random`; None: there is none. first_row: see
+    `kernels.Dropout`."""
 
     def __init__(
         self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor], first_row: Any = None
     ):
         self.config = config
-        # Determined here: within the function of a layer the device scope is lost.
+        # The device is determined here, as the device scope is lost within the function of a layer.
         device = run.device or kernels_tuned.device_here()
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
@@ -41,6 +42,9 @@ class LayerContext:
             from xlnet.network import kernels_gpu  # imports a part of TensorFlow that others do not
 
             self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
+        elif device == "tpu" and run.has_plain_distances:
+            self.kernels = kernels_tpu.without_shift(self.kernels)
+        self._fold = None if seed is None else folding(seed)
         self._dropouts = 0
 
     def variable(
@@ -61,13 +65,13 @@ class LayerContext:
         return self.kernels.dropout(x, self.next_dropout(rate))
 
     def next_dropout(self, rate: float) -> Dropout:
-        """The dropout that comes next. The seed of the n-th one folds in n: the masks of a network
-        depend on the order in which its parts ask for theirs."""
+        """The next dropout. The seed of the n-th dropout folds in n, so the masks of a network
+        depend on the order in which its parts call this."""
         if not self.run.is_training or not rate:
             return NO_DROPOUT
-        assert self.seed is not None, "dropout in training needs a seed"
+        assert self._fold is not None, "dropout in training needs a seed"
         self._dropouts += 1
-        return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
+        return Dropout(rate, self._fold(self._dropouts), self.first_row)
 
 
 def get_initializer(run: RunConfig) -> tf.initializers.Initializer:

@@ -4,14 +4,15 @@ So the dropout masks of a step are the same whenever it runs, and however its ba
 devices and micro-batches. The operations are TensorFlow's own, called without the wrappers, which
 add about forty nodes to the graph for each call.
 
-A seed is a uint64 [1], a type that stays on a GPU; int32 is on the host. An int32 [2], the two
-halves of a seed, is accepted too.
+A seed is a uint64 [1], a type that stays on a GPU; int32 is on the host. On a TPU, which has no
+64-bit numbers, it is a uint32 [2], its low and its high half; an int32 [2] is accepted too. The
+random bits are the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -19,6 +20,9 @@ import tensorflow.compat.v1 as tf
 _PHILOX = 1  # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4  # 32-bit numbers for each value of the counter
 _LOW_HALF = 2**32 - 1
+_PHILOX_ROUNDS = 10
+_PHILOX_FACTORS = 0xD2511F53, 0xCD9E8D57
+_PHILOX_STEPS = 0x9E3779B9, 0xBB67AE85  # of the key from round to round
 _FLOAT_BITS = 23  # of a float32's fraction
 
 # The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher), which makes each bit depend
@@ -26,15 +30,78 @@ _FLOAT_BITS = 23  # of a float32's fraction
 _MIXING = (16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)
 
 
-def seed_of(low: Any, high: Any) -> tf.Tensor:
-    """The seed uint64 [1] with these halves: 32-bit numbers, ints or scalar tensors."""
+def seed_of(low: Any, high: Any, dtype: tf.DType = tf.uint64) -> tf.Tensor:
+    """The seed with these halves: 32-bit numbers, ints or scalar tensors. dtype: uint64, or uint32
+    for a TPU."""
+    if dtype == tf.uint32:
+        return tf.stack([in_32_bits(low), in_32_bits(high)])
     return tf.reshape(_in_low_half(low) | _in_high_half(high), [1])
 
 
 def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
-    """A new seed uint64 [1], a function of both. number: of 32 bits, an int or a scalar tensor."""
-    low = _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
-    return low | _in_high_half(number)
+    """A new seed of the same type, a function of both. number: of 32 bits, an int or a scalar
+    tensor."""
+    return folding(seed)(number)
+
+
+def folding(seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
+    """`fold_in` of a seed, as a function of the number."""
+    seed = tf.convert_to_tensor(seed)
+    if seed.dtype == tf.uint32:
+        # Philox in operations of 32 bits are hundreds: once for all numbers.
+        scrambled = _first_word_of_philox(seed)
+        return lambda number: tf.stack([scrambled, in_32_bits(number)])
+
+    def fold(number: Any) -> tf.Tensor:
+        low = _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
+        return low | _in_high_half(number)
+
+    return fold
+
+
+def _first_word_of_philox(seed: tf.Tensor) -> tf.Tensor:
+    """The first of the four numbers that Philox4x32-10 makes of the counter 0: a uint32 scalar.
+
+    seed: its key, uint32 [2].
+    """
+    # The counter becomes the random numbers in ten rounds. Each multiplies the words 0 and 2 to 64
+    # bits: the low half of a product is a word of the next round, its high half is mixed with an
+    # odd word and the key, and the two products change sides.
+    key_0, key_1 = tf.unstack(seed)
+    word_0 = word_1 = word_2 = word_3 = tf.zeros([], tf.uint32)
+    for _ in range(_PHILOX_ROUNDS):
+        high_0, low_0 = _product_in_halves(word_0, _PHILOX_FACTORS[0])
+        high_2, low_2 = _product_in_halves(word_2, _PHILOX_FACTORS[1])
+        word_0, word_1 = high_2 ^ word_1 ^ key_0, low_2
+        word_2, word_3 = high_0 ^ word_3 ^ key_1, low_0
+        key_0 += in_32_bits(_PHILOX_STEPS[0])
+        key_1 += in_32_bits(_PHILOX_STEPS[1])
+    return word_0
+
+
+def _product_in_halves(x: tf.Tensor, factor: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The high and the low 32 bits of the 64 bits of x * factor, uint32 each."""
+    # There are 32 bits only, so this is a multiplication by hand, in digits of 16 bits. With
+    # B = 2^16, x = x_high B + x_low and the same of the factor, where no product of two digits has
+    # more than 32 bits:
+    #
+    #     x * factor = high_high B^2 + (high_low + low_high) B + low_low
+    shift, mask = tf.constant(16, tf.uint32), tf.constant(0xFFFF, tf.uint32)
+
+    def upper(number: tf.Tensor) -> tf.Tensor:
+        return tf.bitwise.right_shift(number, shift)
+
+    def lower(number: tf.Tensor) -> tf.Tensor:
+        return number & mask
+
+    x_low, x_high = lower(x), upper(x)
+    factor_low, factor_high = in_32_bits(factor & 0xFFFF), in_32_bits(factor >> 16)
+    low_low, low_high = x_low * factor_low, x_low * factor_high
+    high_low, high_high = x_high * factor_low, x_high * factor_high
+    # What stands at B^1; its upper half is carried to B^2, where the high 32 bits begin.
+    middle = upper(low_low) + lower(low_high) + lower(high_low)
+    high = high_high + upper(middle) + upper(low_high) + upper(high_low)
+    return high, x * in_32_bits(factor)  # a product of uint32 is the low half
 
 
 def _in_low_half(number: Any) -> tf.Tensor:
@@ -95,7 +162,8 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
         tf.reshape(numbers, [-1] + (len(shape) - 1) * [1])
         for numbers in keys_of_rows(shape[0], seed, first_row)
     )
-    # The sum begins with `first`: XLA would store known numbers as a constant of the full shape.
+    # The sum begins with `first`, which is not known when the graph is built: of known numbers XLA
+    # would make a constant of the full shape.
     index, stride = first, 1
     for axis in range(len(shape) - 1, 0, -1):
         index, stride = index + count(axis, stride), stride * shape[axis]
@@ -107,13 +175,16 @@ def keys_of_rows(rows: Any, seed: tf.Tensor, first_row: Any) -> tuple[tf.Tensor,
 
     rows: the number of batch elements; first_row: the index of batch element 0.
     """
-    key = _key(seed)
     row = in_32_bits(first_row) + in_32_bits(tf.range(rows))
-    first = mixed(row ^ tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32))
-    second = mixed(
-        first + tf.cast(tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32)
-    )
-    return first, second
+    seed = tf.convert_to_tensor(seed)
+    if seed.dtype == tf.uint32:
+        low, high = tf.unstack(seed)
+    else:
+        key = _key(seed)
+        low = tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32)
+        high = tf.cast(tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32)
+    first = mixed(row ^ low)
+    return first, mixed(first + high)
 
 
 def mixed(x: tf.Tensor) -> tf.Tensor:
@@ -149,7 +220,7 @@ def _whole_numbers(
 
 
 def _key(seed: Any) -> tf.Tensor:
-    """uint64 [1]: the seed itself. TensorFlow derives another key under XLA."""
+    """uint64 [1]: the seed itself, of either type. TensorFlow derives another key under XLA."""
     seed = tf.convert_to_tensor(seed)
     return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
 

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from xlnet import figure, files
 from xlnet.errors import UserError
@@ -63,25 +63,31 @@ def read(model_dir: str, flag: str) -> Curves:
         ) from None
     if not loss and not evaluations:
         raise UserError(
-            f"{flag}: {model_dir} has neither {JOURNAL_NAME} nor {EVALUATIONS_NAME}: no "
-            "run has begun there"
+            f"{flag}: {model_dir} has no loss in {JOURNAL_NAME} and no evaluation in "
+            f"{EVALUATIONS_NAME}: no run has come to its first log line there"
         )
     return Curves(os.path.basename(os.path.abspath(model_dir)), loss, held_out, metric, evaluated)
 
 
 def read_all(model_dirs: Sequence[str], flag: str) -> list[Curves]:
-    """The curves of several runs. Their names are as many of the last parts of the directories as
-    tell them apart: `model` is the default of each run next to its records."""
+    """The curves of several runs, named by the last components of their directories.
+
+    Many directories end in `model`, the default, so the names have as many components as tell the
+    runs apart: runs in small/model and large/model are called that, not both model.
+    """
     runs = [read(directory, flag) for directory in model_dirs]
-    parts = [tuple(os.path.abspath(directory).split(os.sep)) for directory in model_dirs]
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(each[-count:]) for each in parts]
-        if len(set(names)) == len(set(parts)):
+    components = [tuple(os.path.abspath(directory).split(os.sep)) for directory in model_dirs]
+    num_runs = len(set(components))  # one run may be given twice
+    longest = max(map(len, components))
+    names: list[str] = []
+    for num_components in range(1, longest + 1):
+        names = ["/".join(each[-num_components:]) for each in components]
+        if len(set(names)) == num_runs:
             break
     return [run._replace(name=name) for run, name in zip(runs, names)]
 
 
-def _number(value):
+def _number(value: Optional[float]) -> float:
     """A value of `evaluations.json`, in which null is an undefined metric: a gap in its curve."""
     return math.nan if value is None else float(value)
 

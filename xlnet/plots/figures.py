@@ -6,12 +6,17 @@ Shape letters as in `inspection`.
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xlnet import figure
 from xlnet.figure import NOTES
 from xlnet.plots.inspection import Excerpt, places_in_order, visibility
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _Stream = collections.namedtuple("_Stream", "name color")
 
@@ -72,7 +77,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
     return found.unshown
 
 
-def _in_words(names, places, width):
+def _in_words(names: Sequence[str], places: np.ndarray, width: float) -> str:
     """The factorization order, if it is short enough for a line of `width` inches."""
     ordered = [names[i] for i in np.argsort(places, kind="stable") if places[i]]
     if not ordered:
@@ -85,7 +90,14 @@ def _in_words(names, places, width):
     )
 
 
-def _panel(axes, seen, order, stream, is_target, memory_length):
+def _panel(
+    axes: Axes,
+    seen: np.ndarray,
+    order: np.ndarray,
+    stream: _Stream,
+    is_target: np.ndarray,
+    memory_length: int,
+) -> None:
     """Plots a mask: a square for each row and column, coloured where the row sees the column."""
     from matplotlib.colors import ListedColormap
 
@@ -117,9 +129,9 @@ def _panel(axes, seen, order, stream, is_target, memory_length):
     axes.spines[:].set_visible(False)
 
 
-def _label(axes, labels, memory_length, families):
+def _label(axes: Axes, labels: Sequence[str], memory_length: int, families: Sequence[str]) -> None:
     """Writes the pieces and their positions in the order above the columns and left of the rows."""
-    names = dict(fontsize=_TICKS, family=families, parse_math=False)
+    names: Any = dict(fontsize=_TICKS, family=families, parse_math=False)
     ticks = 0.5 + np.arange(len(labels))
     axes.set_yticks(ticks, labels, **names)
     axes.set_xticks(memory_length + ticks, labels, rotation=90, **names)
@@ -138,7 +150,7 @@ def _label(axes, labels, memory_length, families):
         )
 
 
-def _masks_legend(axes, memory_length):
+def _masks_legend(axes: Axes, memory_length: int) -> None:
     from matplotlib.patches import Patch
 
     entries = [
@@ -155,7 +167,7 @@ def _masks_legend(axes, memory_length):
     axes.axis("off")
 
 
-def _notes(is_target, names):
+def _notes(is_target: np.ndarray, names: figure.Names) -> list[str]:
     """Explains the marks that these panels have."""
     notes = [
         "rows are queries; numbers are positions in the factorization order"

@@ -37,7 +37,7 @@ class Windows:
     label: np.ndarray  # int32 [W]
     starts_stream: np.ndarray  # int32 [W]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.label)
 
     def segment_lengths(self, reuse_len: int) -> tuple[np.ndarray, np.ndarray]:
@@ -75,12 +75,12 @@ def read_windows(
     Raises:
       UserError: a damaged record file.
     """
-    # What is shown is what is trained on: windows, targets and orders come from the trainer's
-    # input pipeline, from the step at which it reads them.
+    # Windows, targets and orders come from the trainer's input pipeline, from the step at which it
+    # reads them: what is shown is exactly what is trained on.
     batch_size = manifest.num_streams if stream is None else 1
     step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
     step += (stream or 0) * manifest.windows_per_stream
-    with errors.explained(records=directory):
+    with errors.translated_errors(records=directory):
         batches = input_pipeline.pretraining_batches(
             directory,
             manifest,
@@ -131,7 +131,7 @@ def window_excerpt(
     ids = windows.input_ids[row, :count]
     return Excerpt(
         title,
-        [errors.visible(tokenizer.id_to_piece(int(id))) for id in ids],
+        [errors.escape_control_characters(tokenizer.id_to_piece(int(id))) for id in ids],
         ids,
         windows.rank[row, :count],
         windows.is_target[row, :count],
@@ -154,18 +154,18 @@ def sentence_excerpt(
         raise UserError(
             f"sentence: {len(ids)} pieces, expected 1 to {most}, so that the figure can be read"
         )
-    # All of it is predicted if `num_predict` is large enough.
+    # All tokens are predicted if `num_predict` is large enough.
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
     word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
-    # The sentence is the first part of a window that has no other.
+    # The sentence is the first part of a window that has no second part.
     one_part = dataclasses.replace(permutation, reuse_len=len(ids), num_predict=len(ids))
     sampled = permutations.arrange(random, is_target, is_special, one_part)
     return Excerpt(
         " ".join(text.split()),
-        list(map(errors.visible, pieces)),
+        list(map(errors.escape_control_characters, pieces)),
         ids,
         sampled.rank[0],
         is_target[0],
@@ -176,9 +176,8 @@ def sentence_excerpt(
 def visibility(
     rank: np.ndarray, is_target: np.ndarray, memory_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each position sees in the content and in the query stream (paper, figure 4 and appendix
-    A.7): bool [Q,K] twice, True where row i sees column j. The query stream only has the rows of
-    targets."""
+    """The masks of the content and of the query stream (paper, figure 4 and appendix A.7): bool
+    [Q,K] twice, True where row i sees column j. The query stream only has the rows of targets."""
     # The mask of the network. All of the memory is visible; the content stream sees what the query
     # stream sees, and the token itself.
     from xlnet.network import modeling
@@ -233,12 +232,18 @@ def window_text(
     return "\n".join(lines) + "\n"
 
 
-def _marked_texts(windows, row, tokenizer, parts, backward):
+def _marked_texts(
+    windows: Windows,
+    row: int,
+    tokenizer: Tokenizer,
+    parts: Sequence[tuple[str, int, int]],
+    backward: bool,
+) -> list[str]:
     """The text of each piece of a window, with the space before it; targets are in brackets that
     open on the left."""
     targets, is_special = windows.is_target[row], windows.is_special[row]
     places = places_in_order(windows.rank[row], targets)
-    # A bracket opens where the token before is no target, or is one of another part.
+    # A bracket opens if the token before is not a target, or is a target of another part.
     before, after = np.roll(targets, 1), np.roll(targets, -1)
     before[[start for _, start, _ in parts]] = after[[end - 1 for *_, end in parts]] = False
     left, right = (after, before) if backward else (before, after)
@@ -247,7 +252,7 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
         piece = tokenizer.id_to_piece(int(id))
         on_the_left = (i + 1 if backward else i - 1) % len(targets)
         space = piece.startswith(WORD_START) or is_special[[i, on_the_left]].any()
-        text = errors.visible(piece[piece.startswith(WORD_START) :])
+        text = errors.escape_control_characters(piece[piece.startswith(WORD_START) :])
         if targets[i]:
             text = "".join(
                 [
@@ -261,9 +266,10 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
     return texts
 
 
-def _wrapped(label, text, width):
+def _wrapped(label: str, text: str, width: int) -> list[str]:
     """Lines of at most `width` columns, of which an East Asian wide character takes two."""
-    # A filler in front of each wide character makes the lengths right, and goes again.
+    # A filler in front of each wide character makes it count as two; the fillers are removed
+    # afterwards.
     filled = "".join("\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text)
     return [
         line.replace("\0", "")
@@ -296,5 +302,5 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
     ]
 
 
-def _grouped(number):
+def _grouped(number: int) -> str:
     return f"{int(number):,}"

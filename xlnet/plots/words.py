@@ -18,7 +18,7 @@ _WIDTH = 20  # of a bar in the terminal [characters]
 
 
 def in_words(found: Explanation) -> str:
-    """What is explained, and by how much the words count together."""
+    """The explained output, and the sum of the weights of all words."""
     together = (
         ""
         if found.base is None
@@ -35,7 +35,7 @@ def text(found: Explanation) -> str:
             weight,
             ("+" if weight > 0 else "-") * round(_WIDTH * abs(weight) / most),
             _WIDTH,
-            errors.visible(word),
+            errors.escape_control_characters(word),
         )
         for word, weight in zip(found.words, found.weights)
     ]

@@ -41,10 +41,11 @@ class HeldOut:
         self._windows = manifest.num_streams * manifest.windows_per_stream
         self._unigram: Optional[float] = None  # its perplexity, once it is known
         self._keeps = keeps
-        # Each batch continues the text streams of the batch before, so each device has its own
-        # streams, as many at once as divide them and are not more than in training. Six streams on
-        # two devices, three each, are read all at once, or where a device trains on two sequences,
-        # one after the other. The results are the same: a sequence depends on its stream alone.
+        # Each batch continues the text streams of the batch before, so each device has streams of
+        # its own. It reads as many of them at once as divide their number, but not more than in
+        # training. Example: six streams on two devices are three for each; they are read all at
+        # once, or one after the other if a device trains on two sequences. The results are the
+        # same, as a sequence depends only on its own stream.
         used = devices.local_devices(_largest_divisor(manifest.num_streams, devices.per_host))
         count, settings = used.per_host, model.settings
         most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
@@ -102,7 +103,7 @@ def _largest_divisor(number: int, limit: int) -> int:
 def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
     """The perplexity of the best model that ignores the context: the frequencies of the targets.
     batches: dicts of ids int [B,P] and weights float [B,P], 0 where nothing is predicted."""
-    # exp of the entropy of the targets: no fixed distribution predicts them better.
+    # This is exp of the entropy of the targets: no fixed distribution predicts them better.
     found = np.concatenate([batch["ids"][batch["weights"] > 0] for batch in batches])
     _, counts = np.unique(found, return_counts=True)
     fractions = counts / counts.sum()
@@ -115,9 +116,10 @@ def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
     total = math.fsum(
         np.sum(batch["losses"] * batch["weights"], dtype=np.float64) for batch in batches
     )
-    # One mean over all targets, not of means of batches, which have different numbers of them.
+    # This is one mean over all targets; a mean of the means of batches would weight targets
+    # differently, as batches have different numbers of them.
     loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)
-    # exp of the loss of a run that diverged would overflow.
+    # The loss is limited, as exp of that of a diverged run would overflow.
     result = {
         "loss": loss,
         "perplexity": math.exp(min(loss, 50)),

@@ -40,28 +40,28 @@ class PretrainingModel:
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: dict of `input_pipeline.pretraining_batches`,
         [b,...]."""
-        # The batch, with targets and with the memory of the sequences before.
+        # The batch has targets and the memory of the sequences before it.
         settings = self.settings
         batch, store = self._batch(features)
         # The index of the first batch element in the global batch, on which dropout depends.
         first_row = replica_index() * batch["ids"].shape.as_list()[0]
-        # Losses are divided by the targets of the global batch, not of their own part: rows differ
-        # in how many targets count, and so each target has the same weight, however many its
-        # replica and micro-batch have. The steps that follow take means over both, so the number is
-        # that of a part on average.
+        # Losses are divided by the number of targets of the global batch, not of a replica or
+        # micro-batch: batch elements have different numbers of targets, and each target shall have
+        # the same weight. Means over replicas and micro-batches follow later, so the divisor here
+        # is the average number of targets of such a part.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         target_count /= settings.grad_accum_steps
 
-        # What is differentiated, called by `loss_and_gradients` for each micro-batch: its loss, and
-        # the memory that it leaves. The mean over replicas and micro-batches, which they compute,
-        # is the sum of the losses over the global batch, divided by its number of targets.
+        # `loss_and_gradients` calls this for each micro-batch, and differentiates its loss; the
+        # other result is the new memory. The mean of the losses over replicas and micro-batches is
+        # the sum over the global batch divided by its number of targets.
         def compute(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-            predictions, kept = self._predict(part, first_row + row, is_training=True)
-            loss = tf.reduce_sum(predictions.losses * part["weights"]) / target_count
+            outputs, kept = self._forward(part, first_row + row, is_training=True)
+            loss = tf.reduce_sum(outputs.losses * part["weights"]) / target_count
             if settings.next_segment_loss:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     tf.nn.sparse_softmax_cross_entropy_with_logits(
-                        labels=part["label"], logits=predictions.segment_logits
+                        labels=part["label"], logits=outputs.segment_logits
                     )
                 )
             return loss, kept
@@ -83,7 +83,7 @@ class PretrainingModel:
     ) -> tuple[dict[str, tf.Tensor], Optional[recurrent_memory.Memory]]:
         """The features with targets, and with the memory of the sequences before; the
         `recurrent_memory.Memory`, None without."""
-        # int64 on the device, as TensorFlow computes int32 on the host.
+        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
         features = train_step.on_device(features)
         batch = dict(
             features,
@@ -99,12 +99,12 @@ class PretrainingModel:
             )
         return dict(batch, memory=store.value), store
 
-    def _predict(
+    def _forward(
         self, batch: dict[str, tf.Tensor], first_row: Any, is_training: bool
-    ) -> tuple[objectives.Predictions, dict[str, tf.Tensor]]:
-        """(`objectives.Predictions` of a batch, dict of the new memory if there is one)."""
+    ) -> tuple[objectives.ForwardOutputs, dict[str, tf.Tensor]]:
+        """(`objectives.ForwardOutputs` of a batch, dict of the new memory if there is one)."""
         settings = self.settings
-        run = self.network.run_config(
+        run_config = self.network.run_config(
             is_training,
             mem_len=settings.mem_len,
             reuse_len=self.reuse_len,
@@ -112,8 +112,9 @@ class PretrainingModel:
             device="xla" if self.xla and is_training else None,
             fused_attention=self.fused_attention if is_training else None,
         )
-        # A memory for each layer, as the network takes them: [b,L,M,D] to L times [b,M,D]. With the
-        # batch axis first, micro-batches and replicas have their parts of it like of all features.
+        # The memory is split into one for each layer, as the network takes them: [b,L,M,D] to L
+        # times [b,M,D]. Its batch axis is the first one, so that micro-batches and replicas get
+        # their parts of it as of all features.
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         # Dropout is a function of the step and of the batch element: a resumed run, or one on other
         # devices, has the same masks.
@@ -125,10 +126,10 @@ class PretrainingModel:
             else objectives.NO_RANDOM_BITS
         )
         with train_step.model_scope():
-            predictions = objectives.forward(
+            outputs = objectives.forward(
                 settings.objective,
                 self.config,
-                run,
+                run_config,
                 batch,
                 mems,
                 ids=batch["ids"],
@@ -136,9 +137,9 @@ class PretrainingModel:
                 mask_id=self.tokenizer.mask_id,
                 with_segments=settings.next_segment_loss > 0,
             )
-        return predictions, {} if mems is None else {
-            "memory": tf.stack(predictions.new_mems, axis=1)
-        }
+        if mems is None:
+            return outputs, {}
+        return outputs, {"memory": tf.stack(outputs.new_mems, axis=1)}
 
     def held_out(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """The results of a held-out batch, without dropout; updates the memories. features: as for
@@ -151,15 +152,15 @@ class PretrainingModel:
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features)
-        predictions, kept = self._predict(batch, None, is_training=False)
+        outputs, kept = self._forward(batch, None, is_training=False)
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         # The memory is updated before the losses can be read, as the next batch continues the text
         # streams. Each device has a memory, which is cleared where a stream starts (`Predictor`).
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
-            losses = tf.identity(predictions.losses)
-        outputs = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])
+            losses = tf.identity(outputs.losses)
+        results = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])
         if self.settings.next_segment_loss:
-            outputs.update(
-                label=batch["label"], continues=tf.argmax(predictions.segment_logits, axis=1)
+            results.update(
+                label=batch["label"], continues=tf.argmax(outputs.segment_logits, axis=1)
             )
-        return outputs
+        return results

@@ -25,12 +25,12 @@ from xlnet.network.ops import gather_rows
 from xlnet.network.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-_MASK_RATE, _RANDOM_RATE = 0.8, 0.1  # of the masked tokens; the others are not changed
+_MASK_RATE, _RANDOM_RATE = 0.8, 0.1  # fractions of the masked tokens; all others are left unchanged
 
 
-class Predictions(NamedTuple):
-    """losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D], or None.
-    segment_logits: [B,2], or None."""
+class ForwardOutputs(NamedTuple):
+    """What `forward` returns. losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D],
+    or None. segment_logits: [B,2], or None."""
 
     losses: tf.Tensor
     new_mems: Optional[Sequence[tf.Tensor]]
@@ -45,18 +45,18 @@ class RandomBits(NamedTuple):
     first_row: Any
 
 
-# For evaluation: no dropout, and the masked tokens depend on the sequence alone.
+# In evaluation there is no dropout, and the masked tokens depend on the sequence alone.
 NO_RANDOM_BITS = RandomBits(None, None)
 
 
 class Batch(NamedTuple):
-    """What an objective predicts from: a batch on one device, and the network."""
+    """The input of an objective: a batch on one device, and the network."""
 
     config: XLNetConfig
     run: RunConfig
     # Of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, weights, ...
     features: Mapping[str, tf.Tensor]
-    mems: Optional[Sequence[tf.Tensor]]  # of the sequences before, as for `transformer_xl`
+    mems: Optional[Sequence[tf.Tensor]]  # memory of earlier sequences, as for `transformer_xl`
     bits: RandomBits
     mask_id: Optional[int]  # of <mask>
     with_segments: bool  # whether <cls>, the last token, needs a vector for next-segment prediction
@@ -157,7 +157,7 @@ def find(name: str) -> Objective:
 
 def _permutation(batch: Batch) -> Predicted:
     positions = batch.features["positions"]
-    queried = positions  # by queries, which do not see their own token
+    queried = positions  # the queries predict, which do not see their own token
     if batch.with_segments:  # and <cls>, the last token: the content stream ends a layer early
         last = tf.fill([positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype))
         queried = tf.concat([positions, last], axis=1)
@@ -222,7 +222,7 @@ def forward(
     bits: RandomBits,
     mask_id: Optional[int],
     with_segments: bool = False,
-) -> Predictions:
+) -> ForwardOutputs:
     """Runs the network on a batch: features of the input pipeline [B,...], and mems as for
     `transformer_xl`.
 
@@ -235,8 +235,8 @@ def forward(
     batch = Batch(config, run, features, mems, bits, mask_id, with_segments)
     outputs, at_targets = find(objective).predict(batch)
 
-    # The losses: of the targets, and of the segments, from <cls>, which is the last token; with
-    # queries it has one of its own, the last.
+    # The losses are those of the targets and, from the vector of <cls>, of the segments. <cls> is
+    # the last token; with a query stream the last query is that of <cls>.
     assert run.precision, "a RunConfig always has a precision"
     losses = heads.lm_loss(at_targets, ids, outputs.embedding_table, run.precision)
     segment_logits = None
@@ -245,7 +245,7 @@ def forward(
         segment_logits = heads.classification(
             run, summary, features["label"], num_classes=2, scope="classification_next_segment"
         ).logits
-    return Predictions(losses, outputs.new_mems, segment_logits)
+    return ForwardOutputs(losses, outputs.new_mems, segment_logits)
 
 
 def _mask(
@@ -268,11 +268,11 @@ def _mask(
             tf.float32,
         )
     else:
-        seed = fold_in(bits.seed, -1)  # that of layer 0, whose dropouts fold in a further number
+        seed = fold_in(bits.seed, -1)  # as for layer 0, whose dropouts fold in a further number
         numbers = uniform([batch, length, 2], seed, bits.first_row)
     choice, other = tf.unstack(numbers, axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
-    # 80 % <mask>, 10 % any token, 10 % the token itself, as in BERT.
+    # As in BERT, 80 % of the masked tokens become <mask>, 10 % a random token, and 10 % stay.
     shown = tf.where_v2(choice < _MASK_RATE, tf.constant(mask_id, input_ids.dtype), random)
     is_changed = is_target(features["positions"], length) & (choice < _MASK_RATE + _RANDOM_RATE)
     return tf.where_v2(is_changed, shown, input_ids)

@@ -12,22 +12,23 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import files
 from xlnet.batches import input_pipeline
-from xlnet.engine import checkpoint
+from xlnet.engine import checkpoint, trainer
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.engine.trainer import Trainer
 from xlnet.engine.training_run import TrainingRun
 from xlnet.errors import UserError
-from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
+from xlnet.model_directory import run_document
+from xlnet.model_directory.run_document import RunDocument
 from xlnet.pretraining import objectives, sources
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
-from xlnet.settings.training import TASK_NAME, OptimizationSettings
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
+from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
 if TYPE_CHECKING:
     from xlnet.pretraining.held_out import HeldOut
@@ -45,7 +46,7 @@ class Pretrainer:
       manifest: that of the training records.
       settings: of the run.
       config: the architecture.
-      network: settings of the network beside it.
+      network: how the network is run, such as its precision and dropout.
       optimization: settings of the optimizer.
       device_settings: which devices were asked for.
       devices: those of the run.
@@ -70,8 +71,11 @@ class Pretrainer:
         self.device_settings = device_settings
         self.devices = devices
 
-    def prepare(self) -> None:
-        """Reads and checks everything, writes nothing; a UserError if something does not fit."""
+    def prepare(self, asked: dict[str, Any]) -> None:
+        """Reads and checks everything, writes nothing; a UserError if something does not fit.
+
+        asked: the settings that the user gave, to keep.
+        """
         _check_pretrained(self.settings.model_dir, "model_dir")
         self._read()
         settings = self.settings
@@ -79,22 +83,17 @@ class Pretrainer:
         if self._held_out:
             sources.note_trained_on(self._held_out, self._manifest, "eval_record_info_dir")
 
-        if self.devices.fused_attention:
-            if settings.objective == "causal":
-                raise UserError(
-                    "fused_attention: its programs mask by factorization order, which objective "
-                    "causal has not; leave it out"
-                )
-            from xlnet.network import kernels_gpu_check
+        # Fused attention that was not asked for gives way; asked for, it must be possible.
+        try:
+            self._check_fused_attention()
+        except UserError as error:
+            if self.device_settings.fused_attention:
+                raise
+            _log.info("note: %s; attention is that of XLA", error)
+            self.devices = dataclasses.replace(self.devices, fused_attention=None)
 
-            kernels_gpu_check.check(
-                self.devices.fused_attention,
-                str(self.network.run_config(is_training=True).precision),
-                self.config.d_head,
-                self.devices.session_config(),
-            )
-
-        # Does the batch fit the text streams and the devices, the vocabulary the objective?
+        # Check that the batch size fits the text streams and the devices, and the vocabulary the
+        # objective.
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
         self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if self._objective.needs_mask_id and self._tokenizer.mask_id is None:
@@ -107,26 +106,41 @@ class Pretrainer:
                 settings.eval_steps,
             )
 
-        # Do the initial weights fit, or the settings of the run that is resumed?
+        # Check that the initial weights fit, or the settings of the run that is resumed.
         if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
             prefix = checkpoint.resolve(settings.init_checkpoint)
-            check_weights(prefix, self.config, self._tokenizer, "init_checkpoint")
+            run_document.check_weights(prefix, self.config, self._tokenizer, "init_checkpoint")
             checkpoint.check_finite(prefix)
-        contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
-        if self._held_out:
-            contents["eval_record_info_dir"] = self._held_out.digest
-        if settings.objective_module and settings.objective_module.endswith(".py"):
-            contents["objective_module"] = files.sha256(settings.objective_module)
-        self._saved = SavedRunSettings(  # the architecture in place of the path of its file
-            settings.model_dir,
-            PRETRAINING_NAME,
-            (settings, self.network, self.optimization, self.device_settings),
-            evaluates=settings.eval_record_info_dir is not None,
-            leave_out=("model_config_path",),
-            more=self.config.to_dict(),
-            contents=contents,
+        self._document = run_document.with_start_of_run(self._describe(asked))
+        run_document.check_resumed(
+            self._document, self.config, self._tokenizer, settings.allow_changes
         )
-        self._saved.check(self.config, self._tokenizer)
+
+    @property
+    def _groups(self) -> tuple[Settings, ...]:
+        return (self.settings, self.network, self.optimization, self.device_settings)
+
+    def _describe(self, asked: dict[str, Any]) -> RunDocument:
+        """The document of the run, with the architecture in place of the path of its file."""
+        settings = self.settings
+        digests = {"record_info_dir": self._manifest.digest}
+        if self._held_out:
+            digests["eval_record_info_dir"] = self._held_out.digest
+        if settings.objective_module:
+            is_file = settings.objective_module.endswith(".py")
+            digests["objective_module"] = (
+                files.sha256(settings.objective_module) if is_file else settings.objective_module
+            )
+        resolved = {**run_document.values_of(self._groups), **self.config.to_dict()}
+        resolved.pop("model_config_path", None)
+        return RunDocument(
+            run_document.path_in(settings.model_dir),
+            settings.program,
+            dict(sorted(resolved.items())),
+            asked=asked,
+            text=run_document.text_of(self._tokenizer),
+            read=digests,
+        )
 
     def _read(self) -> None:
         """Reads the vocabulary, the rule for targets and the held-out manifest; compares record
@@ -145,7 +159,8 @@ class Pretrainer:
         )
         self._held_out = sources.held_out_manifest(settings, manifest)
 
-        # A file that was swapped for another one of its size would be trained on without a word.
+        # Otherwise a file that was replaced by another one of the same size would be trained on
+        # silently.
         saved = checkpoint.all_prefixes(settings.model_dir)
         step = saved[-1][0] if saved else 0
         manifest.verify_sample(settings.record_info_dir, "record_info_dir", step)
@@ -156,15 +171,15 @@ class Pretrainer:
     def train(self) -> None:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
         if there are held-out records. Raises `Unfinished` if a signal stopped it."""
-        settings = self.settings
-        run = self.training_run()
         selection = BestCheckpoint(
-            settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME
+            self.settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME
         )
-        Trainer(run, selection).train()
+        trainer.train(self.training_run, self.devices, selection)
 
-    def training_run(self) -> TrainingRun:
-        """What the trainer knows of this run. An epoch: each sequence of the records once."""
+    def training_run(self, devices: Devices) -> TrainingRun:
+        """What the trainer knows of this run on the devices. An epoch: each sequence of the records
+        once."""
+        self.devices = devices
         settings, manifest = self.settings, self._manifest
         model = self._network_and_objective()
         evaluator = self._evaluator(model)
@@ -176,8 +191,10 @@ class Pretrainer:
             model_fn=model.model_fn,
             batches=self.batches,
             banner=self.banner,
-            describe=lambda: self._saved.write(self.config, self._tokenizer),
-            check_host=self._saved.check_host,
+            describe=lambda: run_document.write(
+                settings.model_dir, self._document, self.config, self._tokenizer
+            ),
+            check_host=lambda: run_document.check_host(self._document, self._groups),
             per_step=settings.train_batch_size * manifest.seq_len,
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
             unit="tokens",
@@ -187,6 +204,25 @@ class Pretrainer:
             evaluate=evaluator,
             build_evaluation=evaluator.predictor.build if evaluator else None,
             memories=MemoryFiles(settings.model_dir, self.devices, settings.train_batch_size),
+        )
+
+    def _check_fused_attention(self) -> None:
+        """A UserError if attention is to be fused, and its programs do not cover this run or
+        compute something else than the plain form on this GPU."""
+        if not self.devices.fused_attention:
+            return
+        if self.settings.objective == "causal":
+            raise UserError(
+                "fused_attention: its programs mask by factorization order, which objective causal "
+                "does not have"
+            )
+        from xlnet.network import kernels_gpu_check
+
+        kernels_gpu_check.check(
+            self.devices.fused_attention,
+            str(self.network.run_config(is_training=True).precision),
+            self.config.d_head,
+            self.devices.session_config(),
         )
 
     def _network_and_objective(self) -> PretrainingModel:
@@ -205,7 +241,7 @@ class Pretrainer:
 
     def batches(self, start: int) -> tf.data.Dataset:
         """This host's batches from the batch `start` on, counted over the run."""
-        # Of each global batch this host reads its own rows, cut into those of its replicas.
+        # This host reads its own batch elements of each global batch, divided among its replicas.
         settings, devices = self.settings, self.devices
         return input_pipeline.for_replicas(
             self._dataset(
@@ -248,9 +284,7 @@ class Pretrainer:
                 settings.mem_len,
                 settings.num_predict if self._objective.samples_targets else "all",
             ),
-            "settings": " ".join(
-                "{}={}".format(*item) for item in self._saved.values.items() if item[0] != "about"
-            ),
+            "settings": " ".join("{}={}".format(*item) for item in self._document.resolved.items()),
         }
 
     # -- evaluation, while training and without it
@@ -262,7 +296,7 @@ class Pretrainer:
             return None
         assert settings.eval_record_info_dir, "its manifest was read"
         directory: str = settings.eval_record_info_dir
-        from xlnet.pretraining.held_out import HeldOut  # not for runs without held-out records
+        from xlnet.pretraining.held_out import HeldOut  # not made for runs without held-out records
 
         return HeldOut(
             model,
@@ -291,14 +325,15 @@ class Pretrainer:
         prefix = checkpoint.resolve(path, flag)
         _check_pretrained(os.path.dirname(prefix), flag)
         is_run = "global_step" in checkpoint.names(prefix)
-        # Weights alone, such as released ones, are the start of a run whose directory is none.
+        # Without a step these are weights alone, such as released ones: they are evaluated as the
+        # initial weights of a run without a directory.
         if not is_run:
             settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
         self.settings = dataclasses.replace(
             settings, eval_record_info_dir=settings.eval_record_info_dir or settings.record_info_dir
         )
         self._read()
-        check_weights(prefix, self.config, self._tokenizer, flag)
+        run_document.check_weights(prefix, self.config, self._tokenizer, flag)
         checkpoint.check_finite(prefix)
         self._note_trained_on(os.path.dirname(prefix))
         evaluator = self._evaluator(self._network_and_objective(), keeps=False)
@@ -306,27 +341,25 @@ class Pretrainer:
         return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
 
     def _note_trained_on(self, directory: str) -> None:
-        """Notes how many of the evaluated sequences the checkpoint in `directory`, perhaps the
-        `best/` of a run, was trained on, as far as the records of its training are there."""
+        """Notes how many of the evaluated sequences the checkpoint in `directory` was trained on,
+        as far as the records of its training are there."""
         assert self._held_out, "there are held-out records"
-        homes = (directory, os.path.dirname(os.path.abspath(directory)))
-        paths = [os.path.join(home, PRETRAINING_NAME + ".json") for home in homes]
-        path = next((each for each in paths if os.path.exists(each)), None)
-        if not path:
+        run = run_document.read(directory)
+        if not run:
             return
-        kept = files.read_json(path, "settings")
-        digest = kept.get("about", {}).get("record_info_dir")
+        digest = run.read.get("record_info_dir")
         if digest == self._held_out.digest:  # wherever they are
             sources.note_trained_on(self._held_out, self._held_out, "record_info_dir")
             return
         with contextlib.suppress(UserError):  # they are gone, or damaged
-            manifest = Manifest.read(kept.get("record_info_dir") or "")
+            manifest = Manifest.read(run.resolved.get("record_info_dir") or "")
             if manifest.digest == digest:
                 sources.note_trained_on(self._held_out, manifest, "record_info_dir")
 
 
 def _check_pretrained(directory: str, flag: str) -> None:
-    if os.path.exists(os.path.join(directory, TASK_NAME)):
+    run = run_document.read(directory)
+    if run and run.task is not None:
         raise UserError(
-            f"{flag}: {directory} has a fine-tuned model (task.json), expected a pretrained one"
+            f"{flag}: {directory} has a fine-tuned model (by {run.path}), expected a pretrained one"
         )

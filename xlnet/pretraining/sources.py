@@ -73,17 +73,16 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     if held_out.sp_model_sha256 != manifest.sp_model_sha256:
         own = _vocabulary(settings.record_info_dir, manifest)
         raise UserError(
-            "eval_record_info_dir: the records in {} were made with another vocabulary,"
-            " {} ({} pieces), than those in {}, {} ({} pieces); make them again with "
-            "--sp_path={}".format(
+            "eval_record_info_dir: the records in {} were made with another vocabulary, {} ({} "
+            "pieces), than those in {}, {} ({} pieces); make them again with --sp_path={}".format(
                 directory, *_vocabulary(directory, held_out), settings.record_info_dir, *own, own[0]
             )
         )
     for name in ("seq_len", "reuse_len", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
             raise UserError(
-                f"eval_record_info_dir: {name} is {getattr(held_out, name)} in "
-                f"{directory}, {getattr(manifest, name)} in {settings.record_info_dir}"
+                f"eval_record_info_dir: {name} is {getattr(held_out, name)} in {directory}, "
+                f"{getattr(manifest, name)} in {settings.record_info_dir}"
             )
     return held_out
 
@@ -103,14 +102,16 @@ def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
     trained = {stream["sha256"] for stream in manifest.streams}
     count = sum(stream["windows"] for stream in held_out.streams if stream["sha256"] in trained)
     made, other = held_out.made_from, manifest.made_from
-    content = made.get("input_content")
-    is_same_text = content is not None and content == other.get("input_content")
+    # Merged records have no checksum of the text, but that of the names and sizes of its files.
+    name = "input_content" if "input_content" in made and "input_content" in other else "input"
+    is_same_text = made.get(name) is not None and made.get(name) == other.get(name)
     parts = {made.get("split"), other.get("split")}
     if is_same_text and parts != {"train", "heldout"}:
         count = total  # all of the text in one of them, or one part in both
     elif is_same_text and made["heldout_share"] != other["heldout_share"]:
-        # Held out are the documents whose hash is below the share, so the smaller part is in the
-        # larger one: of 5 % held out there and 20 % here, three quarters were trained on.
+        # The held-out documents are those whose hash is below the fraction, so a smaller held-out
+        # part is contained in a larger one. Example: with 5 % held out in training and 20 % here,
+        # three quarters of the held-out documents were trained on.
         shares = {each["split"]: each["heldout_share"] for each in (made, other)}
         both = max(0.0, shares["heldout"] - shares["train"])
         evaluated = shares["heldout"] if made["split"] == "heldout" else 1 - shares["train"]

@@ -20,8 +20,8 @@ class ConversionSettings(TextSettings):
     """xlnet convert: from where, to where."""
 
     input: str = required(
-        "that library's folder; or a checkpoint's prefix or directory: of a "
-        "model directory the best one, of DIRECTORY/latest the newest",
+        "that library's folder; or a checkpoint's prefix or directory: of a model directory the "
+        "best one, of DIRECTORY/latest the newest",
         aliases=("source",),
     )
     output: str = required("directory to write, new or empty", aliases=("target",))
@@ -46,8 +46,8 @@ class ConversionSettings(TextSettings):
         ClassifierSettings,
         "max_seq_length",
         default=None,
-        help="to ours: tokens of an example, "
-        "special ones included; default: their model_max_length, or 512",
+        help="to ours: tokens of an example, special ones included; default: their "
+        "model_max_length, or 512",
     )
 
 
@@ -57,11 +57,11 @@ def main(settings: ConversionSettings) -> None:
     from xlnet.engine import devices
 
     devices.set_up_process()
-    # What decides how text is cut, in either direction.
+    # These settings, of both directions, decide how text is cut into pieces.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     of_ours = [field.name for field in dataclasses.fields(huggingface_task.Columns)]
     is_theirs = conversion.is_theirs(settings.input)
-    # Flags of the other direction.
+    # Refuse flags of the other direction.
     for name in ["dtype"] if is_theirs else of_ours:
         if cli.given(name):
             raise UserError(

@@ -65,9 +65,8 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
         found["num_streams"] = batch_size
     elif streams % batch_size:
         print(
-            f"note: num_streams is {streams}, not a multiple of train_batch_size of "
-            f"{path}, {batch_size}: fit to "
-            "evaluate on, not to train",
+            f"note: num_streams is {streams}, not a multiple of train_batch_size of {path}, "
+            f"{batch_size}: fit to evaluate on, not to train",
             file=sys.stderr,
         )
     print("for {}: {}".format(path, " ".join("{}={}".format(*item) for item in found.items())))
@@ -81,7 +80,7 @@ def progress(description: str, total: int, unit: str) -> Iterator[Callable[[int]
     """Shows a progress bar on stderr; in a log file a line every half minute."""
     from tqdm import tqdm
 
-    # A log file gets few lines.
+    # Progress in a log file has few lines.
     interval = 0.2 if sys.stderr.isatty() else 30
     with tqdm(
         desc=description,
@@ -105,10 +104,9 @@ def print_summary(summary: "preparation.Summary") -> None:
     for reason, count in made.skipped.items():
         print(f"left out, {reason}: {count}")
     print(
-        f"streams {made.num_streams} x {made.windows_per_stream} windows of "
-        f"{made.seq_len} tokens ({made.num_passes} passes), {made.dropped} tokens dropped "
-        "from the ends of "
-        "parts in each pass"
+        f"streams {made.num_streams} x {made.windows_per_stream} windows of {made.seq_len} tokens "
+        f"({made.num_passes} passes), {made.dropped} tokens dropped from the ends of parts in each "
+        "pass"
     )
     print(
         "nothing to do: these records were made before"

@@ -26,9 +26,8 @@ class AttentionSettings(Settings):
     order: str = same_as(
         ComputingSettings,
         "order",
-        help="factorization order of the pieces: "
-        "random, left_to_right, their numbers as 2,1,3, or none: each sees all, the "
-        "query stream all but itself; as in a fine-tuned model",
+        help="factorization order of the pieces: random, left_to_right, their numbers as 2,1,3, or "
+        "none: each sees all, the query stream all but itself; as in a fine-tuned model",
     )
     seed: int = same_as(ComputingSettings, "seed")
     output: str = required(

@@ -24,14 +24,13 @@ class ExportSettings(Settings):
     )
     signatures: Optional[str] = setting(
         None,
-        "with commas: ids, text, vectors; default: ids,text "
-        "of a fine-tuned model, vectors of others",
+        "with commas: ids, text, vectors; default: ids,text of a fine-tuned model, vectors of "
+        "others",
     )
     weights_only: bool = setting(
         False,
-        "write the weights alone, with the files to use them: a "
-        "checkpoint as in best/, without the optimizer's state; output "
-        "is then a new directory",
+        "write the weights alone, with the files to use them: a checkpoint as in best/, without "
+        "the optimizer's state; output is then a new directory",
     )
     dtype: str = setting(
         "float32", "dtype of the layers' weights and of matmuls", choices=("float32", "bfloat16")
@@ -47,7 +46,7 @@ def main(settings: ExportSettings) -> None:
     from xlnet.serving.export.exporter import export, export_weights
     from xlnet.tasks.types import known
 
-    # Own task types, before task.json names one.
+    # Own task types, before the model names one.
     known.load(settings.task_module)
     if settings.weights_only:
         export_weights(settings.model_dir, settings.output, settings.use_checkpoint)

@@ -4,10 +4,18 @@ A blank is a word of one or several pieces. The likeliest fillings come first, w
 probability of all their pieces in a factorization order.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs import text_inputs
 from xlnet.serving.settings import FillingSettings, LoadSettings
+
+if TYPE_CHECKING:
+    from xlnet.serving.filling import Filling
 
 
 def main(
@@ -16,13 +24,13 @@ def main(
     text_inputs.check_files(settings)
     with text_inputs.load(model_settings) as model:
 
-        def query(texts):
+        def query(texts: Iterable[str]) -> Iterator[Union[list[Filling], UserError]]:
             return model.pipe(texts, "fill", errors="return", **vars(how))
 
-        def as_json(text, found):
+        def as_json(text: str, found: Sequence[Filling]) -> Iterator[dict[str, Any]]:
             yield {"text": text, "fillings": [filling._asdict() for filling in found]}
 
-        def show(text):
+        def show(text: str) -> None:
             (found,) = query([text])
             if isinstance(found, UserError):
                 raise found

@@ -74,8 +74,13 @@ def main(
     from xlnet.finetuning import start
     from xlnet.tasks.types import known
 
+    if settings.do_train and cli.given("predict_form"):
+        raise UserError(
+            "predict_form is another name of input_format, the form of the training files, too; "
+            "predict a file of another form by itself, without --do_train"
+        )
     known.load(settings.task_module)
-    # Flags of a task are checked once its name is known: task.json may have it.
+    # Flags of a task are checked once its name is known: the model may have it.
     check = functools.partial(check_task, settings)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         start.make_records(settings, check)
@@ -96,7 +101,7 @@ def check_task(settings: FineTuningSettings, name: str) -> None:
     """Raises UserError for flags that contradict the known task `name`."""
     from xlnet.tasks.types import known
 
-    if known.plain(name) in (known.CUSTOM, "tsv"):
+    if known.canonical_name(name) in (known.CUSTOM, "tsv"):
         return
     task = known.find_task(name)
     # Flags for columns belong to own files.

@@ -3,9 +3,18 @@
 The text is shown as it is generated; --output generates in batches.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Union
+
 from xlnet import cli
 from xlnet.programs import text_inputs
 from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
+
+if TYPE_CHECKING:
+    from xlnet.errors import UserError
+    from xlnet.serving.generated_text import GeneratedText
 
 
 def main(
@@ -15,14 +24,19 @@ def main(
     chosen = dict(vars(how), stop=stop_texts(how.stop))
     with text_inputs.load(model_settings) as model:
 
-        def query(texts):
+        def query(
+            texts: Iterator[str],
+        ) -> Iterator[Union[GeneratedText, list[GeneratedText], UserError]]:
             return model.pipe(texts, "generate", errors="return", **chosen)
 
-        def as_json(text, found):
+        def as_json(
+            text: str,
+            found: Any,  # a GeneratedText; with several samples a list of them
+        ) -> Iterator[dict[str, Any]]:
             for number, written in enumerate(found if how.samples > 1 else [found]):
                 yield {"prompt": text, "number": number, **written._asdict()}
 
-        def show(text):
+        def show(text: str) -> None:
             if how.samples == 1:
                 print(text, end="", flush=True)
             for part in model.stream(text, **chosen):

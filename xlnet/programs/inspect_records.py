@@ -1,7 +1,8 @@
 """Shows pretraining records as xlnet pretrain will see them.
 
 Targets and factorization orders are those that training samples with the same settings: seed,
-epoch, num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta.
+epoch, num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An objective
+that chooses its own targets, such as causal, is refused.
 """
 
 import dataclasses
@@ -46,9 +47,8 @@ class InspectionSettings(Settings):
     )
     sentence: Optional[str] = setting(
         None,
-        "text of the masks plot, all of it predicted unless "
-        "num_predict is smaller; the first tokens of the sequence if "
-        "not given",
+        "text of the masks plot, all of it predicted unless num_predict is smaller; the first "
+        "tokens of the sequence if not given",
     )
     picture_tokens: int = setting(
         20, "tokens of the sequence in the masks plot", minimum=1, maximum=MOST_TOKENS
@@ -58,6 +58,7 @@ class InspectionSettings(Settings):
     )
     epoch: int = setting(0, "epoch whose targets and orders are shown", minimum=0)
     seed: int = same_as(PretrainingSettings, "seed")
+    objective: str = same_as(PretrainingSettings, "objective")
     num_predict: int = same_as(PretrainingSettings, "num_predict")
     perm_size: int = same_as(PretrainingSettings, "perm_size")
     factorization_order: str = same_as(PretrainingSettings, "factorization_order")
@@ -84,9 +85,10 @@ def main(settings: InspectionSettings) -> None:
 
     if settings.objective_module:
         own_modules.load(settings.objective_module, "objective_module")
+    check_objective(settings)
     permutation = sources.choose_permutation(
         cast(PretrainingSettings, settings), manifest
-    )  # it has all that is read
+    )  # the plot has all that is read
     tokenizer = Tokenizer(
         os.path.join(settings.input, manifest.sp_model), manifest.uncased, manifest.keep_accents
     )
@@ -100,7 +102,7 @@ def main(settings: InspectionSettings) -> None:
         special_ids=[tokenizer.sep_id, tokenizer.cls_id],
         legacy_word_start=tokenizer.is_legacy_word_start,
     )
-    # What the plot shows is read first: errors come before all output.
+    # The records of the plot are read first, so that errors come before all output.
     excerpt = None
     if settings.output and settings.sentence is not None:
         excerpt = inspection.sentence_excerpt(
@@ -180,6 +182,24 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
         raise UserError(f"output: {settings.output}, expected a name that ends in .png")
 
 
+def check_objective(settings: InspectionSettings) -> None:
+    """Raises UserError for an objective that is not trained on what would be shown."""
+    from xlnet.pretraining import objectives
+
+    # The objective of a run comes with --config=run.json.
+    remedy = "; --objective=permutation shows what XLNet's objective would read"
+    if not objectives.find(settings.objective).samples_targets:
+        raise UserError(
+            f"objective is {settings.objective}, which chooses its own targets; expected one that "
+            f"is trained on the sampled targets{remedy}"
+        )
+    if settings.output and settings.objective != "permutation":
+        raise UserError(
+            f"output: the figure has the masks of objective=permutation, found "
+            f"objective={settings.objective}{remedy}"
+        )
+
+
 def columns() -> int:
     """Width of the terminal [characters]; 100 if there is none."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
@@ -204,7 +224,7 @@ def run() -> None:
         (
             __doc__,
             (
-                "--config=model/pretraining.json --num_windows=2",
+                "--config=model/run.json --num_windows=2",
                 "--input=records --num_predict=85 --num_windows=2",
             ),
         ),

@@ -28,7 +28,7 @@ def main(settings: SampleSettings) -> None:
         for name in archive.namelist():
             text, path = archive.read(name).decode("utf-8"), os.path.join(settings.output, name)
             files.write_text(path, text)
-            # What was written, by its form.
+            # Print what was written, by its form.
             if name.endswith(".tsv"):
                 print("{}: {} rows".format(path, text.count("\n") - 1))
             elif name != "LICENSE.txt":

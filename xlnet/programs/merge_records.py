@@ -25,16 +25,14 @@ def main(settings: MergeSettings) -> None:
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
     share = left_out / (kept + left_out)
     print(
-        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} "
-        f"windows, {merged.tokens} tokens; {left_out} windows left out to make streams "
-        "equal, "
+        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} windows, "
+        f"{merged.tokens} tokens; {left_out} windows left out to make streams equal, "
         f"{100 * share:.1f} % of all"
     )
     if share > 0.1:
         print(
-            "note: the tasks have unequal amounts of text. A .gz file, and a row group of "
-            "Parquet, belongs to one task: cut large ones into several, and regenerate the "
-            "tasks",
+            "note: the tasks have unequal amounts of text. A .gz file, and a row group of Parquet, "
+            "belongs to one task: cut large ones into several, and regenerate the tasks",
             file=sys.stderr,
         )
 

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Optional, get_args
+from typing import Any, Optional, get_args
 
 from xlnet import cli
 from xlnet.errors import UserError
@@ -12,7 +12,25 @@ from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import RUN_NAME, OptimizationSettings
+
+# Names of columns, if they are not those of the training data.
+_COLUMNS = (
+    "text_a_column",
+    "text_b_column",
+    "choice_columns",
+    "query_id_column",
+    "context_column",
+    "question_column",
+    "word_column",
+    "sentence_column",
+    "id_column",
+)
+
+
+def _column(group: type, name: str) -> Any:
+    """The setting of a column, which is that of the training data where it is not given."""
+    return same_as(group, name, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,14 +39,15 @@ class PredictionSettings(Settings):
 
     model_dir: str = required("directory of the fine-tuned model")
     input: str = required(
-        "files to predict, in the form of the training data, with or without "
-        "labels: paths and patterns with commas between; -: standard input",
+        "files to predict, in the form of the training data, with or without labels: paths and "
+        "patterns with commas between; -: standard input",
         aliases=("predict_file",),
     )
     output: str = setting(
         "-",
-        "file for the predictions, for those of several files a directory "
-        "(a name that ends in /); -: standard output",
+        "file for the predictions, in a directory that exists: .tsv, or .csv with the delimiter of "
+        "the input, both with its encoding and decimal mark; for the predictions of several files "
+        "a directory (a name that ends in /), which is made; -: standard output",
         is_result=True,
     )
     task_module: Optional[str] = same_as(finetuning.TaskSettings, "task_module")
@@ -37,22 +56,27 @@ class PredictionSettings(Settings):
     quoting: Optional[str] = same_as(finetuning.TaskSettings, "quoting")
     header: Optional[str] = same_as(finetuning.TaskSettings, "header")
     on_error: str = same_as(finetuning.TaskSettings, "on_error")
-    predict_form: Optional[str] = same_as(
-        finetuning.ClassifierSettings,
-        "predict_form",
-        choices=(
-            *("csv", "tsv", "json", "jsonl", "parquet", "text", "fasttext", "run", "qrels"),
-            *("conll", "conllu"),
-        ),
-        aliases=("input_format",),
+    input_format: Optional[str] = same_as(
+        finetuning.TaskSettings,
+        "input_format",
         help="form of the input, if it is not that of the training data or of its extension; "
         "conll: a word a line",
     )
+    decimal: Optional[str] = same_as(finetuning.ClassifierSettings, "decimal", default=None)
+    # Columns of the file that are not called as in training.
+    text_a_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_a_column")
+    text_b_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_b_column")
+    choice_columns: Optional[str] = _column(finetuning.ClassifierSettings, "choice_columns")
+    query_id_column: Optional[str] = _column(finetuning.ClassifierSettings, "query_id_column")
+    context_column: Optional[str] = _column(finetuning.SpanSettings, "context_column")
+    question_column: Optional[str] = _column(finetuning.SpanSettings, "question_column")
+    word_column: Optional[str] = _column(finetuning.TaggerSettings, "word_column")
+    sentence_column: Optional[str] = _column(finetuning.TaggerSettings, "sentence_column")
     id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "id_column",
-        help="tables: column of a row's name, if not "
-        "that of the training data; empty: the number of the row",
+        help="tables: column of a row's name, if not that of the training data; empty: the number "
+        "of the row",
     )
     batch_size: int = same_as(finetuning.TaskSettings, "eval_batch_size")
     device: str = same_as(DeviceSettings, "device")
@@ -60,32 +84,29 @@ class PredictionSettings(Settings):
 
 
 def main(settings: PredictionSettings) -> None:
-    from xlnet import files
     from xlnet.finetuning import start
-    from xlnet.model_directory import task_settings
+    from xlnet.model_directory import run_document, task_settings
     from xlnet.tasks.files import readers
     from xlnet.tasks.types import known
 
-    # What the model is: task.json names its type, which has a program of its own.
-    home = task_settings.home_of(settings.model_dir)
-    if home is None:
+    # What the model is: its document names its type, which has a program of its own.
+    run = task_settings.read_model(settings.model_dir)
+    if run is None or run.task is None:
         raise UserError(
-            f"model_dir: no {finetuning.TASK_NAME} in {settings.model_dir}, expected a "
-            "directory that a fine-tuning program "
-            "wrote"
+            f"model_dir: no {RUN_NAME} with a task in {settings.model_dir}, expected a directory "
+            "that a fine-tuning program wrote"
         )
-    stored = files.read_json(os.path.join(home, finetuning.TASK_NAME), "model_dir")
     known.load(settings.task_module)
-    trained = known.type_of(stored, os.path.join(home, finetuning.TASK_NAME))
+    trained = known.type_of(run.task, run.path)
     (group,) = [
         each for each in get_args(finetuning.FineTuningSettings) if each.program == trained.program
     ]
-    # Where predictions go, before anything is computed.
+    # Check where predictions go before anything is computed.
     start.check_output_name(trained, "output", settings.output)
     path = settings.input if os.path.isdir(settings.input) else text_inputs.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)
-    # The same settings as of that program; those that are not given are the model's.
+    # The settings are those of that program; the model's are used for those that are not given.
     given = {
         "model_dir": settings.model_dir,
         "do_predict": True,
@@ -95,17 +116,25 @@ def main(settings: PredictionSettings) -> None:
         "delimiter": settings.delimiter,
         "quoting": settings.quoting,
         "header": settings.header,
+        "decimal": settings.decimal,
         "on_error": settings.on_error,
         "eval_batch_size": settings.batch_size,
-        "predict_form": settings.predict_form,
-        "id_column": settings.id_column,
+        "input_format": settings.input_format,
+        **{name: getattr(settings, name) for name in _COLUMNS},
     }
     given = {name: value for name, value in given.items() if value is not None}
-    if not given.keys() <= group.__dataclass_fields__.keys():
-        raise UserError(
-            f"id_column: '{settings.id_column}', but {trained.name} has no tables with "
-            "such a column"
-        )
+    for name in given:
+        if name not in group.__dataclass_fields__:
+            raise UserError(
+                f"{name} is '{given[name]}', but models of the type {trained.name} have no such "
+                "setting"
+            )
+        with run_document.malformed_as_user_error(run.path):
+            task_name = run.task["task"]
+        if name in _COLUMNS and known.canonical_name(task_name) != known.CUSTOM:
+            raise UserError(
+                f"{name} is for models of own files; the columns of task {task_name} are known"
+            )
     chosen = group(**given)
     chosen.check()
     start.run(
@@ -130,15 +159,18 @@ def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None
         )
     if not is_directory:
         files.check_output(output, paths)
+    elif os.path.isfile(output.rstrip(os.sep)):
+        raise UserError(f"output: {output} is a file, expected a directory")
+    else:
+        files.require_writable(output, "output")
     # Predictions are named after their files.
     seen: dict[str, str] = {}
     for path in paths:
         name = readers.stem(os.path.basename(path))
         if seen.setdefault(name, path) != path:
             raise UserError(
-                f"input: {seen[name]} and {path} have the same name, expected "
-                f"predictions_*_{name} of one "
-                "of them; predict them into two directories"
+                f"input: {seen[name]} and {path} have the same name, expected predictions_*_{name} "
+                "of one of them; predict them into two directories"
             )
 
 

@@ -35,10 +35,14 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
         raise UserError(
             "Apache Beam is not installed; pip install 'apache-beam[dask]>=2.50'"
         ) from None
-    # Beam's own options are one string, as in a shell.
     from xlnet.text import beam
 
-    options, silenced = shlex.split(runner.beam_options), ["apache_beam.runners.common"]
+    # Beam's own options are one string, as in a shell.
+    try:
+        options = shlex.split(runner.beam_options)
+    except ValueError as e:
+        raise UserError(f"beam_options: {runner.beam_options}: {e}") from None
+    silenced = ["apache_beam.runners.common"]
     if "DaskRunner" in runner.beam_options:
         try:
             import distributed

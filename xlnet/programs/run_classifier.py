@@ -29,8 +29,8 @@ def run() -> None:
             "--config=sst-2-base --data_dir=glue/SST-2 --model_dir=model "
             "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
             "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
-            "--label_column=topic --init_checkpoint=pretrained --model_dir=model "
-            "--do_train --epochs=3",
+            "--label_column=topic --init_checkpoint=pretrained --model_dir=model --do_train "
+            "--epochs=3",
             "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
         ),
         NO_LONGER_NEEDED,

@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import os
 import signal
-import sys
 import urllib.parse
 from typing import Optional
 
@@ -34,14 +33,13 @@ class ServingSettings(Settings):
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
     host: str = setting(
         "127.0.0.1",
-        "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
-        "machines: without encryption or access control",
+        "address to listen at; 0.0.0.0, or :: for IPv6 too, for other machines: without encryption "
+        "or access control",
     )
     allowed_hosts: str = setting(
         "",
-        "accept requests for these host names, and from pages of "
-        "theirs, comma-separated; default: any, but only local ones at a "
-        "local address",
+        "accept requests for these host names, and from pages of theirs, comma-separated; default: "
+        "any, but only local ones at a local address",
     )
     quiet: bool = setting(False, "no line for each request")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
@@ -57,11 +55,12 @@ class ServingSettings(Settings):
 
 def main(settings: ServingSettings, limits: LimitSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.serving.server import http_server
+    from xlnet.serving.server import http_server, log_queue
     from xlnet.serving.server.model_directory import ServedModel
     from xlnet.tasks.types import known
 
-    listening = http_server.bind(settings.host, settings.port)  # fails before the model loads
+    # an address in use is an error before the model is loaded
+    listening = http_server.bind(settings.host, settings.port)
     known.load(settings.task_module)
     # Loads the model and computes once, so that the first request does not wait.
     model = ServedModel(
@@ -86,12 +85,13 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     )
     print(f"a page to try it: http://{host}:{server.port}/", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # `run` ends by them, and raises them again
-    server.run()
-    # All answers are out. TensorFlow would take seconds to end, and a computation that nobody waits
-    # for longer.
-    logging.shutdown()
-    sys.stdout.flush()
+        # `run` ends by them, and raises them again; one that comes before ends it at once.
+        signal.signal(number, lambda *_: server.stop())
+    with log_queue.written_by_thread():
+        server.run()
+    # All responses are sent. Exit at once: TensorFlow would take seconds to end, and an abandoned
+    # computation longer. Each line was flushed; to flush once more would wait for a reader of the
+    # standard output that has stalled.
     os._exit(0)
 
 

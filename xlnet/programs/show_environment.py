@@ -42,7 +42,7 @@ def main(settings: EnvironmentSettings) -> None:
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """What is shown: a name and a text of one line each."""
+    """The lines that are shown: (name, text) of each."""
     yield "xlnet", f"{xlnet.__version__}, {_origin()}"
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"
     yield (
@@ -88,7 +88,7 @@ def _variables() -> Iterator[str]:
 
 
 def _git(root: str, *arguments: str) -> Optional[str]:
-    """What git prints; None if it cannot be asked."""
+    """The output of git; None if git cannot be run."""
     try:
         done = subprocess.run(
             ["git", "-C", root, *arguments], capture_output=True, text=True, timeout=10

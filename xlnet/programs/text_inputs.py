@@ -52,7 +52,7 @@ class TextInputs(Settings):
             raise UserError(f"text: found {self.text!r:.80}, expected UTF-8")
 
     def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
-        """Where each text is, and the text; a line that is not of the encoding is an error."""
+        """Yields (place, text) of each text; a line that is not in the encoding is an error."""
         return (
             iter([("text", self.text or "")])
             if self.input is None
@@ -61,8 +61,8 @@ class TextInputs(Settings):
 
 
 def input_of(patterns: str) -> str:
-    """What --input names: "-", the standard input; a file; or `readers.Paths`, of several paths and
-    glob patterns with commas between, in this order."""
+    """The input that --input names: "-", the standard input; a file; or `readers.Paths` of several
+    paths and glob patterns with commas between, in this order."""
     from xlnet.tasks.files.readers import Paths
 
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
@@ -122,11 +122,11 @@ def run(
     as_json: function from a text and its result to JSON objects.
     show: prints the result of one text.
     """
-    # Results come in the order of the texts, which wait here for theirs.
+    # Results come in the order of the texts; the texts are kept here until theirs comes.
     asked: collections.deque[tuple[str, str]] = collections.deque()  # without a result yet
     count = bad = 0
 
-    def note(error):
+    def note(error: UserError) -> None:
         """Names a bad text of a file; one that is given alone ends the program."""
         nonlocal bad
         if settings.input is None:
@@ -134,7 +134,7 @@ def run(
         bad += 1
         print(error, file=sys.stderr, flush=True)
 
-    def texts():
+    def texts() -> Iterator[str]:
         nonlocal count
         for place, text in settings.texts():
             count += 1
@@ -144,7 +144,7 @@ def run(
                 asked.append((place, text))
                 yield text
 
-    def lines():
+    def lines() -> Iterator[str]:
         for result in query(texts()):
             place, text = asked.popleft()
             if isinstance(result, UserError):
@@ -155,13 +155,14 @@ def run(
         if bad == count:  # before an empty file is written
             end()
 
-    def end():
+    def end() -> None:
         if bad:
             raise UserError(
                 f"input {settings.input}: {bad} of {count} texts are bad and have no result"
             )
 
-    # To a file, in batches; otherwise one text after the other, each shown at once.
+    # To a file, texts are computed in batches; otherwise one after the other, and each is shown at
+    # once.
     if settings.output:
         files.write_lines(settings.output, lines())
         if not files.is_standard_output(settings.output):

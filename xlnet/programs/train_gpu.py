@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from xlnet import cli, files, own_modules, presets, quiet
@@ -17,7 +17,7 @@ from xlnet.settings.network import (
     NetworkSettings,
     XLNetConfig,
 )
-from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
 if TYPE_CHECKING:
@@ -49,19 +49,23 @@ def main(
     quiet.import_tensorflow()
     from xlnet.engine import multi_host
     from xlnet.engine.devices import connect
+    from xlnet.model_directory import run_document
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Pretrainer
 
     if settings.objective_module:
         own_modules.load(settings.objective_module, "objective_module")
-    # Settings that are not flags: of the checkpoint that is evaluated, of records, of a model.
-    if settings.do_eval:
-        settings, network = as_trained(settings, network)
+    # What the user gave, with its values, is kept for `run.json` before other values are filled in.
+    given = cli.given_names()
+    asked = run_document.asked_of((settings, network, optimization, device), given)
+    # What was not given: the directories follow from the records, other settings from the run that
+    # is there.
     settings = with_directories(settings, sources.find_records)
+    settings, network, optimization = inherit_from_run(settings, network, optimization, given)
     if not settings.do_eval:
         multi_host.forget_errors(settings.model_dir)
     devices = connect(device, compiles_on_gpus=True)  # hosts meet here
-    with multi_host.saying_errors(settings.model_dir, devices.host):
+    with multi_host.reporting_errors(settings.model_dir, devices.host):
         manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
         check_against_manifest(settings, manifest)
         config = choose_architecture(settings, architecture, manifest)
@@ -77,43 +81,91 @@ def main(
         if settings.do_eval:
             pretrainer.evaluate()
             return
-        pretrainer.prepare()  # reads and checks everything, writes nothing
+        pretrainer.prepare(asked)  # reads and checks everything, writes nothing
         pretrainer.train()
 
 
-# Settings that a held-out loss depends on.
-LOSS_SETTINGS = (
-    "objective",
-    "next_segment_loss",
-    "same_length",
-    "mem_len",
-    "perm_size",
-    "factorization_order",
-    "num_predict",
-    "mask_mode",
-    "mask_alpha",
-    "mask_beta",
-    "clamp_len",
-)
+def inherit_from_run(
+    settings: PretrainingSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    given: Collection[str],
+) -> tuple[PretrainingSettings, NetworkSettings, OptimizationSettings]:
+    """Fills in settings that are not given with those of the run in `model_dir`; in an evaluation,
+    with those of the run that the evaluated checkpoint is from; at a start from the weights of
+    another run, with what belongs to its model. Raises UserError if a given setting contradicts a
+    run that resumes, or initial weights, or if model_dir has those."""
+    from xlnet.model_directory import run_document
+
+    trains = not settings.do_eval
+    directory = settings.model_dir
+    if not trains:
+        directory = files.directory_of(settings.init_checkpoint or settings.model_dir)
+        # A preset is for training: in an evaluation only the command line counts.
+        given = [name for name in given if cli.given(name)]
+    # A run that failed before its first checkpoint leaves a document, but nothing resumes.
+    if trains and not run_document.weights_in(directory):
+        if settings.init_checkpoint:
+            settings, network = start_from_run(settings, network, given)
+        else:
+            run_document.refuse_released(directory)
+        return settings, network, optimization
+    # A run of fine-tuning is refused later, whatever its settings are.
+    run = run_document.read(directory)
+    if not run or run.task is not None:
+        return settings, network, optimization
+    before = {**vars(settings), **vars(network)}
+    (settings, network, optimization), different = run_document.inherit(
+        (settings, network, optimization), given, run, is_training=trains
+    )
+    if trains:
+        run_document.refuse(run, different, settings.allow_changes)
+        settings.check()
+        optimization.check()
+    else:  # a held-out loss depends on settings, which may be others than in training
+        inherited = _changed(before, {**vars(settings), **vars(network)})
+        if inherited:
+            print(f"as trained: {inherited}")
+    return settings, network, optimization
 
 
-def as_trained(
-    settings: PretrainingSettings, network: NetworkSettings
+def start_from_run(
+    settings: PretrainingSettings, network: NetworkSettings, given: Collection[str]
 ) -> tuple[PretrainingSettings, NetworkSettings]:
-    """The settings with those that the evaluated checkpoint was trained with, as its directory
-    says, unless flags were given."""
-    directory = files.directory_of(settings.init_checkpoint or settings.model_dir)
-    parent = os.path.dirname(os.path.abspath(directory))  # that of DIRECTORY/best
-    path = _first_there(PRETRAINING_NAME + ".json", (directory, parent))
-    kept = files.read_json(path, "settings") if path else {}
-    found = {name: kept[name] for name in LOSS_SETTINGS if name in kept and not cli.given(name)}
-    if found:
-        print("as trained: {}".format(" ".join("{}={}".format(*item) for item in found.items())))
-    clamp = {"clamp_len": found.pop("clamp_len")} if "clamp_len" in found else {}
-    return dataclasses.replace(settings, **found), dataclasses.replace(network, **clamp)
+    """The settings of a run that starts from the weights of another one, whose document is next to
+    `init_checkpoint`: what belongs to its model and is not given is inherited.
+
+    A given objective, memory or choice of targets may differ from that of the weights, as their
+    training continues in another way; a note says so. How the network runs may not differ.
+    """
+    from xlnet.model_directory import run_document
+
+    run = run_document.read(files.directory_of(settings.init_checkpoint or ""))
+    if not run:  # released weights
+        return settings, network
+    before = {**vars(settings), **vars(network)}
+    network = run_document.start_from(network, given, run, settings.allow_changes)
+    # Weights that were converted or fine-tuned have no settings of pretraining to compare with.
+    compared = [name for name in given if name in run.resolved]
+    (settings,), different = run_document.inherit((settings,), compared, run, is_training=False)
+    # What the given objective or memory excludes stays with the run that it was for.
+    if "same_length" not in given and (settings.objective != "causal" or not settings.mem_len):
+        settings = dataclasses.replace(settings, same_length=False)
+    inherited = _changed(before, {**vars(settings), **vars(network)})
+    if inherited:
+        print(f"note: as the initial weights were trained: {inherited}")
+    if different:
+        print("note: the initial weights were trained otherwise: {}".format("; ".join(different)))
+    settings.check()
+    return settings, network
 
 
-def _first_there(name: str, directories: Sequence[str]) -> Optional[str]:
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The settings whose values are others than before."""
+    return " ".join(f"{name}={now[name]}" for name in now if now[name] != before[name])
+
+
+def _first_that_exists(name: str, directories: Sequence[str]) -> Optional[str]:
     """The path of the first file of this name in one of the directories."""
     for directory in directories:
         if os.path.exists(os.path.join(directory, name)):
@@ -149,8 +201,8 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "Manifest") 
         wanted, found = getattr(settings, name), getattr(manifest, name)
         if wanted is not None and wanted != found:
             raise UserError(
-                f"{name}: the flag says {wanted}, the records in "
-                f"{settings.record_info_dir} were made with {found}"
+                f"{name}: the flag says {wanted}, the records in {settings.record_info_dir} were "
+                f"made with {found}"
             )
 
 
@@ -162,12 +214,12 @@ def choose_architecture(
     given = {
         key: getattr(flags, key) for key in ARCHITECTURE_KEYS if getattr(flags, key) is not None
     }
-    # Where its file may be: of the run that resumes, or of the weights that it begins with.
+    # Its file may be that of the run that resumes, or be next to the initial weights.
     homes = [settings.model_dir]
     if settings.init_checkpoint:
         homes.insert(0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint))
-    path = settings.model_config_path or _first_there(CONFIG_NAME, homes)
-    # The records say the size of the vocabulary, where weights or a flag do not.
+    path = settings.model_config_path or _first_that_exists(CONFIG_NAME, homes)
+    # The size of the vocabulary is that of the records if neither weights nor a flag say it.
     size = {"n_token": manifest.vocab_size}
     if path:
         values = size | presets.read(path, "model_config_path", presets.MODEL)[0]

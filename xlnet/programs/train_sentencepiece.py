@@ -58,16 +58,14 @@ class VocabularySettings(InputSettings):
     sp_path: str = required("the SentencePiece model to write", aliases=("output",))
     vocab_size: Optional[int] = setting(
         None,
-        "number of pieces, special symbols included; with "
-        "--model_type=char the most; default: 32000, or as many as "
-        "the text allows",
+        "number of pieces, special symbols included; with --model_type=char the most; default: "
+        "32000, or as many as the text allows",
         minimum=len(SPECIAL_PIECES) + 1,
     )
     model_type: str = setting(
         "unigram",
-        "unigram: pieces of any length; char: each character is a "
-        "piece, for tasks that tag or cut text character by character, as in "
-        "Chinese",
+        "unigram: pieces of any length; char: each character is a piece, for tasks that tag or cut "
+        "text character by character, as in Chinese",
         choices=("unigram", "char"),
     )
     language: Optional[str] = setting(
@@ -79,21 +77,19 @@ class VocabularySettings(InputSettings):
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(
         None,
-        "leave accents, syllables and full-width letters "
-        "to --normalization; by language if not given",
+        "leave accents, syllables and full-width letters to --normalization; by language if not "
+        "given",
     )
     normalization: str = setting(
         "nmt_nfkc",
-        "SentencePiece's normalization: nmt_nfkc composes "
-        "letters and accents and folds full-width forms; identity: "
-        "off",
+        "SentencePiece's normalization: nmt_nfkc composes letters and accents and folds full-width "
+        "forms; identity: off",
         choices=("nmt_nfkc", "nfkc", "identity"),
     )
     character_coverage: Optional[float] = setting(
         None,
-        "fraction of the characters that have a "
-        "piece, the others become <unk>; by language "
-        "if not given",
+        "fraction of the characters that have a piece, the others become <unk>; by language if not "
+        "given",
         minimum=0.98,
         maximum=1.0,
     )
@@ -108,7 +104,7 @@ def main(settings: VocabularySettings) -> None:
     from xlnet.text.accents import StrippedLetters
     from xlnet.tokenization.tokenizer import describe
 
-    # The language decides what is not given.
+    # Settings that are not given follow from the language.
     stripped = None
     if settings.language is None and settings.keep_accents is None:
         stripped = StrippedLetters(tuple(LANGUAGES))
@@ -120,7 +116,7 @@ def main(settings: VocabularySettings) -> None:
             if getattr(settings, name) is None
         },
     )
-    # Reading may take minutes, so the target is tried first.
+    # Reading may take minutes, so it is checked first that the target can be written.
     files.check_output(settings.sp_path, (), "sp_path")
     if os.path.exists(settings.sp_path):
         raise UserError(
@@ -154,7 +150,7 @@ def main(settings: VocabularySettings) -> None:
     print(
         f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters", flush=True
     )
-    # The description comes first: a model without one is taken for a released one.
+    # The description is written first, as a model without one is taken for a released one.
     model, vocab_size = train(sentences, settings)
     describe(
         settings.sp_path,
@@ -258,9 +254,8 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
         small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", str(e))
         if small:
             raise UserError(
-                f"vocab_size is {vocab_size}, too small for the characters of this text; "
-                f"give --vocab_size={small[1]} "
-                "or more, or a lower --character_coverage"
+                f"vocab_size is {vocab_size}, too small for the characters of this text; give "
+                f"--vocab_size={small[1]} or more, or a lower --character_coverage"
             ) from None
         raise UserError("SentencePiece: " + " ".join(str(e).split())) from None
     return model.getvalue(), sentencepiece.SentencePieceProcessor(

@@ -72,13 +72,13 @@ def empty_example(
     }
 
 
-def _field(number, content):
+def _field(number: int, content: bytes) -> bytes:
     """A field of a protocol buffer: bytes, text or a message."""
     # 2: the wire type of contents with their length in front.
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-def _varint(value):
+def _varint(value: int) -> bytes:
     parts = bytearray()
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)

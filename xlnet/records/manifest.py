@@ -9,6 +9,8 @@ import json
 import logging
 import os
 import random
+from collections.abc import Mapping
+from typing import Any
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -75,7 +77,8 @@ class Manifest:
         path = os.path.join(directory, MANIFEST_NAME)
         if not files.is_remote(directory):
             files.require_directory(directory, flag)
-        # None: what there is instead, or where one is.
+        # Without a manifest, the error says what the directory has instead, or in which of its
+        # directories there is one.
         if not files.exists(path):
             found = (
                 " but record_info-*.json of the original implementation"
@@ -136,9 +139,8 @@ class Manifest:
         for name, is_consistent in fits.items():
             if not is_consistent:
                 raise UserError(
-                    f"{path}: {name} is {getattr(self, name)}, which does not fit its "
-                    "other values; regenerate the "
-                    "records"
+                    f"{path}: {name} is {getattr(self, name)}, which does not fit its other "
+                    "values; regenerate the records"
                 )
 
     def _check_sizes(self, directory: str, path: str) -> None:
@@ -231,7 +233,7 @@ _FIELDS = {field.name: _TYPES[str(field.type)] for field in dataclasses.fields(M
 _STREAM_FIELDS = {"file": str, "direction": int, "windows": int, "bytes": int, "sha256": str}
 
 
-def _check_fields(path, where, values, types):
+def _check_fields(path: str, where: str, values: Any, types: Mapping[str, type]) -> None:
     """Raises UserError unless `values` is a dict of these keys and types."""
     if not isinstance(values, dict):
         raise UserError(f"{path}: {where}{values!r}, expected an object")

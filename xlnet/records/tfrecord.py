@@ -43,15 +43,15 @@ def first_size(path: str) -> Optional[int]:
     return None if size is None else BEFORE + size + BEHIND
 
 
-def _data_size(head):
+def _data_size(head: bytes) -> Optional[int]:
     """The bytes of data that a header announces; None if it is damaged or cut off."""
     size = _HEADER.unpack_from(head)[0] if len(head) == BEFORE else -1
     return size if size >= 0 and head == header(size) else None
 
 
-def _checksum(data):
+def _checksum(data: bytes) -> bytes:
     """TFRecord's masked CRC-32C."""
-    # Rotated and shifted by a constant: data may have checksums in it.
+    # Masked: data may contain checksums itself, and the checksum of those is a poor one.
     checksum = google_crc32c.value(data)
     rotated = checksum >> 15 | checksum << 17 & 0xFFFFFFFF
     return _CHECKSUM.pack(rotated + 0xA282EAD8 & 0xFFFFFFFF)
@@ -106,8 +106,8 @@ def read_record(path: str, size: int, number: int) -> bytes:
 
 
 @functools.lru_cache(maxsize=_BLOCKS)
-def _remote_block(path, block):
-    """A block of a remote file: a request takes as long for a record as for some dozens."""
+def _remote_block(path: str, block: int) -> bytes:
+    """A block of a remote file: a request for one record takes as long as one for dozens."""
     with files.open_binary(path) as f:
         f.seek(block * _BLOCK)
         return f.read(_BLOCK)
@@ -121,9 +121,8 @@ class EqualRecords:
         total, size = os.path.getsize(path), first_size(path) or 0
         if not size or total % size:
             raise UserError(
-                f"{path}: {total} bytes are not a multiple of the {size} bytes of a "
-                "record; the file "
-                "was cut off: remove it, it will be regenerated"
+                f"{path}: {total} bytes are not a multiple of the {size} bytes of a record; the "
+                "file was cut off: remove it, it will be regenerated"
             )
         self._size, self._count = size, total // size
 

@@ -19,9 +19,9 @@ from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import AttentionSettings
-from xlnet.serving.texts import as_text, pair
+from xlnet.serving.texts import as_text, pair, with_own_names
 from xlnet.tasks.features import encoding
-from xlnet.tasks.task import Asked, Row
+from xlnet.tasks.task import InlineExample, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 
@@ -30,13 +30,13 @@ class Attention(NamedTuple):
 
     Attributes:
       pieces: T of them.
-      ids: theirs, T of them.
       layers: k of them, counted from 1.
       streams: "content" and, if there is one, "query": float [k,N,T,T], rows attend to columns, 0
         where a row may not see.
       hidden: of the same streams, bool [T,T]: the mask, True where a row may not see a column.
       places: int [T], position of each token in the factorization order, from 1 on; None: there is
         no order.
+      ids: of the pieces, T of them.
     """
 
     pieces: Sequence[str]
@@ -59,15 +59,15 @@ def attention_of(
     return of_fine_tuned(
         tuned,
         inference.tokenizer,
-        row_of(tuned, 0, Asked(*pair(text))),
+        row_of(tuned, 0, InlineExample(*pair(with_own_names(text, tuned.task.columns)))),
         layers,
         inference.loaded.config.n_layer,
         settings,
-        inference.open().part("attention", lambda: build(inference.loaded, tuned)),
+        inference.open().subgraph("attention", lambda: build(inference.loaded, tuned)),
     )
 
 
-def attending(
+def attention_call(
     inference: Inference, layers: Sequence[int], settings: AttentionSettings
 ) -> BatchedCall:
     """The call of `attention_of`, one text after the other."""
@@ -90,16 +90,16 @@ def attention(
     """The attention probabilities of some layers, counted from 1."""
     ids = tokenizer.ids(text)
     _check(ids, layers, model.n_layer, settings)
-    # The masks of both streams by the ranks of the tokens, as in pretraining with every token a
-    # target: nobody sees what comes later in the order, a query not even its own token. Without an
-    # order every token sees all, in the query stream all but itself.
+    # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
+    # token is a target: a token does not see those later in the order, and a query does not see its
+    # own token, either. Without an order every token sees all tokens, and a query all but its own.
     order = "left_to_right" if model.is_causal else settings.order
     rank = _rank(len(ids), order, settings)  # [T]
     content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
-    # All tokens are read at once, and each is asked for at its own position: the rows of the
-    # content stream, then those of the query stream.
+    # All tokens are read at once, with a query at each position: the rows of the result are those
+    # of the content stream, then those of the query stream.
     positions = range(len(ids))
     with model.reading(len(ids)) as reading:
         found = np.array(
@@ -145,10 +145,10 @@ def of_fine_tuned(
     layers: Sequence[int],
     n_layer: int,
     settings: AttentionSettings,
-    part: session.Part,
+    subgraph: session.Subgraph,
 ) -> Attention:
-    """The attention probabilities of a fine-tuned network, whose tokens see each other; `part` is
-    of `build`."""
+    """The attention probabilities of a fine-tuned network, whose tokens see each other; `subgraph`
+    is of `build`."""
     # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
@@ -163,7 +163,7 @@ def of_fine_tuned(
     )
     ids = record["input_ids"][0].tolist()
     _check(ids, layers, n_layer, settings)
-    found = part([str(layer - 1) for layer in layers], record)
+    found = subgraph([str(layer - 1) for layer in layers], record)
     return Attention(
         [tokenizer.id_to_piece(id) for id in ids],
         list(layers),
@@ -183,7 +183,8 @@ def _check(
     if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
         raise UserError(f"layers is {layers!r}, expected a list of one or more, such as layers=[1]")
     for layer in layers:
-        if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= n_layer:
+        is_number = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
+        if not is_number or not 1 <= layer <= n_layer:
             raise UserError(f"layers: {layer!r}, expected 1 to {n_layer}")
 
 

@@ -36,7 +36,7 @@ class Computed(NamedTuple):
 
 
 class BatchedCall(NamedTuple):
-    """What is done with each item, in two steps: errors of the first are those of its item."""
+    """A call on items, in two steps: an error of the first step is that of its item."""
 
     prepare: Callable[[Any], Any]  # from an item to what `compute` takes
     compute: Callable[[list], Sequence[Computed]]  # from a list of these

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -21,14 +21,14 @@ from xlnet.serving import session
 from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import ExplanationSettings, from_keywords
-from xlnet.serving.texts import pair
+from xlnet.serving.texts import pair, with_own_names
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.files.tagged_words import find_words
-from xlnet.tasks.task import Asked, Row
+from xlnet.tasks.task import InlineExample, Row
 from xlnet.tasks.types.contract import Head
 from xlnet.tokenization.offsets import Aligner
-from xlnet.tokenization.tokenizer import is_unspaced
+from xlnet.tokenization.tokenizer import Tokenizer, is_unspaced
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Explanation(NamedTuple):
     tokens: Optional[int] = None
 
 
-def explaining(inference: Inference, **settings: Any) -> BatchedCall:
+def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
     """The call that explains texts or pairs, one after the other.
 
     Args:
@@ -70,11 +70,14 @@ def explaining(inference: Inference, **settings: Any) -> BatchedCall:
     chosen = from_keywords(ExplanationSettings, settings, "explain")
     check(tuned, chosen.label, chosen.method)
 
-    def prepare(item: Any) -> Row:
-        return row_of(tuned, 0, Asked(*pair(item)))
+    def prepare(item: Any) -> tuple[Row, Optional[Record]]:
+        row = row_of(tuned, 0, InlineExample(*pair(with_own_names(item, tuned.task.columns))))
+        if chosen.method == "leave_one_out":
+            return row, None
+        return row, record_of(row, tuned, inference.tokenizer)
 
-    def compute(rows: list[Row]) -> list[Computed]:
-        (row,) = rows
+    def compute(items: list[tuple[Row, Optional[Record]]]) -> list[Computed]:
+        ((row, record),) = items
         counts: list[TokenCounts] = []
 
         def values_of(rows: list[Row]) -> Any:
@@ -82,10 +85,10 @@ def explaining(inference: Inference, **settings: Any) -> BatchedCall:
             counts.append(found)
             return values
 
-        if chosen.method == "leave_one_out":
+        if record is None:
             explained = leave_one_out(row, chosen.label, tuned, values_of)
         else:
-            explained = integrated_gradients(row, chosen, inference, tuned, values_of)
+            explained = integrated_gradients(row, record, chosen, inference, tuned, values_of)
         # The first row that is predicted is the text itself.
         inference.note_cut(counts[0].is_cut[:1], inference.loaded.max_seq_length)
         return [Computed(explained, int(counts[0].read[0]), int(counts[0].total[0]))]
@@ -101,15 +104,7 @@ def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
             "explain: a model of task type {} ({}) has several outputs for a text, "
             "expected one for {}".format(task.type.name, task.type.verb, " or ".join(VERBS))
         )
-    names = task.scorer.probabilities
-    if label is not None and label not in names:
-        raise UserError(
-            "explain: label is '{}'{}, expected {}".format(
-                label,
-                did_you_mean(label, names),
-                ("one of " + ", ".join(names)) if names else "none: the model has one score",
-            )
-        )
+    check_label(tuned, label, "explain")
     if method == "integrated_gradients" and type(task.head).join is not Head.join:
         raise UserError(
             f"explain: predictions of task type {task.type.name} are made of several outputs; give "
@@ -124,12 +119,30 @@ def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
         )
 
 
+def check_label(tuned: FineTunedTask, label: Optional[str], source: str) -> None:
+    """Raises UserError, which begins with `source`, for a label that a model does not have."""
+    names = tuned.task.scorer.probabilities
+    if label is not None and label not in names:
+        raise UserError(
+            "{}: label is '{}', expected {}{}".format(
+                source,
+                label,
+                ("one of " + ", ".join(names)) if names else "none: the model has one score",
+                did_you_mean(label, names),
+            )
+        )
+
+
 def words_of(text: str) -> list[tuple[int, int]]:
     """(start, end) of the words: what is between spaces; in scripts without them each letter."""
     found: list[tuple[int, int]] = []
     for match in re.finditer(r"\S+", text):
-        inside = find_words(match[0]) if any(map(is_unspaced, match[0])) else [(0, len(match[0]))]
-        found += [(match.start() + start, match.start() + end) for start, end in inside]
+        first, between_spaces = match.start(), match[0]
+        words: Iterable[tuple[int, int]] = [(0, len(between_spaces))]
+        if any(map(is_unspaced, between_spaces)):
+            words = find_words(between_spaces)
+        for start, end in words:
+            found.append((first + start, first + end))
     return found
 
 
@@ -144,37 +157,33 @@ def leave_one_out(
         for start, end in words_of(text):
             texts = _texts(row)
             texts[number] = text[:start] + text[end:]
-            rest = iter(texts)
-            rows.append(
-                row._replace(
-                    pairs=tuple(
-                        tuple(None if text is None else next(rest) for text in pair)
-                        for pair in row.pairs
-                    )
-                )
-            )
-    # The first row is the text itself; row w + 1 lacks word w.
+            rows.append(_with_texts(row, texts))
+    # The first row has the complete text; row w + 1 lacks word w.
     values = np.asarray(values_of(rows), np.float64)
     index, name = _output(tuned, values, label)
     values = values[:, index] if values.ndim > 1 else values
     return Explanation(words, values[0] - values[1:], first_words, name, float(values[0]), None)
 
 
-def integrated_gradients(
-    row: Row,
-    chosen: ExplanationSettings,
-    inference: Inference,
-    tuned: FineTunedTask,
-    values_of: Callable[[list[Row]], Any],
-) -> Explanation:
-    """Integrates the gradient of the output on the way from zero embeddings to those of the words
-    (https://arxiv.org/abs/1703.01365). <sep> and <cls> keep theirs.
+class Record(NamedTuple):
+    """The record of a row for `integrated_gradients`.
+
+    Attributes:
+      features: [1,T] by name.
+      word_of_token: float64 [W,T], the fraction of each token that belongs to each word.
+    """
+
+    features: session.Arrays
+    word_of_token: np.ndarray
+
+
+def record_of(row: Row, tuned: FineTunedTask, tokenizer: Tokenizer) -> Record:
+    """The record of a row.
 
     Raises:
       UserError: the text is longer than a record, or is cut elsewhere than at its end.
     """
-    # The record of the text, and which part of each of its tokens belongs to which word.
-    reader, layout, tokenizer = tuned.task.reader, tuned.layout, inference.tokenizer
+    reader, layout = tuned.task.reader, tuned.layout
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
     encoding.pop_token_counts(records)
     batches = list(
@@ -182,45 +191,60 @@ def integrated_gradients(
             records, layout.max_seq_length, tuned.padding._replace(multiple=1), 1
         )
     )
-    word_of_token = (
-        _tokens(row, tokenizer, batches[0][1]["input_ids"][0]) if len(batches) == 1 else None
-    )
+    _, features = batches[0]
+    word_of_token = None
+    if len(batches) == 1:
+        word_of_token = _words_of_tokens(row, tokenizer, features["input_ids"][0])
     if word_of_token is None:
         raise UserError(
             f"the text does not fit into max_seq_length {layout.max_seq_length} as it is; give "
             "method=leave_one_out"
         )
-    index, name = _output(tuned, np.asarray(values_of([row])), chosen.label)
-    part = inference.open().part("explanation", lambda: build(inference.loaded, tuned))
+    return Record(features, word_of_token)
 
-    # The ends of the way, for the sum that the weights should have, and between them the nodes of
-    # Gauss and Legendre, of which few give an integral that is nearly exact.
+
+def integrated_gradients(
+    row: Row,
+    record: Record,
+    chosen: ExplanationSettings,
+    inference: Inference,
+    tuned: FineTunedTask,
+    values_of: Callable[[list[Row]], Any],
+) -> Explanation:
+    """Integrates the gradient of the output on the way from zero embeddings to those of the words
+    (https://arxiv.org/abs/1703.01365). <sep> and <cls> keep theirs."""
+    index, output_name = _output(tuned, np.asarray(values_of([row])), chosen.label)
+    subgraph = inference.open().subgraph("explanation", lambda: build(inference.loaded, tuned))
+
+    # The points on the way at which the network is evaluated: its two ends, whose outputs differ by
+    # the sum that the weights should have, and between them the nodes of a Gauss-Legendre
+    # quadrature, of which a few give a nearly exact integral.
     nodes, factors = np.polynomial.legendre.leggauss(chosen.steps)
     alphas = np.concatenate([[0.0, 1.0], (nodes + 1) / 2])  # [K+2]
-    is_word = word_of_token.any(axis=0)  # [T]
+    is_word = record.word_of_token.any(axis=0)  # [T]
     scales = np.where(is_word, alphas[:, None], 1.0).astype(np.float32)
-    # Every point of the way is the same record with other scales.
+    # Every point of the way is the same record with other scales of its embeddings.
     found = []
     for begin in range(0, len(alphas), inference.batch_size):
         scale = scales[begin : begin + inference.batch_size]
-        repeated = {
-            feature: np.repeat(values, len(scale), axis=0)
-            for feature, values in batches[0][1].items()
-        }
-        found.append(part(["value", "gradient"], dict(repeated, token_scale=scale, output=index)))
+        features: dict[str, Any] = dict(token_scale=scale, output=index)
+        for name, values in record.features.items():
+            features[name] = np.repeat(values, len(scale), axis=0)
+        found.append(subgraph(["value", "gradient"], features))
     value, gradient = (np.concatenate(each).astype(np.float64) for each in zip(*found))
-    by_token = (factors / 2) @ gradient[2:]  # [T]
+    at_zero, at_text = float(value[0]), float(value[1])
+    weight_of_token = (factors / 2) @ gradient[2:]  # [T], the integral
+    weights = record.word_of_token @ weight_of_token  # [W]
     words, first_words = _words(row)
-    return Explanation(
-        words, word_of_token @ by_token, first_words, name, float(value[1]), float(value[0])
-    )
+    return Explanation(words, weights, first_words, output_name, at_text, at_zero)
 
 
 def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
     """The graph of `integrated_gradients`: from a record, `token_scale` float32 [B,T] and the
     number of the output, to its value [B] and the gradient [B,T] with respect to `token_scale`."""
-    # As the way begins at zero, the gradient of a token's scale is that of its embedding times the
-    # embedding: what integrated gradients integrate.
+    # The way begins at zero, so it is a scaling of the embeddings. The gradient with respect to the
+    # scale of a token is the product of its embedding and the gradient with respect to that, which
+    # is what integrated gradients integrate.
     inputs = dict(
         session.placeholders(tuned),
         output=tf.placeholder(tf.int32, []),
@@ -232,17 +256,29 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
     return inputs, {"value": value, "gradient": gradient}
 
 
-def _texts(row):
+def _texts(row: Row) -> list[str]:
     return [text for pair in row.pairs for text in pair if text is not None]
 
 
-def _words(row):
+def _with_texts(row: Row, texts: Iterable[str]) -> Row:
+    """The row with other texts, in the order of `_texts`."""
+    rest = iter(texts)
+    pairs = []
+    for first, second in row.pairs:
+        # `_texts` leaves out what a row does not have.
+        new_first = None if first is None else next(rest)
+        new_second = None if second is None else next(rest)
+        pairs.append((new_first, new_second))
+    return row._replace(pairs=tuple(pairs))
+
+
+def _words(row: Row) -> tuple[tuple[str, ...], int]:
     """(all words of a row, the number of those of its first text)."""
     by_text = [[text[start:end] for start, end in words_of(text)] for text in _texts(row)]
     return tuple(word for words in by_text for word in words), len(by_text[0])
 
 
-def _output(tuned, values, label):
+def _output(tuned: FineTunedTask, values: np.ndarray, label: Optional[str]) -> tuple[int, str]:
     """(index, name) of the output that is explained: of the label, or the most probable one of the
     first of `values`."""
     names = tuned.task.scorer.probabilities
@@ -264,25 +300,39 @@ def _output(tuned, values, label):
     return index, names[index]
 
 
-def _tokens(row, tokenizer, ids):
-    """The part of each token that each word has, float64 [W,T]: a piece of several words is divided
-    among them. None: the ids are not the texts of the row, or the beginnings of them."""
-    # The tokens are aligned with the characters of the texts, as far as the record has them.
+def _words_of_tokens(row: Row, tokenizer: Tokenizer, ids: np.ndarray) -> Optional[np.ndarray]:
+    """The fraction of each token that belongs to each word, float64 [W,T]: a piece of several words
+    is divided among them. <sep> and <cls> belong to none.
+
+    None: the ids are not those of the texts of the row, or of the beginnings of these. Two texts
+    are `A <sep> B <sep> <cls>`, one is `A <sep> <cls>`.
+
+    ids: [T], of the record.
+    """
     texts = _texts(row)
     aligned = Aligner(tokenizer).encode(texts)
+    num_words = len(_words(row)[0])
+    fractions = np.zeros((num_words, len(ids)))
+    expected: list[int] = []  # the ids that the record should have
+    # Each text ends at a <sep> of the record, or at its <cls> if there is none.
     ends = np.append(np.flatnonzero(ids == tokenizer.sep_id), len(ids) - 1)
-    made, columns, first_word = np.zeros((len(_words(row)[0]), len(ids))), [], 0
-    begin = 0
+    first_word = first_token = 0  # of the text
     for text, pieces, end in zip(texts, aligned, ends):
-        count, spans = end - begin, np.array(words_of(text)).reshape(-1, 2)
-        columns += [*pieces.ids[:count], tokenizer.sep_id]
-        # A token belongs to the words that it overlaps; one of spaces alone to the word behind it.
-        first = np.searchsorted(spans[:, 1], pieces.starts[:count], "right")
-        last = np.searchsorted(spans[:, 0], pieces.ends[:count], "left")
-        for token, (one, other) in enumerate(zip(first.tolist(), last.tolist())):
-            one = min(one, len(spans) - 1)
-            made[first_word + one : first_word + max(other, one + 1), begin + token] = 1 / max(
-                other - one, 1
-            )
-        first_word, begin = first_word + len(spans), end + 1
-    return made if np.array_equal([*columns, tokenizer.cls_id], ids) else None
+        num_tokens = end - first_token  # of the text that the record has
+        expected += [*pieces.ids[:num_tokens], tokenizer.sep_id]
+
+        # A token belongs to the words that it overlaps: from the first one that ends behind its
+        # start to the last one that starts before its end, both by characters.
+        words = np.array(words_of(text)).reshape(-1, 2)  # (start, end) of each
+        first = np.searchsorted(words[:, 1], pieces.starts[:num_tokens], "right")
+        after_last = np.searchsorted(words[:, 0], pieces.ends[:num_tokens], "left")
+        for token, (low, high) in enumerate(zip(first.tolist(), after_last.tolist())):
+            # One that is only spaces overlaps none: it belongs to the word behind it, or at the end
+            # of the text to the last word.
+            low = min(low, len(words) - 1)
+            high = max(high, low + 1)
+            its_words = slice(first_word + low, first_word + high)
+            fractions[its_words, first_token + token] = 1 / (high - low)
+        first_word += len(words)
+        first_token = end + 1
+    return fractions if np.array_equal([*expected, tokenizer.cls_id], ids) else None

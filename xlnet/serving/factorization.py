@@ -23,7 +23,7 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 
 class Factorization(NamedTuple):
-    """What both streams see, and what the query stream predicts, in a factorization order.
+    """The masks of both streams in a factorization order, and the predictions of the query stream.
 
     Attributes:
       pieces: T of them, in the order of the text.
@@ -64,7 +64,7 @@ def factorize_with(
     return factorize(inference.language_model(), inference.tokenizer, as_text(text), settings)
 
 
-def factorizing(inference: Inference, settings: FactorizationSettings) -> BatchedCall:
+def factorization_call(inference: Inference, settings: FactorizationSettings) -> BatchedCall:
     """The call of `factorize_with`, one text after the other."""
 
     def compute(texts: list[Any]) -> list[Computed]:

@@ -11,11 +11,13 @@ Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 # For each number of pieces that the blanks may have (a "form"), as positions depend on it:
 # 1. The known tokens are read once, and all see each other. The query of each blank's position sees
 #    them: log probabilities of each piece as the first of the order (`_Search`).
-# 2. A beam search goes through the order: the piece that was chosen last is read, sees what was
-#    read before it, and the next position is asked for. Each beam has keys and values of its own.
-# 3. With several orders, the searches of two of them propose fillings; each filling is then scored
-#    in every order at one go, with the mask of that order as in pretraining, and the probabilities
-#    are averaged.
+# 2. A beam search follows the order. In each step the piece that was chosen last is read, which
+# sees
+#    everything read before it, and the query of the next position predicts the piece there. Each
+#    beam has keys and values of its own.
+# 3. With several orders, the searches in two of them propose fillings. Each filling is then scored
+#    in every order, all of its pieces at once with the mask of that order as in pretraining, and
+#    the probabilities are averaged.
 # The fillings of all forms are compared by their probability.
 
 from __future__ import annotations
@@ -104,9 +106,8 @@ def check_model(model: LanguageModel) -> None:
     """Raises UserError for a model that reads from left to right only."""
     if model.is_causal:
         raise UserError(
-            "fill: the model was trained with objective=causal and reads from left to "
-            "right alone; it can generate text, a model trained with "
-            "objective=permutation can fill in"
+            "fill: the model was trained with objective=causal and reads from left to right alone; "
+            "it can generate text, a model trained with objective=permutation can fill in"
         )
 
 
@@ -119,11 +120,6 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
     found: list[Filling] = []
     for widths, fillings in blanks.forms.items():
         found += _of_widths(model, blanks, widths, fillings, settings)
-    if not found:
-        raise UserError(
-            "fill: no piece of the vocabulary fits a blank of "
-            f"whole_words={settings.whole_words}, pieces={settings.pieces}"
-        )
     return sorted(found, key=lambda filling: -filling.log_probability)[: settings.top]
 
 
@@ -137,16 +133,18 @@ class Blanks:
       tokens: how many there are.
     """
 
-    # "The ___ sat ___." with 2 and 1 pieces, as `layout` sees it; the text is cut at the blanks:
-    #   parts        "The "   " sat "   "."
-    #   positions    0        3         5         of the known tokens
-    #   places          1  2         4            of the blanks' pieces
+    # Example: "The ___ sat ___.", whose blanks have 2 pieces and 1 piece. The text is cut at the
+    # blanks; `layout` returns the positions of the known tokens and those of the blanks' pieces:
+    #   parts                        "The "         " sat "      "."
+    #   known tokens, positions      0              3            5
+    #   pieces of blanks, places           1  2           4
 
     def __init__(self, tokenizer: Tokenizer, text: str, settings: FillingSettings):
         self._tokenizer, self._settings = tokenizer, settings
         self._parts = settings.split(text)
         self.count = len(self._parts) - 1
-        shown = f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]} ...'"
+        on_one_line = " ".join(text[: _SHOWN + 1].split())
+        shown = f"'{on_one_line}'" if len(text) <= _SHOWN else f"'{on_one_line[:_SHOWN]} ...'"
         if not self.count:
             other = next((mark for mark in ("[MASK]", "<mask>") if mark in text), None)
             raise UserError(
@@ -161,30 +159,37 @@ class Blanks:
                 )
             )
         # Each part is tokenized by itself: a piece never crosses the edge of a blank.
-        ids = [
-            tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
-            if part.strip()
-            else []
-            for i, part in enumerate(self._parts)
-        ]
+        ids: list[list[int]] = []
+        for number, part in enumerate(self._parts):
+            if not part.strip():
+                ids.append([])
+                continue
+            begins_word = number == 0 or part[0].isspace()
+            ids += tokenizer.encode_words([part.strip()], [begins_word])
         if not any(ids):
             raise UserError(f"nothing but blanks in {shown}")
-        self._ids = self._around(ids)
+        self._ids = self._fit_to_context(ids)
         self.tokens_read, self.tokens = sum(map(len, self._ids)), sum(map(len, ids))
         # Whether the word of each blank begins with a space: its first piece then has the mark.
-        self._after_space = [
-            part[-1:].isspace() or not (i or part) for i, part in enumerate(self._parts[:-1])
-        ]
+        self._after_space = []
+        for number, part in enumerate(self._parts[:-1]):
+            is_first_word = number == 0 and not part
+            self._after_space.append(part[-1:].isspace() or is_first_word)
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
             raise UserError(
                 f"order is '{settings.order}', but there are {self.count} blanks in {shown}"
             )
         self.forms: dict = self._targets() if settings.targets else dict.fromkeys(self._forms())
+        if not self.forms:
+            raise UserError(
+                "fill: no piece of the vocabulary fits a blank of "
+                f"whole_words={settings.whole_words}, pieces={settings.pieces}"
+            )
 
-    def _around(self, ids):
+    def _fit_to_context(self, ids: Sequence[list[int]]) -> list[list[int]]:
         """The ids of the parts without those that are too far from the blanks."""
-        # What is between blanks is kept; before and behind them as much as there is room for, half
-        # of it on each side unless one side has less.
+        # All tokens between blanks are kept. The remaining room is divided equally between the text
+        # before and behind the blanks; if one side is shorter, the other side gets what is left.
         first, *between, last = ids
         room = self._settings.context - sum(map(len, between))
         if room < 0:
@@ -195,7 +200,7 @@ class Blanks:
         before = min(len(first), max(room - room // 2, room - len(last)))
         return [first[len(first) - before :], *between, last[: room - before]]
 
-    def _targets(self):
+    def _targets(self) -> dict[tuple[int, ...], np.ndarray]:
         """The forms of the words that are compared."""
         if self.count != 1:
             raise UserError(f"targets: there are {self.count} blanks, expected one")
@@ -205,7 +210,7 @@ class Blanks:
             if not ids or len(ids) > MOST_PIECES or self._tokenizer.unk_id in ids:
                 raise UserError(
                     "targets: '{!s:.80}' has {}, expected 1 to {} of the vocabulary".format(
-                        word,
+                        " ".join(word.split()),
                         "a piece that is not in the vocabulary"
                         if self._tokenizer.unk_id in ids
                         else f"{len(ids)} pieces",
@@ -215,7 +220,8 @@ class Blanks:
             found.setdefault((len(ids),), []).append(ids)
         return {widths: np.unique(ids, axis=0) for widths, ids in found.items()}
 
-    def _forms(self):
+    def _forms(self) -> list[tuple[int, ...]]:
+        """The numbers of pieces of all blanks for which the vocabulary has pieces."""
         numbers = self._settings.pieces_range()
         if len(numbers) ** min(self.count, 20) > _MOST_FORMS:
             raise UserError(
@@ -227,9 +233,10 @@ class Blanks:
                     numbers[0],
                 )
             )
-        return list(itertools.product(numbers, repeat=self.count))
+        forms = itertools.product(numbers, repeat=self.count)
+        return [widths for widths in forms if self.allowed(widths).any(axis=1).all()]
 
-    def layout(self, widths):
+    def layout(self, widths: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
         """Ids and positions of the known tokens, and positions [P] of the blanks' pieces."""
         ids: list[int] = []
         positions: list[int] = []
@@ -243,17 +250,17 @@ class Blanks:
             position += width
         return ids, positions, places
 
-    def allowed(self, widths):
+    def allowed(self, widths: Sequence[int]) -> np.ndarray:
         """Which pieces each position of a blank may have: bool [P,V]."""
         special, punctuation = self._tokenizer.is_special.copy(), self._tokenizer.is_punctuation
-        special[list(self._tokenizer.byte_ids)] = True  # alone they are no characters
+        special[list(self._tokenizer.byte_ids)] = True  # a byte alone is not a character
         (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
-        # In a vocabulary of characters every word begins with the mark alone.
+        # In a vocabulary of characters every word begins with a piece that is only the mark.
         may_be_alone = self._settings.whole_words or not (marked & ~mark_alone).any()
         for width, after_space in zip(widths, self._after_space):
             for place in range(width):
-                # A word begins with the mark of a space and has no other one; a mark alone is the
-                # beginning of a word only if more pieces follow.
+                # The first piece of a word carries the mark of a space, and no other piece does. A
+                # piece that is only the mark begins a word if more pieces follow.
                 row = ~special
                 if not place:
                     row &= marked if after_space else ~marked
@@ -266,7 +273,7 @@ class Blanks:
                 rows.append(row)
         return np.array(rows)
 
-    def filling(self, widths, ids, log_probability):
+    def filling(self, widths: Sequence[int], ids: np.ndarray, log_probability: float) -> Filling:
         """The `Filling` of pieces ids [P]."""
         pieces, ends = [], np.cumsum(widths)
         for end, width in zip(ends, widths):
@@ -282,34 +289,44 @@ class Blanks:
 
 
 @functools.lru_cache(maxsize=2)
-def _marked_pieces(tokenizer):
-    """Whether each piece begins with the mark of a space, and whether it is that alone: bool [V]
-    twice."""
+def _marked_pieces(tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each piece begins with the mark of a space, and whether it is nothing but the mark:
+    bool [V] twice."""
     pieces = np.array([tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)])
     return np.char.startswith(pieces, WORD_START), pieces == WORD_START
 
 
-def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
-    """The best fillings with these numbers of pieces; of given ones, these."""
+def _of_widths(
+    model: LanguageModel,
+    blanks: Blanks,
+    widths: Sequence[int],
+    fillings: Optional[np.ndarray],
+    settings: FillingSettings,
+) -> Iterator[Filling]:
+    """The best fillings for blanks of these widths, their numbers of pieces.
+
+    fillings: int [C,P], those that are compared; None: any.
+    """
     ids, positions, places = blanks.layout(widths)
     orders, allowed = _orders(widths, settings), blanks.allowed(widths)
-    if fillings is None and not allowed.any(axis=1).all():
-        return
     with model.reading(len(ids) + len(places)) as reading:
         search = _Search(reading, ids, positions, places, allowed)
-        is_given = fillings is not None
-        if not is_given:
-            # Of many orders the first and the last one are searched, from left to right and back: a
-            # filling that is likely in the mean is mostly among the best of one of them. Then the
-            # mean of all orders decides.
+        scores: Optional[np.ndarray] = None
+        if fillings is None:
+            # With several orders only the first and the last one are searched, which go from left
+            # to right and from right to left. A filling that is likely on average over the orders
+            # is mostly among the best of one of these.
             searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
-            found, scores = zip(*(search.best(order, settings.beams) for order in searched))
-            fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
-            scores = np.concatenate(scores)[first]
-        if is_given or len(orders) > 1:
+            found = [search.best(order, settings.beams) for order in searched]
+            fillings, first = np.unique(
+                np.concatenate([each for each, _ in found]), axis=0, return_index=True
+            )
+            if len(orders) == 1:
+                scores = np.concatenate([each for _, each in found])[first]
+        if scores is None:  # the mean of the probabilities in all orders decides
             every = np.array([search.joint(fillings, order) for order in orders])
             scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
-    # Only the best of these numbers of pieces can be among the best of all.
+    # At most `top` fillings of these widths can be among the best of all widths.
     for row in sampling.best(scores, settings.top)[0]:
         yield blanks.filling(widths, fillings[row], float(scores[row]))
 
@@ -328,23 +345,21 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
     if settings.order == "all":
         if count <= _ALL_ORDERED:
             return [list(order) for order in itertools.permutations(places)]
+        number_of_orders = f"over 10^{int(math.lgamma(count + 1) / math.log(10))}"
+        if count <= 20:
+            number_of_orders = f"{math.factorial(count):,}"
         _log.info(
             "note: %d pieces have %s orders; %d of them are averaged, sampled with the seed",
             count,
-            f"{math.factorial(count):,}"
-            if count <= 20
-            else f"over 10^{int(math.lgamma(count + 1) / math.log(10))}",
+            number_of_orders,
             _MOST_ORDERS,
         )
         return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
     begins = np.cumsum([0, *widths])
-    return [
-        [
-            place
-            for blank in settings.blanks_in_order()
-            for place in range(begins[blank], begins[blank + 1])
-        ]
-    ]
+    order: list[int] = []
+    for blank in settings.blanks_in_order():
+        order += range(begins[blank], begins[blank + 1])
+    return [order]
 
 
 class _Search:
@@ -366,40 +381,46 @@ class _Search:
     def best(self, order: Sequence[int], beams: int) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest fillings in this order that a beam search finds, at most `beams`: int
         [C,P]; their log probabilities [C]."""
-        # Back to the known tokens: what other searches read after them is forgotten.
+        # Go back to one text with the known tokens: what earlier searches have read is forgotten.
         self._reading.keep([0])
         fillings = np.zeros((1, len(order)), np.int64)
-        scores, said = np.zeros(1), self._first[order[0]][None]  # [1], [1,V]
+        scores = np.zeros(1)
+        log_probabilities = self._first[order[0]][None]  # [1,V]
         again_from = self._known
         for step, place in enumerate(order):
             if step:
                 before = order[step - 1]
-                said = self._reading.read(
+                log_probabilities = self._reading.read(
                     fillings[:, [before]],
                     [self._places[before]],
                     [self._places[place]],
                     again_from=again_from,
                 )[:, 0]  # [C,V]
                 again_from += 1
-            # Of all beams with each next piece the best ones continue.
-            sums = np.where(self._allowed[place], scores[:, None] + said, -np.inf)
+            # The candidates are all beams with every piece at this place; the best ones continue.
+            sums = scores[:, None] + log_probabilities  # [C,V]
+            sums = np.where(self._allowed[place], sums, -np.inf)
             rows, ids = sampling.best(sums, beams)
             fillings, scores = fillings[rows], sums[rows, ids]
             fillings[:, place] = ids
-            self._reading.keep(rows.tolist())
+            if step + 1 < len(order):
+                self._reading.keep(rows.tolist())
         return fillings, scores
 
     def joint(self, fillings: np.ndarray, order: Sequence[int]) -> np.ndarray:
-        """The log probabilities [C] of fillings int [C,P] in this order, at one go."""
-        # All pieces are read together. Content: a piece does not see those later in the order.
-        # Query, which predicts it: nor itself.
+        """The log probabilities [C] of fillings int [C,P] in this order, in one pass."""
+        # All pieces are read together. In the content stream a piece does not see those later in
+        # the order; the query that predicts it does not see the piece itself, either.
         self._reading.keep([0] * len(fillings))
         rank = np.argsort(order)
-        said = self._reading.read(
+        content_hides = rank > rank[:, None]  # [P,P]
+        query_hides = rank >= rank[:, None]
+        log_probabilities = self._reading.read(
             fillings,
             self._places,
             self._places,
             again_from=self._known,
-            hidden=np.concatenate([rank > rank[:, None], rank >= rank[:, None]]),
+            hidden=np.concatenate([content_hides, query_hides]),
         )  # [C,P,V]
-        return np.take_along_axis(said, fillings[:, :, None], axis=2).sum(axis=(1, 2))
+        of_pieces = np.take_along_axis(log_probabilities, fillings[:, :, None], axis=2)  # [C,P,1]
+        return of_pieces.sum(axis=(1, 2))

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional, Protocol
 import numpy as np
 
 
-class Written(NamedTuple):
+class GeneratedText(NamedTuple):
     """A generated text.
 
     Attributes:
@@ -23,20 +23,20 @@ class Written(NamedTuple):
     ended: str
 
 
-class Part(NamedTuple):
+class TextChunk(NamedTuple):
     """More of text `number`; the last part has all of it as `whole`. probability: of the token that
     gave it; None: of beams, whose parts are complete texts."""
 
     number: int
     text: str
-    whole: Optional[Written] = None
+    whole: Optional[GeneratedText] = None
     probability: Optional[float] = None
 
 
 # What a step takes: log probabilities [b,V] of the next token of each text, at first of the prompt
 # alone, and whether it is the last step. What it gives: the parts that are complete, and the texts
 # that continue, (row of the log probabilities, token) each.
-Step = tuple[list[Part], list[tuple[int, int]]]
+Step = tuple[list[TextChunk], list[tuple[int, int]]]
 
 
 class Search(Protocol):

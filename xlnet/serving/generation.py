@@ -30,7 +30,7 @@ import numpy as np
 
 from xlnet.serving import joint_generation, sampling
 from xlnet.serving.batched_calls import BatchedCall, Computed
-from xlnet.serving.generated_text import Part, Search, Step, Written
+from xlnet.serving.generated_text import GeneratedText, Search, Step, TextChunk
 from xlnet.serving.joint_generation import Generation, JointGeneration, copies_of
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
 from xlnet.serving.texts import as_text
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 Stop = Union[None, str, Sequence[str]]
 
 
-def generating(inference: Inference, stop: Stop = None, **settings: Any) -> BatchedCall:
-    """The call that continues prompts: the `Written` of each, a list of them with several samples.
+def generation_call(inference: Inference, stop: Stop = None, **settings: Any) -> BatchedCall:
+    """The call that continues prompts: a `GeneratedText` for each, a list of them with several
+    samples.
 
     Args:
       stop: a text, or several, before which a text ends.
@@ -74,9 +75,11 @@ def settings_of(stop: Stop, settings: Mapping[str, Any]) -> GenerationSettings:
 
 
 class _Text:
-    """A text as its tokens come: characters are released once no stop text can begin with them."""
+    """A text that grows by one token after the other. Characters are released as soon as it is
+    clear that no stop text begins with them."""
 
-    # Every step costs the same however long the text is: only `_held` is searched.
+    # Only the characters that are held back are searched for stop texts, so that the cost of a
+    # token does not grow with the text.
     def __init__(self, pieces: _Pieces, stops: tuple[str, ...]):
         self._pieces, self._stops = pieces, stops
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -97,17 +100,12 @@ class _Text:
             self.is_stopped = True
             released, self._held = self._held[: min(found)], ""
             return released
-        # Held back: the longest end that is the beginning of a stop text. As many sizes are tried
-        # as characters are held, however long the stop texts are.
-        length = max(
-            (
-                size
-                for stop in self._stops
-                for size in range(1, min(len(stop), len(self._held) + 1))
-                if self._held.endswith(stop[:size])
-            ),
-            default=0,
-        )
+        # The longest end that is the beginning of a stop text is held back.
+        length = 0
+        for stop in self._stops:
+            for size in range(1, min(len(stop), len(self._held) + 1)):
+                if self._held.endswith(stop[:size]):
+                    length = max(length, size)
         cut = len(self._held) - length
         released, self._held = self._held[:cut], self._held[cut:]
         return released
@@ -116,7 +114,7 @@ class _Text:
         """The characters that are not released yet, at the end."""
         return self._held + self._decoder.decode(b"", final=True)
 
-    def _characters(self, id):
+    def _characters(self, id: int) -> str:
         # A character outside the vocabulary is several pieces, each a byte of its UTF-8.
         byte = self._pieces.byte_of.get(id)
         if byte is not None:
@@ -151,53 +149,63 @@ class _Pieces:
 
 def write(
     model: LanguageModel, tokenizer: Tokenizer, prompt: str, settings: GenerationSettings
-) -> Iterator[Part]:
-    """Yields the `Part`s of the texts that continue a prompt as they are generated; those of beams
-    when all are complete. A text begins where the prompt ends, perhaps with a space.
+) -> Iterator[TextChunk]:
+    """Yields the `TextChunk`s of the texts that continue a prompt as they are generated; those of
+    beams when all are complete. A text begins where the prompt ends, perhaps with a space.
 
     An empty prompt is the beginning of a document.
     """
-    for _, part in _parts(model, tokenizer, [prompt], settings):
-        yield part
+    for _, chunk in _chunks(model, tokenizer, [prompt], settings):
+        yield chunk
 
 
 def write_all(
     model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerationSettings
-) -> list[list[Written]]:
+) -> list[list[GeneratedText]]:
     """The texts that continue each prompt, all prompts as one batch."""
-    found: list[dict[int, Written]] = [{} for _ in prompts]
-    for number, part in _parts(model, tokenizer, prompts, settings):
-        if part.whole:
-            found[number][part.number] = part.whole
-    return [[whole[number] for number in sorted(whole)] for whole in found]
+    texts_of: list[dict[int, GeneratedText]] = [{} for _ in prompts]  # by their numbers
+    for prompt_number, chunk in _chunks(model, tokenizer, prompts, settings):
+        if chunk.whole:  # the last chunk of a text
+            texts_of[prompt_number][chunk.number] = chunk.whole
+    in_order = []
+    for texts in texts_of:
+        in_order.append([texts[number] for number in sorted(texts)])
+    return in_order
 
 
-def _parts(
+def _chunks(
     model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerationSettings
-) -> Iterator[tuple[int, Part]]:
-    """Yields (number of the prompt, `Part`)."""
+) -> Iterator[tuple[int, TextChunk]]:
+    """Yields (number of the prompt, `TextChunk`)."""
     pieces = _Pieces(tokenizer)
-    made: Callable[..., Search] = _Beams if settings.method == "beam" else _Samples
-    ids = [tokenizer.ids(prompt) or [tokenizer.eod_id] for prompt in prompts]
-    generations = [Generation(made(pieces, each, settings), each, settings) for each in ids]
-    joined = [number for number, each in enumerate(generations) if not each.is_alone]
-    groups = [[number] for number, each in enumerate(generations) if each.is_alone]
-    for numbers in groups:
-        alone = JointGeneration(model)
+    search_type: Callable[..., Search] = _Beams if settings.method == "beam" else _Samples
+    generations = []
+    for prompt in prompts:
+        ids = tokenizer.ids(prompt) or [tokenizer.eod_id]
+        generations.append(Generation(search_type(pieces, ids, settings), ids, settings))
+
+    # Long generations have a batch of their own, one after the other; all others share one.
+    joined = []
+    for number, generation in enumerate(generations):
+        if not generation.is_alone:
+            joined.append(number)
+            continue
+        own_batch = JointGeneration(model)
         try:
-            for _, part in alone.parts([generations[numbers[0]]]):
-                yield numbers[0], part
+            for _, chunk in own_batch.parts([generation]):
+                yield number, chunk
         finally:
-            alone.close()
-    for number, part in joint_generation.of(model).parts([generations[each] for each in joined]):
-        yield joined[number], part
+            own_batch.close()
+    shared_batch = joint_generation.of(model)
+    for index, chunk in shared_batch.parts([generations[number] for number in joined]):
+        yield joined[index], chunk
 
 
 # ---- the texts of one prompt ----
 
 
 class _Writing:
-    """One text on its way.
+    """A text that is being generated.
 
     Attributes:
       ids: of the prompt and the text, the last `context` of them.
@@ -227,29 +235,37 @@ class _Writing:
         self.released.append(self.text.add(id))
         return "stop" if self.text.is_stopped else None
 
-    def whole(self, ended: str) -> Written:
+    def whole(self, ended: str) -> GeneratedText:
         """The text at its end; the last of `released` is what was held back until then."""
         self.released.append("" if ended == "stop" else self.text.rest())
-        return Written("".join(self.released), self.log_probability, self.tokens, ended)
+        return GeneratedText("".join(self.released), self.log_probability, self.tokens, ended)
 
 
-def _adjusted(log_probabilities, writing, pieces, settings):
+def _adjusted(
+    log_probabilities: np.ndarray, writing: _Writing, pieces: _Pieces, settings: GenerationSettings
+) -> np.ndarray:
     """The log probabilities [V] by which the next token of a text is chosen; -inf: never."""
-    scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
+    allowed = np.where(pieces.is_banned, -np.inf, log_probabilities)
+    scores = allowed.copy()
     if writing.tokens < settings.min_tokens:
         scores[pieces.end_id] = -np.inf
-    # Repetition: logs are negative, so a factor above 1 makes tokens of the text less likely; of
-    # n-grams that are begun again, the token that would complete one is never chosen.
-    size = settings.no_repeat_ngram_size
-    ids = np.array(writing.ids) if size or settings.repetition_penalty != 1 else ()
+
+    # Tokens that the text has already are less likely: their log probabilities are negative, and
+    # are multiplied by a factor above 1.
     if settings.repetition_penalty != 1:
-        scores[np.unique(ids)] *= settings.repetition_penalty
-    if 0 < size <= len(ids):
-        grams = np.lib.stride_tricks.sliding_window_view(ids, size)  # [n,size]
-        is_begun = (grams[:, :-1] == ids[len(ids) - size + 1 :]).all(axis=1)
-        scores[grams[is_begun, -1]] = -np.inf
-    if scores.max() == -np.inf:  # nothing is left: repeat rather than write what is banned
-        scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
+        scores[np.unique(writing.ids)] *= settings.repetition_penalty
+
+    # A token that would complete an n-gram a second time is never chosen.
+    size = settings.no_repeat_ngram_size
+    if 0 < size <= len(writing.ids):
+        ids = np.array(writing.ids)
+        ngrams = np.lib.stride_tricks.sliding_window_view(ids, size)  # [n,size]
+        begun = ids[len(ids) - size + 1 :]  # the last size - 1 tokens
+        has_this_beginning = (ngrams[:, :-1] == begun).all(axis=1)
+        scores[ngrams[has_this_beginning, -1]] = -np.inf
+
+    if scores.max() == -np.inf:  # no token is left: repeat rather than write what is banned
+        return allowed
     return scores
 
 
@@ -268,7 +284,7 @@ class _Samples:
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         # Each text has random numbers of its own: the texts next to it change nothing.
-        parts, continued, numbers = [], [], []
+        chunks, continued, numbers = [], [], []
         for number, row in self._rows:
             writing = self._writings[number]
             id = self._choose(
@@ -276,30 +292,28 @@ class _Samples:
                 self._randoms[number],
             )
             shown = len(writing.released)
-            said = float(log_probabilities[row, id])
-            ended = writing.add(id, said, self._pieces.end_id)
+            log_probability = float(log_probabilities[row, id])
+            ended = writing.add(id, log_probability, self._pieces.end_id)
             if not ended and is_last:
                 ended = "length"
             whole = writing.whole(ended) if ended else None
-            parts.append(Part(number, "".join(writing.released[shown:]), whole, math.exp(said)))
+            new_text = "".join(writing.released[shown:])
+            chunks.append(TextChunk(number, new_text, whole, math.exp(log_probability)))
             if not ended:
                 continued.append((row, id))
                 numbers.append(number)
         self._rows = [(number, row) for row, number in enumerate(numbers)]
-        return parts, continued
+        return chunks, continued
 
-    def _choose(self, allowed, random):
+    def _choose(self, allowed: np.ndarray, random: np.random.Generator) -> int:
+        """The id of the next token; allowed: as of `_adjusted`."""
         settings = self._settings
         if settings.method == "greedy":
             return int(allowed.argmax())
-        return int(
-            random.choice(
-                len(allowed),
-                p=sampling.distribution(
-                    allowed, settings.temperature, settings.top_k, settings.top_p
-                ),
-            )
+        probabilities = sampling.distribution(
+            allowed, settings.temperature, settings.top_k, settings.top_p
         )
+        return int(random.choice(len(allowed), p=probabilities))
 
 
 class _Beams:
@@ -308,20 +322,21 @@ class _Beams:
     def __init__(self, pieces: _Pieces, prompt: Sequence[int], settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
         self._alive = [_Writing(_Text(pieces, stop_texts(settings.stop)), prompt, settings.context)]
-        self._done: list[tuple[float, Written]] = []  # with their scores
+        self._done: list[tuple[float, GeneratedText]] = []  # with their scores
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         width = self._settings.beams
         scores = np.array(
             [  # [b,V]
-                writing.score + _adjusted(said, writing, self._pieces, self._settings)
-                for writing, said in zip(self._alive, log_probabilities)
+                writing.score + _adjusted(of_text, writing, self._pieces, self._settings)
+                for writing, of_text in zip(self._alive, log_probabilities)
             ]
         )
-        # Of the `beams` likeliest texts with one more token those that end are set aside. Then the
-        # search ends, if there are `beams` of them, or continues with the `beams` likeliest that do
-        # not end: as each beam has one <eod>, 2 x `beams` candidates have enough of them (fewer if
-        # many complete a stop text).
+        # The candidates are the texts with one more token, the likeliest ones first. Those among
+        # the first `beams` that end are set aside; the search ends once there are `beams` of them.
+        # Until then it continues with the `beams` likeliest candidates that do not end. Each beam
+        # has one candidate that ends with <eod>, so 2 x `beams` candidates have enough that do not
+        # (fewer only if many complete a stop text).
         continued = []  # writing, row, token
         for rank, (row, id) in enumerate(zip(*sampling.best(scores, 2 * width))):
             writing = self._alive[row].copy()
@@ -338,8 +353,8 @@ class _Beams:
             return [], [(row, id) for _, row, id in continued]
         return self._best(), []
 
-    def _best(self):
-        """The last parts, of all texts."""
+    def _best(self) -> list[TextChunk]:
+        """The chunks of all texts, each a complete text."""
         done = self._done
         if len(done) < self._settings.beams:
             done += [(writing.score, writing.whole("length")) for writing in self._alive]
@@ -347,6 +362,6 @@ class _Beams:
             key=lambda each: -each[0] / max(each[1].tokens, 1) ** self._settings.length_penalty
         )
         return [
-            Part(number, written.text, written)
+            TextChunk(number, written.text, written)
             for number, (_, written) in enumerate(done[: self._settings.samples])
         ]

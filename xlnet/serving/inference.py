@@ -18,7 +18,7 @@ from xlnet.serving.language_model import LanguageModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import TokenCounts
-from xlnet.tasks.task import Asked, Row
+from xlnet.tasks.task import InlineExample, Row
 
 _log = logging.getLogger(__name__)
 
@@ -50,10 +50,12 @@ class Inference:
         self.at_once = _BATCHES_AT_ONCE * batch_size
         self.cut = 0
         self._lock = threading.Lock()
-        self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
+        self._restored: Optional[session.RestoredSession] = session.RestoredSession(
+            loaded.prefix, device
+        )
         self._language_model: Optional[LanguageModel] = None
 
-    def open(self) -> session.Restored:
+    def open(self) -> session.RestoredSession:
         """The session; UserError after `close`, and in a fork of the process."""
         if self._restored is None:
             raise UserError("the model is closed")
@@ -76,8 +78,8 @@ class Inference:
             )
         if verb not in (None, tuned.task.type.verb):
             raise UserError(
-                f"{verb}: the model was trained for {tuned.task.type.name} "
-                f"({tuned.task.name}), its method is {tuned.task.type.verb}"
+                f"{verb}: the model was trained for {tuned.task.type.name} ({tuned.task.name}), "
+                f"its method is {tuned.task.type.verb}"
             )
         return tuned
 
@@ -91,7 +93,7 @@ class Inference:
 
     # ---- what a fine-tuned model predicts
 
-    def task_part(self, tuned: FineTunedTask) -> session.Part:
+    def task_subgraph(self, tuned: FineTunedTask) -> session.Subgraph:
         """The part of the graph with the output layer of the task."""
 
         def build() -> tuple[session.Tensors, session.Tensors]:
@@ -99,7 +101,7 @@ class Inference:
             model = TaskModel(self.loaded.config, tuned, self.loaded.network)
             return inputs, model.outputs(inputs)
 
-        return self.open().part("task", build)
+        return self.open().subgraph("task", build)
 
     def values(self, tuned: FineTunedTask, rows: list[Row]) -> tuple[Any, TokenCounts]:
         """The `contract.Predictions.values` for n rows, as `--do_predict` computes them, and the
@@ -112,10 +114,10 @@ class Inference:
         )
         counts = encoding.pop_token_counts(records)
         first = np.cumsum(windows) - windows
-        part = self.task_part(tuned)
+        subgraph = self.task_subgraph(tuned)
         joined = in_order_of_records(
             [
-                dict(part({name: name for name in part.names}, batch), index=numbers)
+                dict(subgraph({name: name for name in subgraph.names}, batch), index=numbers)
                 for numbers, batch in session.batches_by_length(
                     records, layout.max_seq_length, tuned.padding, self.batch_size, self.most_tokens
                 )
@@ -144,7 +146,7 @@ class Inference:
             )
 
 
-def row_of(tuned: FineTunedTask, number: int, asked: Asked, place: str = "") -> Row:
+def row_of(tuned: FineTunedTask, number: int, asked: InlineExample, place: str = "") -> Row:
     """The row of an inline example; UserError, which begins with `place`, if it is bad."""
     row, fault = tuned.task.reader.row(str(number), asked)
     if fault:

@@ -3,13 +3,13 @@
 Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S slots.
 """
 
-# A step of the network costs about as much for twenty texts as for one. So there is no thread that
-# generates: whoever waits for the next token makes a step for all, and the others find theirs when
-# they look. A prompt joins between two steps.
+# A step of the network costs about as much for twenty texts as for one, so all texts share a batch.
+# No thread of its own generates: a thread that waits for its next token makes a step for all texts,
+# and the other threads find their tokens when they look. A prompt joins between two steps.
 #
-# All texts end at the same position, that of the newest token; attention depends on distances
-# alone, so a prompt that joins is read as if it had begun that much later. "a mat" joins when
-# "the cat sat" has been read, S = 4; the dot is a slot that a text does not see:
+# All texts end at the same position, that of the newest token. Attention depends on distances
+# alone, so a prompt that joins is read as if its text had begun that much later. Example: "a mat"
+# joins when "the cat sat" has been read, S = 4; a dot is a slot that the text does not see:
 #
 #   positions         0    1    2    3            1    2    3    4
 #   first text            the  cat  sat    ->    the  cat  sat  on
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from xlnet.serving import session
-from xlnet.serving.generated_text import Part, Search
+from xlnet.serving.generated_text import Search, TextChunk
 from xlnet.serving.settings import GenerationSettings
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ _SLOTS_MULTIPLE = 32  # few sizes, as each new one copies all keys and values
 
 
 class Generation:
-    """The texts of one prompt on their way.
+    """The texts that are being generated for one prompt.
 
     Attributes:
       is_alone: as of `is_alone`.
-      parts: those that nobody has taken yet.
+      parts: chunks of text that nobody has taken yet.
       rows: the batch elements of its texts; None: the prompt is not read yet.
       is_done: whether no part follows those of `parts`.
       is_left: whether nobody waits for it any more.
@@ -56,7 +56,7 @@ class Generation:
         self.is_alone = is_alone(ids, settings)
         self.slots = slots_of(ids, settings)
         self.steps_left = settings.max_tokens
-        self.parts: collections.deque[Part] = collections.deque()
+        self.parts: collections.deque[TextChunk] = collections.deque()
         self.rows: Optional[range] = None
         self.is_done = self.is_left = False
         self.error: Optional[Exception] = None
@@ -73,8 +73,8 @@ def copies_of(settings: GenerationSettings) -> int:
 
 
 def is_alone(ids: Sequence[int], settings: GenerationSettings) -> bool:
-    """Whether the texts of a prompt are no part of a batch with others: many texts slow the others
-    down, and windows would cut theirs."""
+    """Whether the texts of a prompt have a batch of their own: many texts would slow others down,
+    and the windows of a long prompt would shorten what others see."""
     return copies_of(settings) > _MOST_JOINED or len(ids) > slots_of(ids, settings)
 
 
@@ -87,7 +87,7 @@ _MAKING = threading.Lock()
 
 
 def of(model: LanguageModel) -> JointGeneration:
-    """What generates the texts of all threads that use a model; it stays with the model."""
+    """The batch in which all threads that use a model generate; made once for each model."""
     with _MAKING:
         if model.joint_generation is None:
             model.joint_generation = JointGeneration(model)
@@ -107,9 +107,9 @@ class JointGeneration:
         self._log_probabilities = np.zeros((0, 0), np.float32)  # [B,V], of each text's next token
         self._position = 0  # of the next token
 
-    def parts(self, generations: Sequence[Generation]) -> Iterator[tuple[int, Part]]:
-        """Yields (number of the generation, `Part`) as they come. The generations end if the caller
-        takes no more."""
+    def parts(self, generations: Sequence[Generation]) -> Iterator[tuple[int, TextChunk]]:
+        """Yields (number of the generation, `TextChunk`) as they come. The generations end if the
+        caller takes no more."""
         try:
             self._waiting.extend(generations)
             while True:
@@ -136,8 +136,8 @@ class JointGeneration:
             self._release_if_left()
 
     def _release_if_left(self) -> None:
-        # Whoever makes a step drops what was left; after the last one nobody would. If another
-        # thread has the lock, it is not the last one.
+        # A thread that makes a step drops texts that nobody waits for. After the last step no
+        # thread would, so it is done here. If another thread has the lock, that thread does it.
         if self._step_lock.acquire(blocking=False):
             try:
                 if all(each.is_left for each in self._running):
@@ -153,8 +153,8 @@ class JointGeneration:
                 self._continue()
                 self._join()
         except BaseException as e:
-            # All of them, as the choices of some are made, but not read. An interrupt (Ctrl-C) is
-            # this thread's alone; the others get an error.
+            # The step fails for all texts, as some have chosen a token that was not read. An
+            # interrupt (Ctrl-C) is raised in this thread only; the others get an error.
             error = RuntimeError("the step of all texts was interrupted")
             for each in self._running:
                 each.error = e if isinstance(e, Exception) else error
@@ -165,8 +165,8 @@ class JointGeneration:
                 raise
 
     def _continue(self) -> None:
-        # Each prompt chooses from its own rows of the batch. What continues makes the next batch:
-        # the row that each text continues, and its new token.
+        # Each prompt chooses tokens from its own rows of the batch. The texts that continue make
+        # the next batch: `parents` has the row that each of them continues, `chosen` its new token.
         parents: list[int] = []
         chosen: list[int] = []
         running = []
@@ -189,7 +189,7 @@ class JointGeneration:
             each.parts.extend(parts)
         self._running = running
         if not parents:
-            self._release()  # what comes next has slots of its own number
+            self._release()  # later texts begin with another number of slots
             return
         assert self._reading is not None
         if parents != list(range(len(self._log_probabilities))):
@@ -204,13 +204,14 @@ class JointGeneration:
         """Reads T tokens [B,T] at the positions from `_position` on; the log probabilities [B,V] of
         the next one."""
         assert self._reading is not None
-        # A causal network predicts behind the last token, another one at a blank after it.
+        # A causal network predicts the token behind the last one. Any other network predicts the
+        # token at a position that has a query, here the position behind the last token.
         end = self._position + ids.shape[1]
         asked = () if self._model.is_causal else [end]
         return self._reading.read(ids, range(self._position, end), asked, **how)[:, 0]
 
     def _join(self) -> None:
-        """Reads the prompts for which there is a place."""
+        """Reads the waiting prompts, as many as may join the batch."""
         joining: list[Generation] = []
         while self._waiting:
             each = self._waiting[0]
@@ -224,7 +225,7 @@ class JointGeneration:
         before = len(self._log_probabilities)
         for number, each in enumerate(joining):
             each.rows = range(before + number, before + number + 1)
-        self._running += joining  # now: an error is theirs, too
+        self._running += joining  # already here, so that an error is theirs, too
         size = max(each.slots for each in self._running)
         if not any(each.is_long for each in joining):
             size = -(-size // _SLOTS_MULTIPLE) * _SLOTS_MULTIPLE
@@ -240,8 +241,8 @@ class JointGeneration:
 
     def _has_place(self, new: Generation, joining: Sequence[Generation]) -> bool:
         """Whether a prompt may join those that run and those that are joining."""
-        # All texts have as many slots as the one with the most, and all prompts of a step as many
-        # tokens as the longest one: a long prompt among short ones must not multiply its cost.
+        # All texts have as many slots as the text with the most, and all prompts of a step are as
+        # long as the longest one, so a long prompt among short ones would multiply the cost.
         together = [*self._running, *joining, new]
         texts = sum(each.copies for each in together)
         slots = texts * max(each.slots for each in together)
@@ -254,8 +255,8 @@ class JointGeneration:
         )
 
     def _read_prompts(self, prompts: Sequence[Sequence[int]], first_text: int) -> np.ndarray:
-        # The prompts end at the same position, and shorter ones begin with padding that nobody
-        # sees: each gets the log probabilities that it gets alone, up to rounding.
+        # All prompts end at the same position. Shorter ones begin with padding that no token sees,
+        # so each gets the log probabilities that it would get alone, up to rounding.
         assert self._reading is not None
         size = self._reading.size
         longest = max(map(len, prompts))

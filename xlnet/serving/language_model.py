@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Optional
 
 import numpy as np
@@ -17,7 +17,7 @@ from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving import session
-from xlnet.serving.session import Part, Restored, Tensors
+from xlnet.serving.session import RestoredSession, Subgraph, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
 _SLOTS_OF_TOKEN = 32  # reading or copying so many slots takes about as long as a token
@@ -56,16 +56,15 @@ class LanguageModel:
       n_layer: number of layers.
     """
 
-    # The keys and values of a text stay on the device from one call to the next. Texts that are
-    # read at the same time have a copy of the graph each, with variables for them; the weights are
-    # shared. A copy is built when all others are in use, and used again.
+    # The keys and values of a text stay on the device from one call to the next, in variables of
+    # the graph. Texts that are read at the same time each have a copy of the graph with variables
+    # of its own; the weights are shared. A copy is built when all others are in use, and is kept.
 
-    def __init__(self, loaded: LoadedModel, restored: Restored):
+    def __init__(self, loaded: LoadedModel, restored: RestoredSession):
         if loaded.tuned is not None:
             raise UserError(
-                f"{loaded.prefix} was fine-tuned for {loaded.tuned.task.name} and has no "
-                "output layer over the vocabulary; "
-                "expected a pretrained model"
+                f"{loaded.prefix} was fine-tuned for {loaded.tuned.task.name} and has no output "
+                "layer over the vocabulary; expected a pretrained model"
             )
         if loaded.objective not in ("permutation", "causal"):
             raise UserError(
@@ -76,29 +75,41 @@ class LanguageModel:
         self.n_layer = loaded.config.n_layer
         self._build = lambda: build(loaded.config, loaded.network, self.is_causal)
         self._restored = restored
-        self._free: list[Part] = []
+        self._free: list[Subgraph] = []
         self._made = 0
         self._lock = threading.Lock()
-        self._free.append(self._part())
+        self._free.append(self._subgraph())
         self.joint_generation: Any = None  # made by `joint_generation.of` when it is needed
 
-    def _part(self) -> Part:
+    def prepare(self, copies: int) -> None:
+        """Builds copies of the graph, and calls each once, so that nobody waits for the first so
+        many texts that are read at the same time."""
+        blank = () if self.is_causal else (1,)
+        with ExitStack() as held:
+            for _ in range(copies):
+                reading = held.enter_context(self.reading(2))
+                reading.read(np.zeros([1, 1], int), [0], blank)
+                reading.keep([0])
+                reading.add_texts([0], 1, 2, 1)
+
+    def _subgraph(self) -> Subgraph:
         """A copy of the graph that is not in use."""
         with self._lock:
             if self._free:
                 return self._free.pop()
             self._made += 1
             number = self._made
-        return self._restored.part(f"language model {number}", self._build)
+        return self._restored.subgraph(f"language model {number}", self._build)
 
     @contextmanager
     def reading(self, size: int) -> Iterator[Reading]:
         """Yields a text to be read, of which the last `size` tokens are kept."""
-        part = self._part()
+        part = self._subgraph()
         try:
             yield Reading(part, self.is_causal, size)
         finally:
-            # The memory is freed even if nobody waits any more, but not that of a closed model.
+            # The memory is freed even if the caller has left. If the model is closed it is freed
+            # already.
             with session.as_shared(part), suppress(UserError):
                 part("clear", {"size": 1})
             self._free.append(part)
@@ -112,17 +123,17 @@ class Reading:
       size: S.
     """
 
-    # S = 4, after "the cat sat on" and then one token more at a time:
+    # Example with S = 4: "the cat sat on", then "a", then "mat":
     #   slots       the cat sat on     a   cat sat on     a   mat sat on
     #   positions   0   1   2   3      4   1   2   3      4   5   2   3
-    # Attention depends on positions alone, so the order of the slots means nothing to it.
-    def __init__(self, part: Part, is_causal: bool, size: int) -> None:
-        self._part, self._is_causal = part, is_causal
+    # Attention depends on the positions of tokens, so their order in the slots makes no difference.
+    def __init__(self, part: Subgraph, is_causal: bool, size: int) -> None:
+        self._subgraph, self._is_causal = part, is_causal
         self.size = size
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._is_hidden = np.zeros((1, size), bool)  # [B,S], slots that a text may not see
         self._count = 0  # tokens read
-        self._part("clear", {"size": size})
+        self._subgraph("clear", {"size": size})
 
     def read(
         self,
@@ -176,14 +187,14 @@ class Reading:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
-        self._part("select", {"parents": rows}, self._slots_as_tokens(len(rows)))
+        self._subgraph("select", {"parents": rows}, self._slots_as_tokens(len(rows)))
         self._is_hidden = self._is_hidden[list(rows)]
 
     def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
         """Continues with the texts of some numbers and `count` new ones, which see nothing yet, and
         with `size` slots. `position` is that of the next token: the slots are those of the
         positions before it, the newest one last. If they are fewer, the oldest tokens are lost."""
-        # S = 4, three tokens were read, and a text with 6 slots joins:
+        # Example: S = 4, three tokens were read, and a text with 6 slots joins:
         #   slots       the cat sat .      .   .   .  the cat sat
         #   positions   0   1   2   .      -3  -2  -1  0   1   2
         by_age = np.roll(np.arange(self.size), -(self._count % self.size))
@@ -192,7 +203,7 @@ class Reading:
         order = np.concatenate([np.zeros(added, int), by_age])
         self.size = size
         parents = [*kept, *[0] * count]
-        self._part(
+        self._subgraph(
             "arrange",
             {"parents": parents, "order": order, "size": self.size},
             self._slots_as_tokens(len(parents)),
@@ -218,17 +229,17 @@ class Reading:
         first_text: int = 0,
         oldest: Optional[np.ndarray] = None,
     ) -> Any:
-        # Where the tokens go: the slots after those of the last ones.
+        # The tokens are written to consecutive slots, behind those of the newest tokens.
         tokens = len(positions)
-        first = self._count % self.size  # of the slots for as many tokens, side by side
+        first = self._count % self.size
         self._count += tokens
         self._positions[first : first + tokens] = positions
         is_hidden = self._is_hidden[first_text : first_text + len(ids)]  # a view, [B,S]
         is_hidden[:, first : first + tokens] = False if padding is None else padding
-        # What the T tokens and the P blanks may not see: empty slots, padding, what is too old, and
-        # of the tokens that are read with them what `hidden` says. All else that was read before is
-        # visible, as the memory of pretraining is.
-        # A blank has a query alone: it is a row, and no column that others could see.
+        # The T tokens and the P blanks may not see empty slots, padding, tokens that are too old,
+        # and those of the T tokens that `hidden` names. Everything else that was read before is
+        # visible, as the memory is in pretraining. A blank has only a query: it is a row of the
+        # mask, and not a column that others could see.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]  # [T+P,1]
         is_empty = self._positions == _EMPTY  # [S]
         hides = np.broadcast_to(is_empty, (len(rows), self.size)).copy()  # [T+P,S]
@@ -238,7 +249,7 @@ class Reading:
             hides |= self._positions > rows
         if oldest is not None:
             is_hidden = is_hidden | (self._positions < oldest[:, None])
-        return self._part(
+        return self._subgraph(
             names,
             {
                 "ids": ids,
@@ -253,5 +264,5 @@ class Reading:
         )
 
     def _slots_as_tokens(self, texts: int) -> int:
-        """As how many tokens the slots of some texts count."""
+        """The number of tokens that cost as much time as the slots of some texts."""
         return texts * self.size // _SLOTS_OF_TOKEN

@@ -88,7 +88,7 @@ def load(
     return Model(found, devices, own.batch_size, own.progress)
 
 
-def _plain(name, path):
+def _plain(name: str, path: Optional[Path]) -> Optional[str]:
     """A path as a str; None stays."""
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, str) and (name == "path" or path is not None):

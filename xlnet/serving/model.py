@@ -28,14 +28,14 @@ from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all, prog
 from xlnet.serving.factorization import Factorization
 from xlnet.serving.generation import Stop
 from xlnet.serving.inference import Inference
-from xlnet.serving.prediction import predicting
+from xlnet.serving.prediction import prediction_call
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
     FactorizationSettings,
     from_keywords,
 )
-from xlnet.serving.texts import METHODS, as_text, in_order, listed, several, together
+from xlnet.serving.texts import METHODS, as_text, iterate_items, list_items, require_list, zip_lists
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.output import results
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -102,9 +102,9 @@ class Model:
         # The part that is used first is built now: its first result does not wait.
         try:
             if tuned:
-                self.inference.task_part(tuned)
+                self.inference.task_subgraph(tuned)
             else:
-                vectors.part(self.inference)
+                vectors.subgraph(self.inference)
         except BaseException:
             self.close()
             raise
@@ -124,8 +124,7 @@ class Model:
         """A model is neither pickled nor copied: it lives in its process."""
         raise UserError(
             "a model cannot be pickled or copied: pass its path "
-            f"'{os.path.dirname(self.inference.loaded.prefix)}' and load it in "
-            "each process"
+            f"'{os.path.dirname(self.inference.loaded.prefix)}' and load it in each process"
         )
 
     def __repr__(self) -> str:
@@ -133,7 +132,7 @@ class Model:
         what = (
             "pretrained"
             if tuned is None
-            else f"{self.task}, {self.verb}(): {tuned.task.head.words()}"
+            else f"{self.task}, {self.verb}(): {tuned.task.head.outputs_in_words()}"
         )
         return f"<xlnet model {self.inference.loaded.prefix}: {what}>"
 
@@ -144,7 +143,7 @@ class Model:
     # ---- lists of texts
 
     def predict(self, texts: Any, threshold: Optional[float] = None, errors: str = "raise") -> Any:
-        """What the model was trained for, for any task type.
+        """The predictions for which the model was trained, of any task type.
 
         Args:
           texts: one item or a list of them. An item is what the method `verb` takes for one text: a
@@ -159,7 +158,7 @@ class Model:
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all(predicting(self.inference, threshold=threshold), texts, errors)
+        return self._all(prediction_call(self.inference, threshold=threshold), texts, errors)
 
     def pipe(
         self, texts: Iterable[Any], verb: str = "predict", errors: str = "raise", **settings: Any
@@ -184,7 +183,7 @@ class Model:
                     verb, ", ".join(_CALLS), did_you_mean(str(verb), list(_CALLS))
                 )
             )
-        texts = in_order(texts)
+        texts = iterate_items(texts)
         from_keywords(ErrorSettings, {"errors": errors})
         call = _CALLS[verb](self.inference, **settings)
         return batched_calls.pipe(call, texts, errors, self._shows_progress)
@@ -192,7 +191,7 @@ class Model:
     def _all(self, call: BatchedCall, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
         from_keywords(ErrorSettings, {"errors": errors})
-        items, is_one = listed(texts)
+        items, is_one = list_items(texts)
         with progress_bar(len(items), self._shows_progress and not is_one) as progress:
             found = compute_all(call, items, errors, progress.update)
         results = [each.public() if isinstance(each, Computed) else each for each in found]
@@ -284,7 +283,7 @@ class Model:
           (2, 768)
         """
         found = self._all(
-            vectors.vectorizing(
+            vectors.vectors_call(
                 self.inference, layers=layers, pooling=pooling, normalize=normalize
             ),
             texts,
@@ -320,7 +319,7 @@ class Model:
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all(predicting(self.inference, "classify", threshold=threshold), texts)
+        return self._all(prediction_call(self.inference, "classify", threshold=threshold), texts)
 
     def probabilities(self, texts: Texts) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
@@ -330,7 +329,7 @@ class Model:
           >>> model.probabilities(["It rains.", "He scored."]).shape
           (2, 4)
         """
-        items, is_one = listed(texts)
+        items, is_one = list_items(texts)
         found = [list(one.probabilities.values()) for one in self.classify(items)]
         array = np.array(found, np.float32).reshape(len(found), len(self.labels or ()))
         return array[0] if is_one else array
@@ -348,7 +347,7 @@ class Model:
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        found = self._all(predicting(self.inference, "score"), texts)
+        found = self._all(prediction_call(self.inference, "score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
     @overload
@@ -382,13 +381,13 @@ class Model:
           ...              question="The cat is _.").number
           1
         """
-        job = predicting(self.inference, "choose")
+        job = prediction_call(self.inference, "choose")
         if isinstance(text, str):
             return self._all(job, (text, choices, question))
         questions: Any = question
         if question is None or isinstance(question, str):
-            questions = [question] * len(several("text", text))
-        return self._all(job, together(text=text, choices=choices, question=questions))
+            questions = [question] * len(require_list("text", text))
+        return self._all(job, zip_lists(text=text, choices=choices, question=questions))
 
     @overload
     def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
@@ -409,10 +408,10 @@ class Model:
           1
         """
         return self._all(
-            predicting(self.inference, "rank"),
+            prediction_call(self.inference, "rank"),
             (query, documents)
             if isinstance(query, str)
-            else together(query=query, documents=documents),
+            else zip_lists(query=query, documents=documents),
         )
 
     @overload
@@ -453,12 +452,12 @@ class Model:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
-        job = predicting(self.inference, "answer", threshold=threshold, top_k=top_k)
+        job = prediction_call(self.inference, "answer", threshold=threshold, top_k=top_k)
         if isinstance(question, str):
             return self._all(job, (question, context))
         if isinstance(context, str):
-            context = [context] * len(several("question", question))
-        return self._all(job, together(question=question, context=context))
+            context = [context] * len(require_list("question", question))
+        return self._all(job, zip_lists(question=question, context=context))
 
     @overload
     def tag(self, texts: Words) -> results.Tagged: ...
@@ -476,7 +475,7 @@ class Model:
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
-        return self._all(predicting(self.inference, "tag"), texts)
+        return self._all(prediction_call(self.inference, "tag"), texts)
 
     def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
@@ -487,7 +486,7 @@ class Model:
           errors: "raise", or "return".
           settings: those of `settings.ExplanationSettings`.
         """
-        return self._all(explanation.explaining(self.inference, **settings), texts, errors)
+        return self._all(explanation.explanation_call(self.inference, **settings), texts, errors)
 
     # ---- what it was pretrained for
 
@@ -536,12 +535,12 @@ class Model:
     @overload
     def generate(
         self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ..., **settings: Any
-    ) -> generation.Written: ...
+    ) -> generation.GeneratedText: ...
 
     @overload
     def generate(
         self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ..., **settings: Any
-    ) -> list[generation.Written]: ...
+    ) -> list[generation.GeneratedText]: ...
 
     @overload
     def generate(
@@ -559,8 +558,8 @@ class Model:
         errors: str = "raise",
         **settings: Any,
     ) -> Any:
-        """Text that continues a prompt: `generation.Written`; a list of them if `samples` is above
-        1. Several prompts are batched: with a seed each gets the text that it gets alone.
+        """Text that continues a prompt: a `generation.GeneratedText`; with `samples` above 1 a list
+        of them. Several prompts are batched: with a seed each gets the text that it gets alone.
 
         Args:
           stop: a text, or several, before which a text ends.
@@ -571,11 +570,15 @@ class Model:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(generation.generating(self.inference, stop, **settings), prompts, errors)
+        return self._all(
+            generation.generation_call(self.inference, stop, **settings), prompts, errors
+        )
 
-    def stream(self, prompt: str, stop: Stop = None, **settings: Any) -> Iterator[generation.Part]:
-        """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
-        between two parts, and another prompt's parts, too.
+    def stream(
+        self, prompt: str, stop: Stop = None, **settings: Any
+    ) -> Iterator[generation.TextChunk]:
+        """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
+        between two chunks, and another prompt's chunks, too.
 
         Examples:
           >>> for part in model.stream("The default value is", max_tokens=20):
@@ -593,8 +596,8 @@ class Model:
         seed: int = 0,
         most_tokens: int = 512,
     ) -> Attention:
-        """What each head attends to in a text, in both streams. A fine-tuned model has the content
-        stream alone, in which every token sees all; its text may be a pair.
+        """The attention probabilities of each head for a text, in both streams. A fine-tuned model
+        has only the content stream, in which every token sees all tokens; its text may be a pair.
 
         Args:
           layers: numbers from 1 on.
@@ -612,8 +615,8 @@ class Model:
         return attention.attention_of(self.inference, text, layers, chosen)
 
     def factorize(self, text: Text, **settings: Any) -> Factorization:
-        """What a pretrained model predicts for each token of a text, by its query stream, in one
-        factorization order, and what both streams see there.
+        """The predictions of a pretrained model for each token of a text, by its query stream in
+        one factorization order, and the masks of both streams.
 
         Args:
           text: of at most `most_tokens` tokens.
@@ -629,10 +632,10 @@ class Model:
 
 # The calls of `Model.pipe` by the method's name, as functions of the model and the settings.
 _CALLS: dict[str, Callable[..., BatchedCall]] = {
-    "predict": predicting,
-    "vectors": vectors.vectorizing,
-    "explain": explanation.explaining,
+    "predict": prediction_call,
+    "vectors": vectors.vectors_call,
+    "explain": explanation.explanation_call,
     "fill": filling.filling_call,
-    "generate": generation.generating,
-    **{verb: functools.partial(predicting, verb=verb) for verb in METHODS},
+    "generate": generation.generation_call,
+    **{verb: functools.partial(prediction_call, verb=verb) for verb in METHODS},
 }

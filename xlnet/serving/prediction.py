@@ -10,11 +10,13 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import PredictSettings, from_keywords
-from xlnet.serving.texts import METHODS
+from xlnet.serving.texts import METHODS, with_own_names
 from xlnet.tasks.task import Row
 
 
-def predicting(inference: Inference, verb: Optional[str] = None, **settings: Any) -> BatchedCall:
+def prediction_call(
+    inference: Inference, verb: Optional[str] = None, **settings: Any
+) -> BatchedCall:
     """The call of a method of `METHODS`, of the model's own one if `verb` is None.
 
     Args:
@@ -39,7 +41,7 @@ def predicting(inference: Inference, verb: Optional[str] = None, **settings: Any
 
     # An item may be several rows, as the documents of a query; all rows together are batched.
     def prepare(item: Any) -> list[Row]:
-        examples = method.rows(item)
+        examples = method.rows(with_own_names(item, tuned.task.columns))
         rows = []
         for number, example in enumerate(examples):
             place = f"document {number}: " if len(examples) > 1 else ""

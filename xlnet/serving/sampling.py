@@ -16,8 +16,8 @@ def distribution(
 
     With top_p = 0.7, of 0.5, 0.1, 0.3 and 0.1 the first and the third are kept: 0.625 and 0.375.
     """
-    # The temperature comes first. A tiny one takes all logs to -inf; relative to the largest one,
-    # that stays 0.
+    # The temperature is applied first. A tiny one would take all logs to -inf, so they are then
+    # taken relative to the largest one, which stays 0.
     logs = np.asarray(log_probabilities, np.float64)
     with np.errstate(over="ignore"):
         scaled = logs / temperature
@@ -41,7 +41,7 @@ def distribution(
 def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
     """The indices of the `count` largest scores that are not -inf, the largest first: one array for
     each axis."""
-    # A partition finds the best in linear time; only they are sorted, by their place if equal.
+    # A partition finds the best ones in linear time. Only these are sorted; equal ones by index.
     flat = scores.ravel()
     count = min(count, len(flat))
     found = np.argpartition(-flat, count - 1)[:count]

@@ -9,16 +9,15 @@ import contextlib
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
-from xlnet.engine import checkpoint
 from xlnet.engine.checkpoint import Restoring
-from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
+from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask, Padding
 from xlnet.records import feature_spec
@@ -34,8 +33,8 @@ _TOKENS = ("input_ids", "ids")  # features with an element for each token of a c
 
 
 class Caller:
-    """Whose work a thread computes. In a process by itself it calls the network whenever it likes;
-    a server gives turns, and drops work that nobody waits for."""
+    """The owner of the work that a thread computes. By default it may call the network at any time;
+    a server gives its callers turns, and drops work for which no client waits any more."""
 
     def turn(self, tokens: int) -> contextlib.AbstractContextManager[object]:
         """The context of a call of the network with so many tokens; UserError if the work is
@@ -43,7 +42,8 @@ class Caller:
         return contextlib.nullcontext()
 
     def shared(self, account: object) -> Caller:
-        """The caller of work that is not only this one's, but an account's: nobody drops it."""
+        """The caller of work that is done for several callers, and charged to an account; it is
+        never dropped."""
         return self
 
 
@@ -52,13 +52,14 @@ CALLER: contextvars.ContextVar[Optional[Caller]] = contextvars.ContextVar("calle
 
 
 def caller() -> Caller:
-    """Whose work this thread computes."""
+    """The owner of the work that this thread computes."""
     return CALLER.get() or Caller()
 
 
 @contextlib.contextmanager
 def as_shared(account: object) -> Iterator[None]:
-    """What this thread computes in the block is not its caller's alone, but an account's."""
+    """Work in the block is done for several callers, and is charged to an account instead of the
+    caller."""
     token = CALLER.set(caller().shared(account))
     try:
         yield
@@ -82,10 +83,10 @@ def placeholders(tuned: FineTunedTask) -> Tensors:
     return inputs
 
 
-class Part:
-    """A part of what a `Restored` computes: outputs, by `names`, from a batch of inputs."""
+class Subgraph:
+    """A part of what a `RestoredSession` computes: outputs, by `names`, from a batch of inputs."""
 
-    def __init__(self, restored: Restored, inputs: Tensors, outputs: Tensors):
+    def __init__(self, restored: RestoredSession, inputs: Tensors, outputs: Tensors):
         self.names = tuple(outputs)
         self._restored = restored
         self._inputs = inputs
@@ -103,11 +104,15 @@ class Part:
             tensor: features[name] for name, tensor in self._inputs.items() if name in features
         }
         tokens = max((np.size(features[name]) for name in _TOKENS if name in features), default=1)
-        with caller().turn(tokens + more_tokens), errors.explained(), self._restored.while_open():
+        with (
+            caller().turn(tokens + more_tokens),
+            errors.translated_errors(),
+            self._restored.while_open(),
+        ):
             return self._restored.session.run(wanted, feeds)
 
 
-class Restored:
+class RestoredSession:
     """A session with the weights of a checkpoint, of this prefix, and without anything of training.
     Any number of threads may use it."""
 
@@ -124,30 +129,30 @@ class Restored:
         )
         self.is_closed = False
         self._process = os.getpid()
-        self._parts: dict[str, Part] = {}
+        self._subgraphs: dict[str, Subgraph] = {}
         self._lock = threading.Lock()
 
-    def part(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Part:
-        """The part of this name; `build` builds it the first time, and returns dicts of inputs and
-        of outputs, tensors by name."""
-        if name in self._parts:
-            return self._parts[name]
+    def subgraph(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Subgraph:
+        """The subgraph of this name; `build` builds it the first time, and returns dicts of inputs
+        and of outputs, tensors by name."""
+        if name in self._subgraphs:
+            return self._subgraphs[name]
         with self._lock, self.while_open():
-            if name not in self._parts:  # another thread may have built it meanwhile
-                with gradients_forgotten(), self._graph.as_default():
+            if name not in self._subgraphs:  # another thread may have built it meanwhile
+                with without_registered_gradients(), self._graph.as_default():
                     before = set(tf.global_variables())
-                    part = Part(self, *build())
+                    subgraph = Subgraph(self, *build())
                     # Parts share weights: only those that are new are read.
                     new = [each for each in tf.global_variables() if each not in before]
                     if new:
-                        restore(self.session, self._prefix, new)
-                self._parts[name] = part
-        return self._parts[name]
+                        Restoring(new)(self.session, self._prefix)
+                self._subgraphs[name] = subgraph
+        return self._subgraphs[name]
 
     @contextlib.contextmanager
     def while_open(self) -> Iterator[None]:
-        """Raises UserError in place of the failure when another thread closes the session, and in
-        a fork of the process."""
+        """Raises a UserError in a fork of the process, and in place of the failure if another
+        thread closes the session meanwhile."""
         self.check_process()
         try:
             yield
@@ -160,31 +165,15 @@ class Restored:
         """Raises UserError in a fork: it lacks TensorFlow's threads, for which it would wait."""
         if os.getpid() != self._process:
             raise UserError(
-                f"the model was loaded in process {self._process} and cannot be used in "
-                f"its fork {os.getpid()}: "
-                "load it in each process"
+                f"the model was loaded in process {self._process} and cannot be used in its fork "
+                f"{os.getpid()}: load it in each process"
             )
 
     def close(self) -> None:
-        """Frees the session; no part can be used any more. In a fork it frees nothing."""
+        """Frees the session; no subgraph can be used any more. In a fork it frees nothing."""
         self.is_closed = True
         if os.getpid() == self._process:
             self.session.close()
-
-
-def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) -> None:
-    """Reads the default graph's variables from a checkpoint; UserError if it lacks one.
-
-    prefix: of the checkpoint's files.
-    """
-    missing = checkpoint.compare(prefix, variables).missing
-    if missing:
-        raise UserError(
-            "checkpoint {} lacks {} of the model's variables: {}".format(
-                prefix, len(missing), ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)
-            )
-        )
-    Restoring(variables)(session, prefix)
 
 
 def batches_by_length(

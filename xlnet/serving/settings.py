@@ -3,10 +3,11 @@
 Annotations are types here, not strings: flags need them. TensorFlow is not imported.
 """
 
+import copy
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, TypeVar
 
 from xlnet import files
@@ -21,7 +22,7 @@ Chosen = TypeVar("Chosen", bound=Settings)
 POOLINGS = ("mean", "first", "last", "none")
 _MOST_CONTEXT = 1_000_000  # tokens
 MOST_PIECES = 64  # of a blank
-_MOST_TEXTS, _LONGEST_TEXT = 64, 1000  # of stop, and of targets; characters
+MOST_TEXTS, LONGEST_TEXT = 64, 1000  # of stop, and of targets; characters
 _MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 ATTENTION_ORDERS = ("random", "left_to_right", "none")
@@ -33,8 +34,8 @@ class LoadSettings(Settings):
     """Which model, and where it runs."""
 
     model_dir: str = required(
-        "model directory, directory with a released checkpoint, its config "
-        "and its vocabulary, or checkpoint prefix",
+        "model directory, directory with a released checkpoint, its config and its vocabulary, or "
+        "checkpoint prefix",
         aliases=("model",),
     )
     model_config_path: Optional[str] = setting(
@@ -61,14 +62,14 @@ class FillingSettings(Settings):
     pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
     order: str = setting(
         "left_to_right",
-        "the factorization order of the pieces: left_to_right, "
-        "right_to_left, random, all (the mean over all of them), or the numbers "
-        "of the blanks, as 2,1,3, pieces of a blank from left to right",
+        "the factorization order of the pieces: left_to_right, right_to_left, random, all (the "
+        "mean over all of them), or the numbers of the blanks, as 2,1,3, pieces of a blank from "
+        "left to right",
     )
     targets: Optional[str] = setting(
         None,
-        "compare only these words for the one blank, a JSON "
-        "list; pieces and whole_words do not apply",
+        "compare only these words for the one blank, a JSON list; pieces and whole_words do not "
+        "apply",
     )
     whole_words: bool = setting(
         True, "only words: what is filled in begins and ends with a word, and has no punctuation"
@@ -87,11 +88,10 @@ class FillingSettings(Settings):
 
     def check(self) -> None:
         super().check()
-        if not self.blank.strip() or len(self.blank) > _LONGEST_TEXT:
+        if not self.blank.strip() or len(self.blank) > LONGEST_TEXT:
             raise UserError(
-                f"blank is {self.blank!r:.80}, expected a text that marks a blank, of "
-                f"at most {_LONGEST_TEXT} "
-                "characters"
+                f"blank is {self.blank!r:.80}, expected a text that marks a blank, of at most "
+                f"{LONGEST_TEXT} characters"
             )
         if self.targets is not None and not stop_texts(self.targets, "targets"):
             raise UserError(f"targets is {self.targets}, expected one word or more")
@@ -159,8 +159,8 @@ class GenerationSettings(Settings):
     beams: int = setting(4, "texts that beam search follows", minimum=1, maximum=10_000)
     length_penalty: float = setting(
         1.0,
-        "of beams: the score of a text is its log probability over "
-        "its number of tokens to this power",
+        "of beams: the score of a text is its log probability over its number of tokens to this "
+        "power",
         minimum=0.0,
         maximum=10.0,
     )
@@ -173,8 +173,8 @@ class GenerationSettings(Settings):
     )
     repetition_penalty: float = setting(
         1.0,
-        "log probabilities of tokens that are among the last "
-        "`context` ones are multiplied by it; 1: off",
+        "log probabilities of tokens that are among the last `context` ones are multiplied by it; "
+        "1: off",
         above=0.0,
         maximum=100.0,
     )
@@ -234,8 +234,8 @@ class ExplanationSettings(Settings):
 
     method: str = setting(
         "leave_one_out",
-        "leave_one_out: the output without each word; "
-        "integrated_gradients: gradients on the way from zero embeddings",
+        "leave_one_out: the output without each word; integrated_gradients: gradients on the way "
+        "from zero embeddings",
         choices=("leave_one_out", "integrated_gradients"),
     )
     label: Optional[str] = setting(
@@ -320,8 +320,8 @@ class LimitSettings(Settings):
 
     budget: int = setting(
         32 * 512**2,
-        "largest examples x tokens^2 computed together; memory is "
-        "proportional; larger requests are split",
+        "largest examples x tokens^2 computed together; memory is proportional; larger requests "
+        "are split",
         minimum=1,
     )
     max_batch: int = setting(32, "most examples computed together", minimum=1)
@@ -340,22 +340,22 @@ class LimitSettings(Settings):
         minimum=0.0,
     )
     grace: int = setting(
-        8,
+        4,
         "longest that requests in progress are still answered when the server ends [s]",
         minimum=0,
     )
 
 
-def _is_number(text):
-    return text.isdecimal() and len(text) < 10
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
-def _numbers_in_order(order, names, what):
+def _numbers_in_order(order: str, names: Sequence[str], what: str) -> list[int]:
     """The numbers 0 ... n - 1 in an order such as "2,1,3"."""
     numbers = order.split(",")
-    if not all(_is_number(number.strip()) for number in numbers) or sorted(
-        map(int, numbers)
-    ) != list(range(1, len(numbers) + 1)):
+    are_numbers = all(_is_number(number.strip()) for number in numbers)
+    every_number = list(range(1, len(numbers) + 1))
+    if not are_numbers or sorted(map(int, numbers)) != every_number:
         raise UserError(
             "order is '{!s:.80}', expected {}, or the numbers of the {} as in 2,1,3{}".format(
                 order, ", ".join(names), what, did_you_mean(order[:80], names)
@@ -364,14 +364,27 @@ def _numbers_in_order(order, names, what):
     return [int(number) - 1 for number in numbers]
 
 
-def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = "") -> Chosen:
+def from_keywords(
+    group: type[Chosen],
+    values: Mapping[str, Any],
+    source: str = "",
+    shown: Callable[[object], str] = repr,
+) -> Chosen:
     """The settings with these values, checked; NumPy's numbers are taken as Python's, and `stop`
     and `targets` may be lists of texts.
+
+    Args:
+      group: their class.
+      values: by name.
+      source: what errors begin with.
+      shown: a value as whoever gave it writes it, for errors.
 
     Raises:
       UserError: an unknown name, or a value of another type or range; it begins with `source`.
     """
+    where = f"{source}: " if source else ""
     fields = {field.name: field for field in dataclasses.fields(group)}
+    given_as: dict[str, str] = {}  # the setting -> the name of another library that it was given by
     # NumPy's numbers, and names of other libraries.
     plain = {
         name: value.item() if getattr(value, "ndim", None) == 0 else value
@@ -380,49 +393,58 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     for name, field in fields.items():
         for alias in set(field.metadata["aliases"]) & set(plain):
             if name in plain:
-                raise UserError(
-                    "{}{} and {} are one setting, expected one of them".format(
-                        source and source + ": ", alias, name
-                    )
-                )
-            plain[name] = plain.pop(alias)
+                raise UserError(f"{where}{alias} and {name} are one setting, expected one of them")
+            plain[name], given_as[name] = plain.pop(alias), alias
     # A number of pieces is a text, as the flag has it.
     if type(plain.get("pieces")) is int:
         plain["pieces"] = str(plain["pieces"])
     if group is GenerationSettings and plain.get("temperature") in (0, 0.0):
         raise UserError(
-            f"{source and source + ': '}temperature is 0, expected above 0; for the likeliest "
-            "token each time give method=greedy"
+            f"{where}temperature is 0, expected above 0; for the likeliest token each time give "
+            "method=greedy"
         )
     # A list of texts is JSON, as the flag has it.
     for name in ("stop", "targets"):
         if name in fields and not isinstance(plain.get(name), (str, type(None))):
-            plain[name] = json.dumps(stop_texts(plain[name], name))
+            plain[name] = json.dumps(stop_texts(plain[name], where + name, shown))
     for name, value in plain.items():
         if name not in fields:
             raise UserError(
                 "{}no '{:.80}'{} (there are {})".format(
-                    source and source + ": ",
+                    where,
                     str(name),
                     did_you_mean(str(name)[:80], list(fields)),
                     ", ".join(fields),
                 )
             )
         if value is not None or fields[name].default is not None:
-            check_value(fields[name], value, source)
+            check_value(_renamed(fields[name], given_as.get(name, name)), value, source, shown)
     made = group(**plain)
-    made.check()
+    try:
+        made.check()
+    except UserError as e:
+        raise UserError(f"{where}{e}") from None
     return made
 
 
-def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
+def _renamed(field: "dataclasses.Field[Any]", name: str) -> "dataclasses.Field[Any]":
+    """A setting under another name, for errors."""
+    renamed = copy.copy(field)
+    renamed.name = name
+    return renamed
+
+
+def stop_texts(
+    stop: Any, name: str = "stop", shown: Callable[[object], str] = repr
+) -> tuple[str, ...]:
     """The texts of a setting of this name: a text, a JSON list of texts, or a list, tuple or array
-    of texts."""
+    of texts. shown: the setting as whoever gave it writes it, for errors."""
     texts = stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
         texts = [stop]
         try:
-            texts = files.parse_json(stop) if stop.startswith("[") else texts
+            if stop.startswith("["):
+                texts = files.parse_json(stop)
         except ValueError as e:
             # "[END]" is a plain text; what begins as a list of texts is a damaged one.
             if re.match(r'\[\s*"', stop):
@@ -432,11 +454,11 @@ def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
     if not isinstance(texts, (type(None), list, tuple)) or not all(
         isinstance(text, str) and text for text in texts or ()
     ):
-        raise UserError(f"{name} is {stop!r:.80}, expected texts that are not empty")
+        raise UserError(f"{name} is {shown(stop):.80}, expected texts that are not empty")
     texts = tuple(texts or ())
-    if len(texts) > _MOST_TEXTS or any(len(text) > _LONGEST_TEXT for text in texts):
+    if len(texts) > MOST_TEXTS or any(len(text) > LONGEST_TEXT for text in texts):
         raise UserError(
-            f"{name} is {stop!r:.80}, expected at most {_MOST_TEXTS} texts of at most "
-            f"{_LONGEST_TEXT} characters"
+            f"{name} is {shown(stop):.80}, expected at most {MOST_TEXTS} texts of at most "
+            f"{LONGEST_TEXT} characters"
         )
     return texts

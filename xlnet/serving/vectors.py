@@ -5,7 +5,7 @@ Shape letters: n texts, B batch, T tokens, D d_model, k layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -17,18 +17,19 @@ from xlnet.model_directory.task_settings import Padding
 from xlnet.network import heads, modeling
 from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference
-from xlnet.serving.session import IDS, Arrays, Part, Tensors, batches_by_length
+from xlnet.serving.session import IDS, Arrays, Subgraph, Tensors, batches_by_length
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
-from xlnet.serving.texts import pair
+from xlnet.serving.texts import pair, with_own_names
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import TokenCounts
+from xlnet.tasks.task import Columns
 
-_ALL = 1 << 30  # a memory of so many positions is of all of them
-_LEAST_NORM = 1e-12  # a vector of zeros stays one
+_UNLIMITED = 1 << 30  # a memory of this length keeps every position
+_LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
 
 
-def vectorizing(
+def vectors_call(
     inference: Inference, layers: Union[int, Sequence[int]] = -1, **settings: Any
 ) -> BatchedCall:
     """The call that makes vectors: float32 [D], [T,D] with pooling "none"; with several layers
@@ -39,11 +40,11 @@ def vectorizing(
     """
     chosen = from_keywords(VectorSettings, settings)
     loaded = inference.loaded
-    names = wanted(layers, chosen.pooling, loaded.config.n_layer)
+    names = output_names(layers, chosen.pooling, loaded.config.n_layer)
     is_one_layer = np.ndim(layers) == 0
 
     def compute(examples: list[encoding.Example]) -> list[Computed]:
-        arrays, lengths, counts = laid_out(inference, examples)
+        arrays, lengths, counts = encode_examples(inference, examples)
         found: list[Any] = [None] * len(lengths)
         for numbers, batch in batches_by_length(
             arrays,
@@ -52,7 +53,8 @@ def vectorizing(
             inference.batch_size,
             inference.most_tokens,
         ):
-            by_text = np.stack(part(inference)(names, batch), axis=1)  # [B,k,D] or [B,k,T',D]
+            by_layer = subgraph(inference)(names, batch)  # k arrays [B,D], or [B,T',D]
+            by_text = np.stack(by_layer, axis=1)  # [B,k,D], or [B,k,T',D]
             for number, values in zip(numbers, by_text):
                 # Batches are padded on the left: a text's own tokens are the last ones.
                 if chosen.pooling == "none":
@@ -61,32 +63,49 @@ def vectorizing(
                     norm = np.linalg.norm(values, axis=-1, keepdims=True)
                     values = values / np.maximum(norm, _LEAST_NORM)
                 found[number] = values[0] if is_one_layer else values
-        return [Computed(*each) for each in zip(found, counts.read.tolist(), counts.total.tolist())]
+        return [
+            Computed(values, int(counts.read[number]), int(counts.total[number]))
+            for number, values in enumerate(found)
+        ]
 
-    return BatchedCall(example_of, compute, inference.at_once)
+    return BatchedCall(_example_of(inference), compute, inference.at_once)
 
 
 def encoding_call(inference: Inference) -> BatchedCall:
-    """The call that gives the ids which the network sees, int32 [T] of each text."""
+    """The call that returns the ids of a text as the network reads them: int32 [T] for each text,
+    with the special tokens, without padding."""
 
     def compute(examples: list[encoding.Example]) -> list[Computed]:
-        arrays, lengths, counts = laid_out(inference, examples)
-        ids = [row[len(row) - length :] for row, length in zip(arrays["input_ids"], lengths)]
-        return [Computed(*each) for each in zip(ids, counts.read.tolist(), counts.total.tolist())]
+        arrays, lengths, counts = encode_examples(inference, examples)
+        padded_ids = arrays["input_ids"]  # [n,max_seq_length]
+        results = []
+        for number, length in enumerate(lengths):
+            # The padding is on the left: a text's own tokens are the last ones of its row.
+            begin = padded_ids.shape[1] - length
+            ids = padded_ids[number, begin:]
+            results.append(Computed(ids, int(counts.read[number]), int(counts.total[number])))
+        return results
 
-    return BatchedCall(example_of, compute, inference.at_once)
+    return BatchedCall(_example_of(inference), compute, inference.at_once)
 
 
-def example_of(item: Any) -> encoding.Example:
-    """The example of a text or a pair."""
-    return encoding.Example((pair(item),), 0)
+def _example_of(inference: Inference) -> Callable[[Any], encoding.Example]:
+    """The function from a text or a pair to its example."""
+    tuned = inference.loaded.tuned
+    columns = tuned.task.columns if tuned else Columns()
+    return lambda item: encoding.Example((pair(with_own_names(item, columns)),), 0)
 
 
-def laid_out(
+def encode_examples(
     inference: Inference, examples: Sequence[encoding.Example]
 ) -> tuple[Arrays, np.ndarray, TokenCounts]:
-    """(arrays [n,T] of texts or pairs; int [n], their tokens with special ones; the counts of their
-    tokens without them, [n])."""
+    """Encodes n texts or pairs, each cut to what the network reads.
+
+    Returns:
+      The features `session.IDS` by name, arrays [n,T] with T = max_seq_length, padded on the left;
+      the length of each text with its special tokens, int [n]; the counts of its tokens without
+      them.
+    """
     most = inference.loaded.max_seq_length
     arrays, _ = encoding.arrays_of(examples, inference.tokenizer, encoding.Layout(most))
     counts = encoding.pop_token_counts(arrays)
@@ -95,27 +114,36 @@ def laid_out(
     return {name: arrays[name] for name in IDS}, lengths, counts
 
 
-def part(inference: Inference) -> Part:
+def subgraph(inference: Inference) -> Subgraph:
     """The part of the graph that computes vectors."""
     loaded = inference.loaded
-    return inference.open().part("vectors", lambda: build(loaded.config, loaded.network))
+    return inference.open().subgraph(
+        "vectors", lambda: build(loaded.config, loaded.network, loaded.attn_type)
+    )
 
 
-def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tensors]:
-    """The inputs, `session.IDS` [B,T], and the outputs by the names of `wanted`: float32 [B,D], or
+def build(config: XLNetConfig, network: NetworkSettings, attn_type: str) -> tuple[Tensors, Tensors]:
+    """The inputs, `session.IDS` [B,T], and the outputs by their `output_names`: float32 [B,D], or
     [B,T,D] with "none"."""
     inputs = {
         name: tf.placeholder(dtype, [None, None], "texts/" + name)
         for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))
     }
     ids, padding, segments = (inputs[name] for name in IDS)
-    run = network.run_config(False, mem_len=_ALL)
+    run = network.run_config(False, mem_len=_UNLIMITED)
     with train_step.model_scope(kept_in=run.precision):
-        # The memory of a layer is what enters it: the embeddings, then the layers but the last one.
+        # `new_mems` has the input of each layer: the embeddings, then the outputs of all layers but
+        # the last one, whose output is `sequence`.
         found = modeling.transformer_xl(
-            config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
+            config,
+            run,
+            input_ids=ids,
+            seg_ids=segments,
+            mask=padding[:, None] > 0,
+            attn_type=attn_type,
         )
-    # All of them are in the graph; a session computes those that are asked for.
+    # The graph has an output for every layer and pooling; a session computes only those that a call
+    # fetches.
     outputs = {}
     for layer, sequence in enumerate([*found.new_mems, found.sequence]):
         sequence = tf.cast(sequence, tf.float32)  # [B,T,D]
@@ -130,12 +158,23 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
     return inputs, outputs
 
 
-def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> list[str]:
-    """The names of outputs: of layers 0 to `n_layer`, or from -1 down, counted from the last."""
+def output_names(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> list[str]:
+    """The names of the outputs for some layers.
+
+    Args:
+      layers: numbers from 0, the embeddings, to `n_layer`; or from -1, the last layer, down.
+      pooling: one of `POOLINGS`.
+      n_layer: of the network.
+
+    Raises:
+      UserError: a number is not that of a layer, or there is none.
+    """
+    listed: list = [layers]  # not a number and not a list of numbers: the check below refuses it
     try:
-        listed: list = np.atleast_1d(layers).tolist() if np.ndim(layers) < 2 else [layers]
-    except ValueError:  # lists of different lengths
-        listed = [layers]
+        if np.ndim(layers) < 2:
+            listed = np.atleast_1d(layers).tolist()
+    except ValueError:  # NumPy refuses lists of different lengths
+        pass
     for layer in listed:
         if type(layer) is not int or not -n_layer - 1 <= layer <= n_layer:
             raise UserError(

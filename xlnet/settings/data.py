@@ -22,14 +22,13 @@ class TextSettings(Settings, help_group=HelpGroup.TEXT):
     uncased: Optional[bool] = setting(
         None,
         "lower-case the text; if not given, as when the vocabulary was trained, or False",
-        resume="any",
+        belongs_to="call",
     )
     keep_accents: Optional[bool] = setting(
         None,
-        "leave accents, syllables and full-width letters "
-        "to the vocabulary's normalization; if not given, as "
-        "when the vocabulary was trained, or False",
-        resume="any",
+        "leave accents, syllables and full-width letters to the vocabulary's normalization; if not "
+        "given, as when the vocabulary was trained, or False",
+        belongs_to="call",
     )
 
 
@@ -38,9 +37,9 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
     """Which text is read, and how."""
 
     input_glob: str = required(
-        "comma-separated text files, glob patterns and directories (their "
-        "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON lines are .jsonl, .ndjson and .json, "
-        "Parquet says itself what it is, all else is text_format",
+        "comma-separated text files, glob patterns and directories (their *.txt, *.jsonl, "
+        "*.ndjson, *.gz and *.parquet); JSON lines are .jsonl, .ndjson and .json, Parquet says "
+        "itself what it is, all else is text_format",
         aliases=("input",),
     )
     text_format: str = setting(
@@ -64,10 +63,10 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
     )
     on_error: str = setting(
         "fail",
-        "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, "
-        "bad records and damaged .gz: fail, or skip the line and count it",
+        "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, bad records and damaged "
+        ".gz: fail, or skip the line and count it",
         choices=("fail", "skip"),
-        resume="any",
+        belongs_to="call",
     )
     split: str = setting(
         "all",
@@ -88,9 +87,8 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
             # Files are cut into lines as bytes: a line feed must be the byte 10.
             if "\n".encode(self.encoding).lstrip(codecs.BOM_UTF8) != b"\n":
                 raise UserError(
-                    f"encoding: {self.encoding} is not supported, as its line feed is not "
-                    "one byte; "
-                    f"convert the files: iconv -f {self.encoding} -t utf-8 OLD > NEW"
+                    f"encoding: {self.encoding} is not supported, as its line feed is not one "
+                    f"byte; convert the files: iconv -f {self.encoding} -t utf-8 OLD > NEW"
                 )
 
     def _check_separator(self) -> None:
@@ -116,21 +114,21 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", help_group=HelpGroup.TEXT)
     # The form of the records.
-    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, resume="any")
+    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, belongs_to="call")
     reuse_len: int = setting(
         256,
         "leading part of a sequence that continues the one before [tokens]",
         minimum=1,
-        resume="any",
+        belongs_to="call",
     )
     num_streams: int = setting(
         0,
-        "number of text streams, a multiple of the training batch size; "
-        "0: up to 32, as many as the text fills",
+        "number of text streams, a multiple of the training batch size; 0: up to 32, as many as "
+        "the text fills",
         minimum=0,
         aliases=("bsz_per_host",),
     )
-    bi_data: bool = setting(True, "run half of the text streams backward", resume="any")
+    bi_data: bool = setting(True, "run half of the text streams backward", belongs_to="call")
     from_raw_text: bool = setting(
         True, "the input is text; False: each line holds token ids", help_group=HelpGroup.TEXT
     )
@@ -153,9 +151,8 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     )
     tokens_dir: Optional[str] = setting(
         None,
-        "directory that keeps tokenized text for other "
-        "records; if not given, it is in save_dir until the "
-        "records are complete",
+        "directory that keeps tokenized text for other records; if not given, it is in save_dir "
+        "until the records are complete",
     )
     overwrite: bool = setting(
         False,
@@ -163,18 +160,16 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     )
     for_config: Optional[str] = setting(
         None,
-        "preset of xlnet pretrain, a file or a name, that "
-        "sets seq_len, reuse_len and num_streams where they are "
-        "not given",
+        "preset of xlnet pretrain, a file or a name, that sets seq_len, reuse_len and num_streams "
+        "where they are not given",
     )
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.text_format != "lines":
             raise UserError(
-                f"text_format is {self.text_format}, expected lines where from_raw_text "
-                "is False: a "
-                "line of ids is a sentence"
+                f"text_format is {self.text_format}, expected lines where from_raw_text is False: "
+                "a line of ids is a sentence"
             )
         if not self.from_raw_text and self.document_separator not in (None, BLANK_LINE):
             raise UserError(
@@ -199,12 +194,10 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         if not 1 <= self.reuse_len <= longest:
             raise UserError(
                 f"reuse_len is {self.reuse_len}, expected 1 <= reuse_len <= seq_len - 5 = "
-                f"{longest} (the "
-                "rest of a sequence is two segments, <sep> <sep> <cls>)"
+                f"{longest} (the rest of a sequence is two segments, <sep> <sep> <cls>)"
             )
         if self.bi_data and self.num_streams % 2:
             raise UserError(
-                f"num_streams (or bsz_per_host) is {self.num_streams}, expected an even "
-                "number: with "
-                "bi_data half of the streams run backward"
+                f"num_streams (or bsz_per_host) is {self.num_streams}, expected an even number: "
+                "with bi_data half of the streams run backward"
             )

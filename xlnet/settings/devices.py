@@ -20,46 +20,46 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
         "number of machines; if not given, as many as TF_CONFIG, SLURM or Open MPI name; "
         "needed in Kubernetes' indexed jobs",
         minimum=1,
-        resume="any",
+        belongs_to="call",
     )
     num_core_per_host: int = setting(
-        1, "GPUs per machine, or replicas on the CPU with device=cpu", minimum=1, resume="any"
+        1, "GPUs per machine, or replicas on the CPU with device=cpu", minimum=1, belongs_to="call"
     )
     device: str = setting(
         "auto",
         "where to run; auto: on GPUs, or with one replica on the CPU if there are none",
         choices=("auto", "gpu", "cpu"),
-        resume="any",
+        belongs_to="call",
     )
-    use_tpu: bool = setting(False, "run on a TPU (never tried)", resume="any")
+    use_tpu: bool = setting(False, "run on a TPU (never tried)", belongs_to="call")
     tpu_name: str = setting(
         "local",
         "name or grpc address of the TPU",
         aliases=("tpu",),
         help_group=HelpGroup.ORIGINAL,
-        resume="any",
+        belongs_to="call",
     )
     xla: Optional[bool] = setting(
         None,
         "compile the training step with XLA; not given: on GPUs, unless deterministic; in "
         "fine-tuning batches then have at most six lengths",
         help_group=HelpGroup.SPEED,
-        resume="any",
+        belongs_to="call",
     )
-    fused_attention: bool = setting(
-        False,
+    fused_attention: Optional[bool] = setting(
+        None,
         "pretrain with attention that Triton compiles to one program, on an NVIDIA GPU with "
-        "TensorFlow 2.21, XLA and --precision=bf16 or fp16 (compiled for an H100, never run)",
+        "TensorFlow 2.21, XLA and --precision=bf16 or fp16; not given: where all of that is, "
+        "Triton is installed and the run has one H100 or H200",
         help_group=HelpGroup.SPEED,
-        resume="any",
+        belongs_to="call",
     )
     deterministic: bool = setting(
         False,
-        "on GPUs use only operations that give the same bits each "
-        "time, and no TF32: slower, and an error where TensorFlow has "
-        "none",
+        "on GPUs use only operations that give the same bits each time, and no TF32: slower, and "
+        "an error where TensorFlow has none",
         help_group=HelpGroup.SPEED,
-        resume="any",
+        belongs_to="call",
     )
 
     @property
@@ -83,9 +83,11 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
                 "note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
                 "--num_hosts=1 --num_core_per_host=1"
             )
-            return dataclasses.replace(self, use_tpu=False, num_hosts=1, num_core_per_host=1)
+            return dataclasses.replace(
+                self, use_tpu=False, num_hosts=1, num_core_per_host=1, fused_attention=False
+            )
         if self.num_hosts not in (None, 1):
             raise UserError(
                 f"num_hosts is {self.num_hosts}: fine-tuning runs on one machine; leave it 1"
             )
-        return dataclasses.replace(self, num_hosts=1)
+        return dataclasses.replace(self, num_hosts=1, fused_attention=False)

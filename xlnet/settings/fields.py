@@ -5,7 +5,7 @@ import enum
 import math
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional
 
 from xlnet.errors import UserError, did_you_mean
@@ -43,6 +43,20 @@ class HelpGroup(enum.Enum):
     OTHER = "Others"
 
 
+# What the value of a setting belongs to. A run keeps all values in its `run.json`. Where a setting
+# is not given, a later command in its directory has the value that is kept; a given one is compared
+# with it (`model_directory.run_document.inherit`):
+#
+#   call          nothing is inherited or compared: what one command does, and where; paths, whose
+#                 content is compared instead.
+#   free          a run that resumes inherits it, and may change it.
+#   run           a run that resumes inherits it; another value would change what it learns.
+#   evaluations   the same, but another value would only make its evaluations incomparable.
+#   model         evaluation and prediction with its weights inherit it, too.
+#   files         the same, but it says what files are: files to predict may be of another form.
+BelongsTo = Literal["call", "free", "run", "evaluations", "model", "files"]
+
+
 def setting(
     default: Any,
     help: str,
@@ -54,10 +68,9 @@ def setting(
     below: Optional[float] = None,
     instead_of: Optional[str] = None,
     aliases: Sequence[str] = (),
-    kept_with_model: bool = False,
     is_result: bool = False,
     help_group: Optional[HelpGroup] = None,
-    resume: Literal["same", "evaluation", "any"] = "same",
+    belongs_to: BelongsTo = "run",
 ) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
 
@@ -71,13 +84,10 @@ def setting(
       instead_of: another setting for the same thing. On the command line, one of them overrides
         the other one in a preset, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
-      kept_with_model: whether the `task.json` of a fine-tuned model keeps the value. Where the flag
-        is not given the kept value is used, and another value is an error.
       is_result: whether it names the main output file. Where that is "-", the standard output, all
         other output goes to the standard error.
       help_group: its group of `--help`; None: that of its class.
-      resume: the value that a resumed run must have: the same; the same if the run evaluates; or
-        any, where the value does not affect training, or is a path whose content is compared.
+      belongs_to: see `BelongsTo`.
     """
     metadata = {
         "help": help,
@@ -88,10 +98,9 @@ def setting(
         "below": below,
         "instead_of": instead_of,
         "aliases": aliases,
-        "kept_with_model": kept_with_model,
         "is_result": is_result,
         "help_group": help_group,
-        "resume": resume,
+        "belongs_to": belongs_to,
     }
     if default is REQUIRED:  # as a factory: it may follow fields with defaults
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
@@ -111,11 +120,6 @@ def share(default: Optional[float], help: str, **more: Any) -> Any:
 def rate(default: float, help: str, **more: Any) -> Any:
     """A `setting` from 0 to below 1."""
     return setting(default, help, minimum=0.0, below=1.0, **more)
-
-
-def kept_with_model(default: Any, help: str, **limits: Any) -> Any:
-    """A `setting` that a fine-tuned model keeps."""
-    return setting(default, help, kept_with_model=True, **limits)
 
 
 def same_as(group: type, name: str, **changes: Any) -> Any:
@@ -140,17 +144,27 @@ def setting_type(field: "dataclasses.Field[Any]") -> type:
     return arguments[0] if arguments else typing.cast(type, field.type)
 
 
-def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> None:
+_TYPES_IN_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
+
+
+def check_value(
+    field: "dataclasses.Field[Any]",
+    value: object,
+    source: str,
+    shown: Callable[[object], str] = repr,
+) -> None:
     """Raises UserError unless `value` has the type of `field` and is one that it may be.
 
     Args:
       source: what the error begins with; "": the name of the field.
+      shown: a value as whoever gave it writes it.
     """
-    # Exactly the type, as a bool is an int; but JSON writes a float of 1 as an int.
+    # The type must be exactly that of the setting, as a bool is an int; but a float may be an int,
+    # as JSON writes 1.0 as 1.
     kind, before = setting_type(field), source and source + ": "
     fits = type(value) in ((int, float) if kind is float else (kind,))
     if not fits:
-        raise UserError(f"{before}{field.name} is {value!r}, expected {kind.__name__}")
+        raise UserError(f"{before}{field.name} is {shown(value)}, expected {_TYPES_IN_WORDS[kind]}")
     check_limits(field, value, before)
 
 
@@ -202,7 +216,7 @@ class Settings:
     """A group of settings; `help_group`: where those are shown that do not name their own."""
 
     def __init_subclass__(cls, help_group: HelpGroup = HelpGroup.OTHER) -> None:
-        # A field that names its own stays there; the one of the class is for all others.
+        # The help group of the class is that of all fields that do not name one themselves.
         for field in vars(cls).values():
             if isinstance(field, dataclasses.Field) and not field.metadata["help_group"]:
                 field.metadata = types.MappingProxyType(

@@ -5,13 +5,11 @@ from typing import Optional, Union
 
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings, TextSettings
-from xlnet.settings.fields import HelpGroup, Settings, kept_with_model, same_as, setting, share
+from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import TASK_NAME as TASK_NAME
 from xlnet.settings.training import RunSettings
 
 EXAMPLES_NAME = "examples.json"  # in a model directory: rows for the page of the server
-FINETUNING_NAME = "finetuning"  # .json there: all settings of the run
 QUESTION_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of a paragraph's window with its question
 
 
@@ -20,52 +18,52 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     """What fine-tuning has on a task of any type: the task, what to do."""
 
     # The task and its files.
-    task_name: str = kept_with_model(
+    task_name: str = setting(
         "",
-        "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
-        "unknown name lists all) or custom for your own files",
+        "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an unknown name lists all) or "
+        "custom for your own files",
         help_group=HelpGroup.TASK,
-        resume="any",
+        belongs_to="model",
     )
     task_module: Optional[str] = setting(
         None,
-        "FILE.py, or an installed module, that registers an "
-        "own task type, which custom files then have",
+        "FILE.py, or an installed module, that registers an own task type, which custom files then "
+        "have",
         help_group=HelpGroup.TASK,
-        resume="any",
+        belongs_to="call",
     )
     data_dir: str = setting(
         "",
-        "directory of the task's files; custom: train, dev (or validation) "
-        "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
+        "directory of the task's files; custom: train, dev (or validation) and test as .tsv, .csv, "
+        ".json, .jsonl or .parquet, or one file",
         help_group=HelpGroup.TEXT,
-        resume="any",
+        belongs_to="call",
     )
     train_file: Optional[str] = setting(
         None,
         "files to train on instead of those in data_dir: comma-separated paths or glob patterns",
         help_group=HelpGroup.TEXT,
-        resume="any",
+        belongs_to="call",
     )
     dev_file: Optional[str] = setting(
         None,
         "files to evaluate on instead of those in data_dir",
         aliases=("validation_file", "eval_file"),
         help_group=HelpGroup.TEXT,
-        resume="any",
+        belongs_to="call",
     )
     test_file: Optional[str] = setting(
         None,
         "files of the test split instead of those in data_dir",
         help_group=HelpGroup.TEXT,
-        resume="any",
+        belongs_to="call",
     )
     output_dir: str = setting(
         "",
-        "directory that keeps tokenized records; if not given, records "
-        "in model_dir to train, else a temporary one",
+        "directory that keeps tokenized records; if not given, records in model_dir to train, else "
+        "a temporary one",
         help_group=HelpGroup.RECORDS,
-        resume="any",
+        belongs_to="call",
     )
     spiece_model_file: str = same_as(
         RunSettings,
@@ -85,85 +83,93 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         RunSettings,
         "eval_steps",
         default=None,
-        help="interval between the "
-        "evaluations that choose model_dir/best [steps]; if not given, an "
-        "epoch; 0: none",
+        help="interval between the evaluations that choose model_dir/best [steps]; if not given, "
+        "an epoch; 0: none",
     )
     max_save: int = same_as(RunSettings, "max_save", default=3)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(
-        False, "fine-tune on the train split", help_group=HelpGroup.TASK, resume="any"
+        False, "fine-tune on the train split", help_group=HelpGroup.TASK, belongs_to="call"
     )
     do_eval: bool = same_as(PretrainingSettings, "do_eval", help="evaluate on eval_split")
     do_predict: bool = setting(
         False,
         "write predictions for predict_split or predict_file",
         help_group=HelpGroup.TASK,
-        resume="any",
+        belongs_to="call",
     )
 
     dev_share: Optional[float] = setting(
         None,
-        "fraction of the training examples held out where "
-        "there is no dev file; if not given, 0.05 for known tasks "
-        "and 0.1 for custom; 0: none",
+        "fraction of the training examples held out where there is no dev file; if not given, 0.05 "
+        "for known tasks and 0.1 for custom; 0: none",
         minimum=0.0,
         below=1.0,
         help_group=HelpGroup.TEXT,
     )
     eval_split: str = setting(
-        "dev", "split to evaluate on: dev, test, train, dev_matched, ...", resume="evaluation"
+        "dev", "split to evaluate on: dev, test, train, dev_matched, ...", belongs_to="evaluations"
     )
     eval_all_ckpt: bool = setting(
-        False, "evaluate every checkpoint in model_dir", help_group=HelpGroup.ORIGINAL, resume="any"
+        False,
+        "evaluate every checkpoint in model_dir",
+        help_group=HelpGroup.ORIGINAL,
+        belongs_to="call",
     )
-    metric: Optional[str] = kept_with_model(
+    metric: Optional[str] = setting(
         None,
-        "metric that chooses the best checkpoint, or "
-        "FILE.py:FUNCTION, with :min if lower is better; the task's "
-        "first one if not given",
-        resume="evaluation",
+        "metric that chooses the best checkpoint, or FILE.py:FUNCTION, with :min if lower is "
+        "better; the task's first one if not given",
+        belongs_to="model",
     )
     patience: int = setting(
         0,
         "evaluations without improvement until training stops (early stopping); 0: never",
         minimum=0,
-        resume="any",
+        belongs_to="free",
     )
     predict_split: str = setting(
-        "test", "split to predict: test, dev, ...", help_group=HelpGroup.PREDICTION, resume="any"
+        "test",
+        "split to predict: test, dev, ...",
+        help_group=HelpGroup.PREDICTION,
+        belongs_to="call",
     )
     predict_file: Optional[str] = setting(
         None,
         "file to predict instead of predict_split, with or without labels; -: the standard input",
         aliases=("input",),
         help_group=HelpGroup.PREDICTION,
-        resume="any",
+        belongs_to="call",
     )
     predict_dir: Optional[str] = setting(
         None,
         "directory for predictions; model_dir if not given",
         help_group=HelpGroup.PREDICTION,
-        resume="any",
+        belongs_to="call",
     )
     predict_output: Optional[str] = setting(
         None,
-        "file for the predictions instead of predict_dir; -: the standard output",
+        "file for the predictions instead of predict_dir, in a directory that exists: .tsv, or "
+        ".csv with the delimiter of the input, both with its encoding and decimal mark; -: the "
+        "standard output",
         aliases=("output",),
         is_result=True,
         help_group=HelpGroup.PREDICTION,
-        resume="any",
+        belongs_to="call",
     )
 
     # From text to batches.
-    max_seq_length: int = kept_with_model(
-        128, "length of an example with its special tokens [tokens]", help_group=HelpGroup.LENGTH
+    max_seq_length: int = setting(
+        128,
+        "length of an example with its special tokens [tokens]",
+        help_group=HelpGroup.LENGTH,
+        belongs_to="model",
     )
     # What the files are. Nothing is found by their content.
-    input_format: Optional[str] = kept_with_model(
+    input_format: Optional[str] = setting(
         None,
         "form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, .json, "
-        ".parquet); text: a text a line",
+        ".parquet), or to predict not that of the training data; text: a text a line",
         choices=(
             "csv",
             "tsv",
@@ -177,53 +183,66 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             "run",
             "qrels",
         ),
+        aliases=("predict_form",),
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
-    encoding: Optional[str] = kept_with_model(
+    encoding: Optional[str] = setting(
         None,
         "encoding of the files, such as cp1252 or gb18030; if not given, UTF-8, or as a byte order "
         "mark says",
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
-    delimiter: Optional[str] = kept_with_model(
+    delimiter: Optional[str] = setting(
         None,
         "character between the columns of a table, or tab; if not given, a comma in .csv, a tab in "
         ".tsv",
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
-    quoting: Optional[str] = kept_with_model(
+    quoting: Optional[str] = setting(
         None,
         "quotation marks in CSV and TSV. standard: around cells that need them, as spreadsheets "
         "and pandas write; none: they are characters of the text; if not given, standard, and "
         "rows that may not be meant so are an error",
         choices=("standard", "none"),
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
-    header: Optional[str] = kept_with_model(
+    header: Optional[str] = setting(
         None,
         "first line of CSV and TSV. names: of the columns; none: a row like the others, and "
         "columns are numbered from 1; names if not given",
         choices=("names", "none"),
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
-    keep_where: Optional[str] = kept_with_model(
+    keep_where: Optional[str] = setting(
         None,
         "rows to train and evaluate on, as column=value,...: answer=accept; others are left out "
         "and counted; all if not given",
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
     on_error: str = same_as(
         InputSettings,
         "on_error",
-        help="what to do at unreadable rows: fail, or "
-        "skip and count them; a table of predictions has an empty cell for each",
+        help="what to do at unreadable rows: fail, or skip and count them; a table of predictions "
+        "has an empty cell for each",
     )
     overwrite_data: bool = setting(
-        False, "tokenize again even if the records fit", help_group=HelpGroup.ORIGINAL, resume="any"
+        False,
+        "tokenize again even if the records fit",
+        help_group=HelpGroup.ORIGINAL,
+        belongs_to="call",
     )
 
     eval_batch_size: int = setting(
-        32, "examples per batch and device in evaluation and prediction", minimum=1, resume="any"
+        32,
+        "examples per batch and device in evaluation and prediction",
+        minimum=1,
+        belongs_to="call",
     )
     epochs: Optional[float] = setting(
         None,
@@ -231,7 +250,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         above=0.0,
         instead_of="train_steps",
         help_group=HelpGroup.STEPS,
-        resume="any",
+        belongs_to="free",
     )
     # Against overfitting, of which small files have much.
     freeze_layers: int = setting(
@@ -250,10 +269,11 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "probability spread evenly over all labels; 0: off",
         help_group=HelpGroup.REGULARIZATION,
     )
-    cls_scope: Optional[str] = kept_with_model(
+    cls_scope: Optional[str] = setting(
         None,
         "name of the output layer; that of the task if not given",
         help_group=HelpGroup.ORIGINAL,
+        belongs_to="model",
     )
 
     # Class attributes, not flags: the values in programs without a setting of the name.
@@ -300,29 +320,41 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     """xlnet classify: the task, its files, what to do."""
 
     # The columns of own files; the labels say which task type it is.
-    text_a_column: str = kept_with_model(
-        "text_a", "custom: column of the text; a,b joins two columns"
+    text_a_column: str = setting(
+        "text_a", "custom: column of the text; a,b joins two columns", belongs_to="files"
     )
-    text_b_column: Optional[str] = kept_with_model(None, "custom: column of the second text")
-    label_column: str = kept_with_model(
-        "label", "custom: column of the label; with multi_label also a column of 0 and 1 per label"
+    text_b_column: Optional[str] = setting(
+        None, "custom: column of the second text", belongs_to="files"
     )
-    id_column: Optional[str] = kept_with_model(
-        None, "custom: column of an example's name; row number if not given"
+    label_column: str = setting(
+        "label",
+        "custom: column of the label; with multi_label also a column of 0 and 1 per label",
+        belongs_to="files",
     )
-    choice_columns: Optional[str] = kept_with_model(
+    id_column: Optional[str] = setting(
+        None, "custom: column of an example's name; row number if not given", belongs_to="files"
+    )
+    choice_columns: Optional[str] = setting(
         None,
-        "custom: columns of the choices, of which one "
-        "is right, or one column of JSON lists of them",
+        "custom: columns of the choices, of which one is right, or one column of lists of them "
+        "in JSON or Parquet",
+        belongs_to="files",
     )
-    is_regression: bool = kept_with_model(
-        False, "custom: labels are numbers; compared with known tasks", help_group=HelpGroup.TASK
+    is_regression: bool = setting(
+        False,
+        "custom: labels are numbers; compared with known tasks",
+        help_group=HelpGroup.TASK,
+        belongs_to="model",
     )
-    multi_label: bool = kept_with_model(False, "custom: an example has any number of labels")
-    label_separator: Optional[str] = kept_with_model(
-        None, "custom: text between the labels in a cell of multi_label; a comma if not given"
+    multi_label: bool = setting(
+        False, "custom: an example has any number of labels", belongs_to="model"
     )
-    label_form: Optional[str] = kept_with_model(
+    label_separator: Optional[str] = setting(
+        None,
+        "custom: text between the labels in a cell of multi_label; a comma if not given",
+        belongs_to="files",
+    )
+    label_form: Optional[str] = setting(
         None,
         "custom: how a cell has its labels. multi_label: names, between label_separator (if not "
         "given); json, python: a list, as pandas writes it; indicators: a list of 0 and 1. "
@@ -338,84 +370,93 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
             "indices",
             "texts",
         ),
+        belongs_to="files",
     )
-    decimal: str = kept_with_model(
+    decimal: str = setting(
         ".",
-        "custom: decimal mark of the scores of is_regression",
+        "custom: decimal mark of the scores of is_regression, and of scores and probabilities in "
+        "predict_output",
         choices=(".", ","),
+        belongs_to="files",
     )
     # Several labels, and rankings.
-    label_thresholds: Optional[str] = kept_with_model(
+    label_thresholds: Optional[str] = setting(
         None,
         "multi_label: minimum probability of single labels instead of predict_threshold: "
         "label:0.3,other:0.6",
         help_group=HelpGroup.PREDICTION,
-        resume="evaluation",
+        belongs_to="model",
     )
-    query_id_column: Optional[str] = kept_with_model(
+    query_id_column: Optional[str] = setting(
         None,
-        "custom: column of a query's name; makes a "
-        "ranking: text_a is the query, text_b and id the "
+        "custom: column of a query's name; makes a ranking: text_a is the query, text_b and id the "
         "document, label its relevance",
+        belongs_to="files",
     )
     ranking_loss: str = setting(
         "pairwise",
-        "loss of a ranking: logistic loss on the difference of "
-        "the scores of two documents, or squared error of the relevance of "
-        "each",
+        "loss of a ranking: logistic loss on the difference of the scores of two documents, or "
+        "squared error of the relevance of each",
         choices=("pairwise", "pointwise"),
         help_group=HelpGroup.HEAD,
     )
-    highest_grade: int = kept_with_model(
+    highest_grade: int = setting(
         0,
         "relevance of a perfect document, for ERR; 0: the highest one of the file",
         minimum=0,
         help_group=HelpGroup.EVALUATION,
-        resume="evaluation",
+        belongs_to="model",
+    )
+
+    input_format: Optional[str] = same_as(
+        TaskSettings,
+        "input_format",
+        help="form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, "
+        ".json, .parquet), or to predict not that of the training data. text: a text on each "
+        "line, tabs between a pair; run, qrels: TREC's",
+        choices=("csv", "tsv", "jsonl", "json", "parquet", "text", "fasttext", "run", "qrels"),
     )
 
     # Prediction.
-    predict_form: Optional[str] = setting(
-        None,
-        "form of predict_file, if it is not that of the training data or of its extension. text: a "
-        "text on each line, tabs between a pair; run, qrels: TREC's",
-        choices=("tsv", "csv", "json", "jsonl", "parquet", "text", "fasttext", "run", "qrels"),
-        help_group=HelpGroup.PREDICTION,
-        resume="any",
-    )
-    predict_threshold: float = kept_with_model(
+    predict_threshold: float = setting(
         0.5,
         "minimum probability of the second of two labels, or of each label with multi_label",
         minimum=0.0,
         maximum=1.0,
         help_group=HelpGroup.PREDICTION,
-        resume="evaluation",
+        belongs_to="model",
     )
 
     # Texts longer than `max_seq_length`.
-    long_document: str = kept_with_model(
+    long_document: str = setting(
         "truncate",
         "how to fit long texts: truncate the end, cut the middle (head_tail), average "
         "sliding windows, or read segments of max_seq_length with memory of those before",
         choices=("truncate", "head_tail", "sliding", "memory"),
         help_group=HelpGroup.LENGTH,
+        belongs_to="model",
     )
-    max_segments: int = kept_with_model(
+    max_segments: int = setting(
         8,
         "long_document=memory: maximum number of segments of a text",
         minimum=1,
         help_group=HelpGroup.LENGTH,
+        belongs_to="model",
     )
 
     # The output layer.
-    summary_type: str = kept_with_model(
+    summary_type: str = setting(
         "last",
         "how a text is pooled to one vector",
         choices=("last", "first", "mean", "attn"),
         help_group=HelpGroup.HEAD,
+        belongs_to="model",
     )
-    use_summ_proj: bool = kept_with_model(
-        True, "apply a dense tanh layer to the summary", help_group=HelpGroup.ORIGINAL
+    use_summ_proj: bool = setting(
+        True,
+        "apply a dense tanh layer to the summary",
+        help_group=HelpGroup.ORIGINAL,
+        belongs_to="model",
     )
 
     program = "xlnet classify"
@@ -433,31 +474,33 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     data_dir: str = same_as(
         TaskSettings,
         "data_dir",
-        help="directory of the task's files; custom: "
-        "train, dev and test, such as train.txt, eng.train or train.jsonl, or "
-        "one file to train on",
+        help="directory of the task's files; custom: train, dev and test, such as train.txt, "
+        "eng.train or train.jsonl, or one file to train on",
     )
-    word_column: str = kept_with_model(
+    word_column: str = setting(
         "1",
-        "custom: column of the words, by number from 1 or by name; in "
-        "JSON the key of the text or the tokens",
+        "custom: column of the words, by number from 1 or by name; in JSON the key of the text or "
+        "the tokens",
+        belongs_to="files",
     )
-    tag_column: Optional[str] = kept_with_model(
+    tag_column: Optional[str] = setting(
         None,
-        "custom: column of the tags, by number or name; in "
-        "JSON the key of the entities or the tags; if not given, "
-        "the last column, or a usual key",
+        "custom: column of the tags, by number or name; in JSON the key of the entities or the "
+        "tags; if not given, the last column, or a usual key",
+        belongs_to="files",
     )
-    sentence_column: Optional[str] = kept_with_model(
+    sentence_column: Optional[str] = setting(
         None,
         "custom: column of the number or name of a word's sentence, on its first word or on all "
         "words; if not given, an empty line is between sentences",
+        belongs_to="files",
     )
-    scheme: Optional[str] = kept_with_model(
+    scheme: Optional[str] = setting(
         None,
         "tagging scheme of the files; if not given, that of a known task, or bio2",
         choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
         help_group=HelpGroup.TEXT,
+        belongs_to="files",
     )
     input_format: Optional[str] = same_as(
         TaskSettings,
@@ -472,13 +515,6 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         TaskSettings,
         "delimiter",
         help="character between columns, or tab; if not given, a tab in .tsv, else blanks",
-    )
-    predict_form: Optional[str] = same_as(
-        ClassifierSettings,
-        "predict_form",
-        help="form of predict_file, if it is not that of the training data or of its extension; "
-        "text: a sentence a line",
-        choices=("conll", "conllu", "jsonl", "json", "parquet", "text"),
     )
 
     program = "xlnet tag"
@@ -498,9 +534,8 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         TaskSettings,
         "data_dir",
         default="",
-        help="directory of the task's "
-        "files; custom: train, dev and test as SQuAD's .json, or as .tsv, .csv "
-        "or .jsonl with a question per row; or one file to train on",
+        help="directory of the task's files; custom: train, dev and test as SQuAD's .json, or as "
+        ".tsv, .csv or .jsonl with a question per row; or one file to train on",
     )
     predict_file: Optional[str] = same_as(
         TaskSettings,
@@ -508,21 +543,25 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help="file to predict; if it has answers, do_eval and eval_steps evaluate on it",
     )
     do_prepro: bool = setting(
-        False, "make the records of the files", help_group=HelpGroup.TASK, resume="any"
+        False, "make the records of the files", help_group=HelpGroup.TASK, belongs_to="call"
     )
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
-    context_column: str = kept_with_model("context", "tables: column of the text with the answer")
-    question_column: str = kept_with_model("question", "tables: column of the question")
-    answer_column: str = kept_with_model(
-        "answer",
-        "tables: column of the answer, empty where there is "
-        "none; in JSON lines a text or a list of texts",
+    context_column: str = setting(
+        "context", "tables: column of the text with the answer", belongs_to="files"
     )
-    answer_start_column: Optional[str] = kept_with_model(
+    question_column: str = setting("question", "tables: column of the question", belongs_to="files")
+    answer_column: str = setting(
+        "answer",
+        "tables: column of the answer, empty where there is none; in JSON lines a text or a list "
+        "of texts",
+        belongs_to="files",
+    )
+    answer_start_column: Optional[str] = setting(
         None,
         "tables: column of the answer's offset in the context [characters]; if not given, "
         "answers that occur once are found",
+        belongs_to="files",
     )
     id_column: str = same_as(
         ClassifierSettings,
@@ -538,73 +577,91 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help="length of a window with its question and special tokens [tokens]",
     )
     # A paragraph is cut into windows, each with the complete question.
-    doc_stride: int = kept_with_model(
+    doc_stride: int = setting(
         128,
         "stride between the windows of a long paragraph [tokens]",
         minimum=1,
         help_group=HelpGroup.LENGTH,
+        belongs_to="model",
     )
-    max_query_length: int = kept_with_model(
-        64, "maximum length of a question [tokens]", minimum=1, help_group=HelpGroup.LENGTH
+    max_query_length: int = setting(
+        64,
+        "maximum length of a question [tokens]",
+        minimum=1,
+        help_group=HelpGroup.LENGTH,
+        belongs_to="model",
     )
     long_document: str = same_as(
         ClassifierSettings,
         "long_document",
         default="sliding",
         choices=("sliding", "memory"),
-        help="how to read the windows of a "
-        "long paragraph: alone, or with memory of the text before, which "
-        "is read with the question",
+        help="how to read the windows of a long paragraph: alone, or with memory of the text "
+        "before, which is read with the question",
     )
     max_segments: int = same_as(
         ClassifierSettings,
         "max_segments",
         default=2,
-        help="long_document=memory: segments of max_seq_length that are read "
-        "for a window, itself included",
+        help="long_document=memory: segments of max_seq_length that are read for a window, itself "
+        "included",
     )
     # Which answers are considered: a beam of starts, for each a beam of ends.
-    max_answer_length: int = kept_with_model(
-        64, "maximum length of an answer [tokens]", minimum=1, help_group=HelpGroup.PREDICTION
+    max_answer_length: int = setting(
+        64,
+        "maximum length of an answer [tokens]",
+        minimum=1,
+        help_group=HelpGroup.PREDICTION,
+        belongs_to="model",
     )
-    start_n_top: int = kept_with_model(
-        5, "beam size of the start of an answer", minimum=1, help_group=HelpGroup.PREDICTION
+    start_n_top: int = setting(
+        5,
+        "beam size of the start of an answer",
+        minimum=1,
+        help_group=HelpGroup.PREDICTION,
+        belongs_to="model",
     )
-    end_n_top: int = kept_with_model(
-        5, "beam size of the end for each start", minimum=1, help_group=HelpGroup.PREDICTION
+    end_n_top: int = setting(
+        5,
+        "beam size of the end for each start",
+        minimum=1,
+        help_group=HelpGroup.PREDICTION,
+        belongs_to="model",
     )
     n_best_size: int = setting(
         5,
         "answers written for each question",
         minimum=1,
         help_group=HelpGroup.PREDICTION,
-        resume="any",
+        belongs_to="call",
     )
-    span_head: str = kept_with_model(
+    span_head: str = setting(
         "joint",
-        "output layer; joint: the end depends on the start, and "
-        "answerability has its own logit, as in the original; separate: "
-        "both are independent, as in Hugging Face's simple form",
+        "output layer; joint: the end depends on the start, and answerability has its own logit, "
+        "as in the original; separate: both are independent, as in Hugging Face's simple form",
         choices=("joint", "separate"),
         help_group=HelpGroup.HEAD,
+        belongs_to="model",
     )
-    scoring: Optional[str] = kept_with_model(
+    scoring: Optional[str] = setting(
         None,
         "how answers are compared: by words, as SQuAD's scripts, or by characters, as "
         "CMRC's; if not given, squad2.0 where some questions have no answer, else squad1.1",
         choices=("squad1.1", "squad2.0", "characters"),
         help_group=HelpGroup.EVALUATION,
+        belongs_to="model",
     )
     predict_threshold: float = same_as(
         ClassifierSettings,
         "predict_threshold",
         help="probability of no answer above which none is given",
     )
-    predict_form: Optional[str] = same_as(
-        ClassifierSettings,
-        "predict_form",
-        help="form of predict_file; from its extension if not given",
-        choices=("json", "jsonl", "tsv", "csv"),
+    input_format: Optional[str] = same_as(
+        TaskSettings,
+        "input_format",
+        help="form of the files, if it is not that of their extensions, or to predict not that of "
+        "the training data",
+        choices=("json", "jsonl", "tsv", "csv", "parquet"),
     )
 
     program = "xlnet squad"
@@ -640,15 +697,14 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:
             raise UserError(
-                f"max_query_length is {self.max_query_length}: with "
-                f"{QUESTION_SPECIAL_TOKENS} special tokens it leaves nothing of "
-                f"max_seq_length {self.max_seq_length} for the paragraph"
+                f"max_query_length is {self.max_query_length}: with {QUESTION_SPECIAL_TOKENS} "
+                f"special tokens it leaves nothing of max_seq_length {self.max_seq_length} for the "
+                "paragraph"
             )
         if self.doc_stride > room:
             raise UserError(
                 f"doc_stride is {self.doc_stride}, expected at most max_seq_length - "
-                "max_query_length "
-                f"- 3 = {room}: windows would leave out parts of a paragraph"
+                f"max_query_length - 3 = {room}: windows would leave out parts of a paragraph"
             )
 
 

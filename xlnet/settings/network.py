@@ -19,7 +19,6 @@ from xlnet.settings.fields import (
 )
 
 CONFIG_NAME = "xlnet_config.json"  # the architecture's file in a checkpoint's directory
-CARRIED_NAME = "huggingface_config.json"  # next to converted weights: what only that library uses
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -40,8 +39,8 @@ class XLNetConfig:
     d_head: int = required("width of one attention head", minimum=1)
     d_inner: int = required("width inside the feed-forward layer", minimum=1)
     ff_activation: str = required(
-        "activation of the feed-forward layer; gelu is the tanh form of "
-        "the original, gelu_erf the exact one",
+        "activation of the feed-forward layer; gelu is the tanh form of the original, gelu_erf the "
+        "exact one",
         choices=("relu", "gelu", "gelu_erf"),
     )
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
@@ -127,8 +126,8 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     dropatt: float = rate(0.1, "dropout rate of attention probabilities")
     position_dropout: str = setting(
         "none",
-        "dropout of the sinusoids of the relative distances; "
-        "row: a mask per batch element, as in the original",
+        "dropout of the sinusoids of the relative distances; row: a mask per batch element, as in "
+        "the original",
         choices=POSITION_DROPOUTS,
         help_group=HelpGroup.ORIGINAL,
     )
@@ -153,10 +152,11 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
         "clip relative distances to ±clamp_len [tokens]; -1: off",
         minimum=-1,
         help_group=HelpGroup.ORIGINAL,
+        belongs_to="model",
     )
     # Speed and memory.
     use_bfloat16: bool = setting(
-        False, "the same as --precision=bf16", help_group=HelpGroup.ORIGINAL, resume="any"
+        False, "the same as --precision=bf16", help_group=HelpGroup.ORIGINAL, belongs_to="call"
     )
     precision: Optional[str] = setting(
         None,
@@ -168,7 +168,7 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
         False,
         "gradient checkpointing: less memory, a third more time",
         help_group=HelpGroup.SPEED,
-        resume="any",
+        belongs_to="call",
     )
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
@@ -213,8 +213,8 @@ class RunConfig:
         less memory for a third more work, the same gradients.
       position_dropout: dropout of the sinusoids of the relative distances, at rate `dropout`:
         "none"; "row", a mask per batch element, as in the original implementation.
-      device: what kernels are chosen for: "cpu", "gpu", or "xla" where XLA compiles the graph;
-        None: the device that is found when the network is built.
+      device: what kernels are chosen for: "cpu", "gpu", "tpu", or "xla" where XLA compiles
+        the graph for another device; None: the device that is found when the network is built.
       traced_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
         `engine.devices.Devices.session_config`. The programs of this library train with it.
@@ -249,8 +249,8 @@ class RunConfig:
         # Two names for one precision, as the documented API has use_bfloat16.
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
-        if self.device not in (None, "cpu", "gpu", "xla"):
-            raise UserError(f"device is {self.device!r}, expected None, cpu, gpu or xla")
+        if self.device not in (None, "cpu", "gpu", "tpu", "xla"):
+            raise UserError(f"device is {self.device!r}, expected None, cpu, gpu, tpu or xla")
         if self.fused_attention and self.device != "xla":
             raise UserError(f"fused_attention needs device xla, found {self.device}")
         for field in dataclasses.fields(NetworkSettings):
@@ -260,6 +260,11 @@ class RunConfig:
         if self.use_bfloat16 and precision != "bf16":
             raise UserError(f"use_bfloat16 is True and precision is {precision}: give one of them")
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
+
+    @property
+    def has_plain_distances(self) -> bool:
+        """Whether relative distances are neither clipped nor dropped."""
+        return self.clamp_len < 0 and not (self.is_training and self.position_dropout != "none")
 
 
 _NOT_OF_FLAGS = ("is_training", "device", "traced_once", "fused_attention")

@@ -8,15 +8,12 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import HelpGroup, required, same_as, setting
 from xlnet.settings.training import RunSettings
 
-PRETRAINING_NAME = "pretraining"  # .json in a model directory: the settings of its pretraining
-
-
 # The manifest of the records has the value.
 _CHECKED: dict[str, Any] = dict(
     default=None,
     help="compared with the records if given",
     help_group=HelpGroup.ORIGINAL,
-    resume="any",
+    belongs_to="call",
 )
 
 
@@ -28,18 +25,19 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         RunSettings,
         "model_dir",
         default="",
-        help="directory for checkpoints; "
-        "a run found there resumes; if not given, model next to the records",
+        help="directory for checkpoints; a run found there resumes; if not given, model next to "
+        "the records",
     )
     # The records, and what is done with them.
     record_info_dir: str = required(
-        "directory of records made by xlnet data make", help_group=HelpGroup.RECORDS
+        "directory of records made by xlnet data make",
+        help_group=HelpGroup.RECORDS,
+        belongs_to="call",
     )
     spiece_model_file: Optional[str] = same_as(
         RunSettings,
         "spiece_model_file",
-        help="SentencePiece model of records of the original "
-        "implementation, if their corpus_info.json does not name it",
+        help="SentencePiece model; compared with that of the records if given",
     )
     train_batch_size: int = same_as(
         RunSettings,
@@ -53,59 +51,77 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         help="interval between held-out evaluations [steps]; 0: before and after training only",
     )
     eval_record_info_dir: Optional[str] = setting(
-        None, "directory of held-out records", help_group=HelpGroup.RECORDS, resume="evaluation"
+        None, "directory of held-out records", help_group=HelpGroup.RECORDS, belongs_to="call"
     )
     do_eval: bool = setting(
         False,
-        "instead of training, compute the loss and perplexity of "
-        "init_checkpoint, or of the newest checkpoint in model_dir, on "
-        "eval_record_info_dir, or else on record_info_dir",
+        "instead of training, compute the loss and perplexity of init_checkpoint, or of the newest "
+        "checkpoint in model_dir, on eval_record_info_dir, or else on record_info_dir",
         help_group=HelpGroup.TASK,
-        resume="any",
+        belongs_to="call",
     )
     objective: str = setting(
         "permutation",
         "what is predicted: permutation, tokens in a random order (XLNet); causal, the next token "
         "(Transformer-XL); masked, masked tokens (BERT); or an objective of objective_module",
         help_group=HelpGroup.TASK,
+        belongs_to="model",
     )
     objective_module: Optional[str] = setting(
         None,
         "your own Python file, or installed module, that registers pretraining objectives or "
         "factorization orders",
         help_group=HelpGroup.TASK,
+        belongs_to="call",
     )
     next_segment_loss: float = setting(
-        0.0, "weight of the loss of predicting whether segment B continues A; 0: off", minimum=0.0
+        0.0,
+        "weight of the loss of predicting whether segment B continues A; 0: off",
+        minimum=0.0,
+        belongs_to="model",
     )
-    same_length: bool = setting(False, "with objective=causal each position sees mem_len others")
+    same_length: bool = setting(
+        False, "with objective=causal each position sees mem_len others", belongs_to="model"
+    )
     # Memory, and which tokens are predicted: sampled while training, so not of the records.
     mem_len: int = setting(
-        384, "length of the memory of earlier sequences [tokens]; 0: none", minimum=0
+        384,
+        "length of the memory of earlier sequences [tokens]; 0: none",
+        minimum=0,
+        belongs_to="model",
     )
-    perm_size: int = setting(256, "size of a permutation chunk [tokens]", minimum=1)
+    perm_size: int = setting(
+        256, "size of a permutation chunk [tokens]", minimum=1, belongs_to="model"
+    )
     factorization_order: str = setting(
         "uniform",
         "order in which targets are predicted: uniform, random within chunks of perm_size; or an "
         "order of objective_module",
+        belongs_to="model",
     )
-    num_predict: int = setting(85, "targets per sequence [tokens]", minimum=1)
+    num_predict: int = setting(85, "targets per sequence [tokens]", minimum=1, belongs_to="model")
     mask_mode: str = setting(
         "whole_word",
-        "what is predicted together: n-grams of 1 to 5 words; "
-        "single tokens; or n pieces by the rule of the original",
+        "what is predicted together: n-grams of 1 to 5 words; single tokens; or n pieces by the "
+        "rule of the original",
         choices=("whole_word", "token", "legacy"),
+        belongs_to="model",
     )
     mask_alpha: int = setting(
-        6, "about one in mask_alpha / mask_beta n-grams is a target, evenly spaced", minimum=1
+        6,
+        "about one in mask_alpha / mask_beta n-grams is a target, evenly spaced",
+        minimum=1,
+        belongs_to="model",
     )
-    mask_beta: int = setting(1, "see mask_alpha", minimum=1)
+    mask_beta: int = setting(1, "see mask_alpha", minimum=1, belongs_to="model")
     # Of the records: flags of the original that may be given all the same.
     seq_len: Optional[int] = same_as(CorpusSettings, "seq_len", **_CHECKED)
     reuse_len: Optional[int] = same_as(CorpusSettings, "reuse_len", **_CHECKED)
     bi_data: Optional[bool] = same_as(CorpusSettings, "bi_data", **_CHECKED)
     uncased: Optional[bool] = same_as(CorpusSettings, "uncased", **_CHECKED)
     keep_accents: Optional[bool] = same_as(CorpusSettings, "keep_accents", **_CHECKED)
+
+    program = "xlnet pretrain"
 
     def check(self) -> None:
         super().check()

@@ -11,8 +11,18 @@ JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
 TRAINED_TEXTS_NAME = "trained_texts.npy"  # digests of the texts that a task was trained on
+RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 BEST = "best"  # the directory of the best checkpoint in a model directory
-TASK_NAME = "task.json"  # there: the task of a fine-tuned model and its settings
+RUN_NAME = "run.json"  # there: the document of the run, and of `best/`
+# Its files in versions before 2.0, which `model_directory.earlier` reads.
+EARLIER_NAMES = (
+    "task.json",
+    "pretraining.json",
+    "pretraining_history.json",
+    "finetuning.json",
+    "finetuning_history.json",
+    "huggingface_config.json",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,20 +30,22 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
     """What every training run has: its directory, its initial weights, its steps."""
 
     # Where a run is, and what it starts from.
-    model_dir: str = required("directory for checkpoints; a run found there resumes", resume="any")
+    model_dir: str = required(
+        "directory for checkpoints; a run found there resumes", belongs_to="call"
+    )
     model_config_path: Optional[str] = setting(
         None,
         "JSON file of the architecture, or tiny, base or large; if not given, that of "
         "model_dir or of init_checkpoint",
-        resume="any",
+        belongs_to="call",
     )
     spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model", help_group=HelpGroup.TEXT, resume="any"
+        None, "SentencePiece model", help_group=HelpGroup.TEXT, belongs_to="call"
     )
     init_checkpoint: Optional[str] = setting(
         None,
         "initial weights: a checkpoint prefix, its directory, or DIRECTORY/latest",
-        resume="any",
+        belongs_to="call",
     )
     # Its steps.
     train_batch_size: int = setting(
@@ -44,30 +56,35 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
         "micro-batches per device and step (gradient accumulation) to save memory; 1: off",
         minimum=1,
         help_group=HelpGroup.STEPS,
-        resume="any",
+        belongs_to="call",
     )
     seed: int = setting(
         0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, help_group=HelpGroup.STEPS
     )
     # Checkpoints and evaluations between the steps.
-    save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1, resume="any")
+    save_steps: int = setting(
+        1000, "interval between checkpoints [steps]", minimum=1, belongs_to="free"
+    )
     eval_steps: int = setting(
         0,
         "interval between evaluations [steps]; 0: before and after training only",
         minimum=0,
         help_group=HelpGroup.EVALUATION,
-        resume="any",
+        belongs_to="free",
     )
     log_steps: int = setting(
         50,
         "interval between log lines [steps]",
         minimum=1,
         help_group=HelpGroup.STEPS,
-        resume="any",
+        belongs_to="call",
     )
-    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0, resume="any")
+    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0, belongs_to="free")
     allow_changes: bool = setting(
-        False, "resume in model_dir although settings that affect training differ", resume="any"
+        False,
+        "resume in model_dir, or start from init_checkpoint, although settings that affect "
+        "training differ",
+        belongs_to="call",
     )
 
     def check(self) -> None:
@@ -82,7 +99,11 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     # The schedule.
     learning_rate: float = setting(1e-4, "peak learning rate", above=0.0)
     train_steps: int = setting(
-        100000, "length of training [steps]", minimum=1, help_group=HelpGroup.STEPS, resume="any"
+        100000,
+        "length of training [steps]",
+        minimum=1,
+        help_group=HelpGroup.STEPS,
+        belongs_to="free",
     )
     warmup_steps: int = setting(
         0, "length of the warm-up of the learning rate [steps]; 0: none", minimum=0
@@ -107,20 +128,20 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     clip: float = setting(1.0, "maximum global norm of the gradients", above=0.0)
     lr_layer_decay_rate: float = setting(
         1.0,
-        "learning rate of a layer as a fraction of that of "
-        "the layer above; the embedding is the lowest; 1: off",
+        "learning rate of a layer as a fraction of that of the layer above; the embedding is the "
+        "lowest; 1: off",
         minimum=0.0,
     )
     ema_decay: float = rate(
         0.0,
-        "decay per step of the exponential moving average (EMA) of the "
-        "weights, such as 0.999; 0: none",
+        "decay per step of the exponential moving average (EMA) of the weights, such as 0.999; 0: "
+        "none",
         aliases=("average_decay",),
     )
     legacy_optimizer: bool = setting(
         False,
-        "use the original optimizer: no bias correction with "
-        "weight decay, layer decay on gradients",
+        "use the original optimizer: no bias correction with weight decay, layer decay on "
+        "gradients",
         help_group=HelpGroup.ORIGINAL,
     )
 
@@ -133,8 +154,8 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         super().check()
         if self.warmup_ratio and self.warmup_steps:
             raise UserError(
-                f"warmup_ratio is {self.warmup_ratio} and warmup_steps is "
-                f"{self.warmup_steps}; give one of them"
+                f"warmup_ratio is {self.warmup_ratio} and warmup_steps is {self.warmup_steps}; "
+                "give one of them"
             )
         self.check_warmup()
 
@@ -143,7 +164,6 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         # A warm-up that is given as a ratio cannot be longer than the training.
         if self.warmup_steps > self.train_steps:
             raise UserError(
-                f"warmup_steps is {self.warmup_steps}, but train_steps "
-                f"{self.train_steps}: the peak learning rate is not "
-                "reached; give fewer, or --warmup_ratio"
+                f"warmup_steps is {self.warmup_steps}, but train_steps {self.train_steps}: the "
+                "peak learning rate is not reached; give fewer, or --warmup_ratio"
             )

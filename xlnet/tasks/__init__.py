@@ -8,10 +8,10 @@ predictions; `types` has the task types and the tasks; `evaluation` reports thei
 
 from typing import TypeVar
 
-_Part = TypeVar("_Part")
+_Registered = TypeVar("_Registered")
 
 
-def register(part: _Part) -> _Part:
+def register(part: _Registered) -> _Registered:
     """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it. A module
     with such calls is imported by --task_module, or is an entry point of the group xlnet.tasks."""
     from xlnet.tasks.types import known

@@ -38,7 +38,7 @@ class Evaluation:
         return result
 
     def _baseline(self, split: str, rows: Sequence[Row]) -> dict:
-        """As `baseline`, computed once for a split: it is shown beside each evaluation."""
+        """As `baseline`, computed once for a split; it is shown next to each evaluation."""
         if split not in self._baselines:
             scorer = self._task.scorer
             self._baselines[split] = scorer.baseline(scorer.gold_labels(rows))

@@ -10,7 +10,7 @@ from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import clean_text
 
 _MOST_CHANGED = 0.01  # fraction of the letters that stripping accents changes in English
-_ENOUGH_LETTERS = 1_000_000  # to tell that, before all of a large text is read
+_ENOUGH_LETTERS = 1_000_000  # after so many letters it is checked, before a large text is all read
 _LONGEST_EXAMPLE = 20  # [characters]
 
 
@@ -54,10 +54,11 @@ class StrippedLetters:
         """Raises UserError if stripping changes more letters than in English."""
         if self._changed > _MOST_CHANGED * self._letters:
             raise UserError(
-                f"language is not given, and as English the text would lose accents in "
+                "language is not given, and as English the text would lose accents in "
                 f"{100 * self._changed / self._letters:.1f} % of its letters ({self._example} "
                 f"becomes {clean_text(self._example)}); give --language, one of "
-                f"{', '.join(self._languages)}; all but english keep them"
+                f"{', '.join(self._languages)}; all but english keep them, and other is any other "
+                "language with an alphabet"
             )
 
 

@@ -13,7 +13,7 @@ from typing import Optional
 
 from xlnet import encodings
 from xlnet.errors import UserError
-from xlnet.settings.data import InputSettings
+from xlnet.settings.data import BLANK_LINE, InputSettings
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
 from xlnet.text.recognition import LOOKED_AT, TEXT, first_bytes
@@ -22,11 +22,12 @@ from xlnet.text.text_forms import mark_of, mark_refused
 
 _log = logging.getLogger(__name__)
 
-_FEW = 20  # lines, or paragraphs, that say nothing yet
+_FEW = 20  # fewer lines, or paragraphs, are too few to judge by
 _NARROWEST, _WIDEST = 25, 100  # [characters] of hard-wrapped lines
-_FULL = 0.75  # a full line has this fraction of the longest one's length, at least
-_MOST = 0.8  # fraction of the lines that are full, or alone, where the text has this form
-_CUT = 0.6  # fraction of wrapped lines that end inside of a sentence; many sentences end at a line
+_WITHIN_WIDTH = 0.98  # fraction of the lines that are not longer than the width
+_FULL = 0.75  # a full line has at least this fraction of the width
+_MOST = 0.8  # a text is in a form if at least this fraction of its lines, or paragraphs, is
+_CUT = 0.6  # of hard-wrapped lines, at least this fraction ends inside of a sentence
 _SENTENCE_END = re.compile(r"[.!?…。！？:][\"'”’»)\]]*\Z")
 
 
@@ -75,7 +76,8 @@ def _refuse_marks(path: str, lines: Sequence[str]) -> None:
 def _note(
     lines: Sequence[str], settings: InputSettings, reads_documents: bool, is_only_file: bool
 ) -> Optional[str]:
-    """What the lines seem to be, and the flag for it; None: what the settings say."""
+    """A note that the lines do not look as the settings declare them, with the flag for what they
+    look like; None if there is nothing to note."""
     if settings.text_format == "wrapped":
         return None
     blocks = [list(block) for is_text, block in itertools.groupby(lines, bool) if is_text]
@@ -85,10 +87,23 @@ def _note(
             f"the lines look hard-wrapped, and each is read as a {unit}; give "
             "--text_format=wrapped if a paragraph has several lines"
         )
-    if settings.document_separator is not None or not reads_documents:
+    if not reads_documents:
         return None
-    alone = sum(len(block) == 1 for block in blocks)
-    if len(blocks) > _FEW and alone >= _MOST * len(blocks) and _are_paragraphs(blocks):
+    separator = settings.document_separator
+    if separator == BLANK_LINE:
+        return None
+    if separator is not None:
+        # Blank lines say that the file has documents, if the mark does not. The lines are stripped,
+        # and a mark such as "-- " alone on its line with them.
+        has_separator = any(separator.strip() in line for line in lines)
+        if len(lines) > _FEW and len(blocks) > 1 and not has_separator:
+            return (
+                f"no {separator!r} in its first {len(lines)} lines, and so they are one document: "
+                "blank lines do not end documents where --document_separator is given"
+            )
+        return None
+    single_lines = sum(len(block) == 1 for block in blocks)
+    if len(blocks) > _FEW and single_lines >= _MOST * len(blocks) and _are_paragraphs(blocks):
         return (
             "nearly every line has a blank line behind it, and so is a document of its own; give "
             "--text_format=wrapped if these are paragraphs of one document"
@@ -103,18 +118,29 @@ def _note(
 
 
 def _is_wrapped(blocks: Sequence[Sequence[str]]) -> bool:
-    """Whether the lines of paragraphs are filled up to a width, and do not end with sentences."""
+    """Whether the text looks hard-wrapped: its lines are filled up to a common width, and break
+    inside of sentences.
+
+    blocks: the lines between blank lines.
+    """
+    # The last line of a paragraph is shorter than the others and ends a sentence: it says nothing.
     inner = [line for block in blocks for line in block[:-1]]
-    if len(inner) < _FEW:
+    count = len(inner)
+    if count < _FEW:
         return False
-    width = sorted(map(len, inner))[int(0.98 * len(inner))]  # a few lines may be longer
-    full = sum(len(line) >= _FULL * width for line in inner)
-    cut = sum(not _SENTENCE_END.search(line) for line in inner)
-    are_cut = full >= _MOST * len(inner) and cut >= _CUT * len(inner)
-    return are_cut and _NARROWEST <= width <= _WIDEST
+
+    # The width is the length that nearly all lines have at most; a long word may exceed it.
+    lengths = sorted(map(len, inner))
+    width = lengths[int(_WITHIN_WIDTH * count)]
+    if not _NARROWEST <= width <= _WIDEST:
+        return False
+
+    full_lines = sum(len(line) >= _FULL * width for line in inner)
+    lines_inside_sentences = sum(not _SENTENCE_END.search(line) for line in inner)
+    return full_lines >= _MOST * count and lines_inside_sentences >= _CUT * count
 
 
 def _are_paragraphs(blocks: Sequence[Sequence[str]]) -> bool:
-    """Whether most lines have several sentences, as paragraphs have."""
-    several = sum(len(sentences_and_joints(block[0])) > 1 for block in blocks)
-    return 2 * several > len(blocks)
+    """Whether the first lines of most blocks have several sentences, as paragraphs have."""
+    with_several = sum(len(sentences_and_joints(block[0])) > 1 for block in blocks)
+    return with_several > len(blocks) / 2

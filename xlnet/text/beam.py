@@ -23,6 +23,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -31,7 +32,7 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import preparation, reading
+from xlnet.text import corpus, preparation, reading
 from xlnet.text.preparation import RecordsJob
 from xlnet.text.recognition import Form
 from xlnet.text.token_store import Made, content_of
@@ -57,7 +58,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
     job = RecordsJob(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
     is_finished = preparation.is_finished(job)
     # Object stores have no locks.
-    with contextlib.nullcontext() if files.is_remote(job.directory) else preparation.alone(job):
+    with contextlib.nullcontext() if files.is_remote(job.directory) else preparation.exclusive(job):
         source = _write(
             job,
             "input",
@@ -93,7 +94,8 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
             files.remove([source])
             raise _in_one_line(e) from e
 
-        # A runner that lost its cluster may end without an error (Dask's does).
+        # A runner that loses its cluster may end without an error, as Dask's does. So the last step
+        # leaves a file.
         is_done = files.exists(source + _DONE)
         files.remove([source, source + _DONE])
         if not is_done:
@@ -108,12 +110,12 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
     return not is_finished
 
 
-def _ranges(size, most):
+def _ranges(size: int, most: int) -> list[tuple[int, int]]:
     edges = sorted({size * index // most for index in range(most + 1)})
     return list(zip(edges[:-1], edges[1:]))
 
 
-def _in_one_line(error):
+def _in_one_line(error: Exception) -> UserError:
     """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
     text = re.sub(r" \[while running .*", "", str(error)).strip()  # Beam adds the step
     said = re.search(r"UserError: (.+)", text)
@@ -126,11 +128,12 @@ def _in_one_line(error):
     )
 
 
-# What the steps share: files in the folder of unfinished work, so that the runner need not move
-# them. Their names have a digest, as a worker's process may serve several pipelines.
+# Files that the steps share, in the folder of unfinished work, so that the runner need not move
+# their content. Their names have a digest of the content: a worker's process, which keeps what it
+# has loaded (`lru_cache`), may serve several pipelines.
 
 
-def _write(job, name, values):
+def _write(job: RecordsJob, name: str, values: dict[str, Any]) -> str:
     content = json.dumps(values).encode("utf-8")
     path = os.path.join(
         preparation.unfinished_folder(job.directory),
@@ -142,7 +145,7 @@ def _write(job, name, values):
 
 
 @functools.lru_cache(maxsize=2)
-def _load(path):
+def _load(path: str) -> dict[str, Any]:
     try:
         return files.read_json(path, "save_dir")
     except UserError as e:
@@ -150,7 +153,7 @@ def _load(path):
 
 
 @functools.lru_cache(maxsize=2)
-def _load_plan(path):
+def _load_plan(path: str) -> tuple[RecordsJob, corpus.TokenLayout, Counter[str]]:
     """(job, layout, counts) of a file that `_plan` wrote."""
     plan = _load(path)
     settings = CorpusSettings(**plan["settings"])
@@ -166,7 +169,7 @@ def _load_plan(path):
 # The steps.
 
 
-def _read(text, source, is_compared):
+def _read(text: tuple[int, int], source: str, is_compared: bool) -> tuple[int, tuple]:
     """Makes the tokens of a range of the text, unless they exist or are only compared; returns
     key 0 and (where the range begins, [chunk, tokens, checksum] of each chunk, counts of all)."""
     job_of = _load(source)
@@ -176,7 +179,7 @@ def _read(text, source, is_compared):
     counts: Counter[str] = collections.Counter()
     job = RecordsJob(settings, settings.save_dir, (), job_of["description"])
     for path, size in job_of["files"]:
-        # The chunks that begin in the range; the files lie one behind the other.
+        # The range is one of all files laid end to end; a chunk belongs to it if it begins there.
         if file_begin < high and low < file_begin + max(size, 1):
             for chunk in reading.cut(
                 [path],
@@ -198,7 +201,7 @@ def _read(text, source, is_compared):
     return 0, (low, chunks, counts)
 
 
-def _gathered(values, source):
+def _gathered(values: Iterable[tuple], source: str) -> tuple[RecordsJob, list[int], Counter[str]]:
     """(the job with all chunks and the text in its description, tokens of each chunk, counts)."""
     job_of, rows = _load(source), []
     counts: Counter[str] = collections.Counter()
@@ -219,7 +222,7 @@ def _gathered(values, source):
     )
 
 
-def _compare(keyed, source):
+def _compare(keyed: tuple[int, Iterable[tuple]], source: str) -> None:
     """Raises UserError if the finished records are of another text."""
     job, _, _ = _gathered(keyed[1], source)
     path = os.path.join(job.directory, MANIFEST_NAME)
@@ -227,7 +230,7 @@ def _compare(keyed, source):
     _mark_done(source)
 
 
-def _plan(keyed, source):
+def _plan(keyed: tuple[int, Iterable[tuple]], source: str) -> Iterator[tuple[int, tuple]]:
     """Writes the plan; yields ranges of streams, each with a key of its own."""
     job, sizes, counts = _gathered(keyed[1], source)
     plan = preparation.make_layout(job.settings, sizes, counts).plan
@@ -252,7 +255,8 @@ def _plan(keyed, source):
             ],
         },
     )
-    # Room for the streams: the manifest goes first, then streams that they do not replace.
+    # Make room for the streams: the manifest is removed first, then streams that the new ones do
+    # not replace by their names.
     names = {
         preparation.stream_name(stream, plan.num_streams) for stream in range(plan.num_streams)
     }
@@ -263,7 +267,7 @@ def _plan(keyed, source):
         yield key, (path, streams)
 
 
-def _write_streams(keyed):
+def _write_streams(keyed: tuple[int, Iterable[tuple]]) -> Iterator[tuple[int, tuple]]:
     """Writes a range of streams under their final names, each once it is complete; yields key 0 and
     (the plan, their entries in the manifest)."""
     for path, (low, high) in keyed[1]:
@@ -280,7 +284,7 @@ def _write_streams(keyed):
         )
 
 
-def _write_manifest(keyed):
+def _write_manifest(keyed: tuple[int, Iterable[tuple]]) -> None:
     """Removes what killed workers left; writes the SentencePiece model and, last, the manifest."""
     values = list(keyed[1])
     job, layout, counts = _load_plan(values[0][0])
@@ -301,6 +305,6 @@ def _write_manifest(keyed):
     _mark_done(_load(values[0][0])["source"])
 
 
-def _mark_done(source):
+def _mark_done(source: str) -> None:
     with files.writing(source + _DONE):
         pass

@@ -19,6 +19,7 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
 from xlnet.text.sentences import EOP
+from xlnet.text.text_forms import CorpusSentence
 from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -57,7 +58,9 @@ def tokenize(
         yield tokens
 
 
-def _encode_text(batch, tokenizer):
+def _encode_text(
+    batch: Sequence[CorpusSentence], tokenizer: Tokenizer
+) -> tuple[np.ndarray, np.ndarray]:
     """Ids [T] and lengths [lines]."""
     texts = [line.text for line in batch]
     # An <eop> at the end of a line is one token, without a space before it.
@@ -73,35 +76,43 @@ def _encode_text(batch, tokenizer):
     if len(marked):
         first = (np.cumsum(lengths) - lengths)[marked]
         ids[first] = tokenizer.ids_without_mark[ids[first]]
-        # -1: the mark was a piece of its own, which goes.
+        # -1: the mark was a piece of its own, which is dropped.
         lengths[marked] -= ids[first] < 0
         ids = ids[ids >= 0]
     if ends.any():
+        assert tokenizer.eop_id is not None
         ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
     return ids, lengths + ends
 
 
-def _parse_ids(chunk, batch, vocab_size, settings, counts):
+def _parse_ids(
+    chunk: Chunk,
+    batch: Sequence[CorpusSentence],
+    vocab_size: int,
+    settings: CorpusSettings,
+    counts: Counter[str],
+) -> tuple[np.ndarray, np.ndarray]:
     """As `_encode_text`, of lines of ids."""
     parsed = []
     for line in batch:
         words = line.text.split()
-        wrong = [
-            word
-            for word in words
-            if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) < vocab_size)
-        ]
+        wrong = [word for word in words if not _is_id(word, vocab_size)]
         if wrong and settings.on_error != "skip":
             raise UserError(
-                f"{reading.place(chunk, line.offset)}: '{wrong[0]!s:.40}' is not a token "
-                f"id, expected integers from 0 to {vocab_size - 1} "
-                "(from_raw_text is False)"
+                f"{reading.place(chunk, line.offset)}: '{wrong[0]!s:.40}' is not a token id, "
+                f"expected integers from 0 to {vocab_size - 1} (from_raw_text is False)"
             )
         if wrong:
             counts["not token ids"] += 1
         parsed.append([] if wrong else list(map(int, words)))
     lengths = np.fromiter(map(len, parsed), np.int64, len(parsed))
     return np.fromiter(itertools.chain.from_iterable(parsed), np.int32, lengths.sum()), lengths
+
+
+def _is_id(word: str, vocab_size: int) -> bool:
+    # A longer number would not fit into 64 bits.
+    is_number = word.isascii() and word.isdigit() and len(word) < 20
+    return is_number and int(word) < vocab_size
 
 
 def mark(
@@ -176,34 +187,27 @@ class TokenLayout:
         begins = np.empty(count, np.int64)
         begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
 
-        def load(begin, end):
+        def load(begin: int, end: int) -> np.ndarray:
             """Tokens [begin, end) of the text, from the chunks that have some of them."""
-            chunks = range(
-                np.searchsorted(self._chunk_ends, begin, "right"),
-                np.searchsorted(self._chunk_ends, end, "left") + 1,
-            )
-            parts = (
-                (chunk, int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk]))
-                for chunk in chunks
-            )
-            return np.concatenate(
-                [
-                    read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
-                    for chunk, low, high in parts
-                    if high > low
-                ]
-            )
+            first_chunk = np.searchsorted(self._chunk_ends, begin, "right")
+            last_chunk = np.searchsorted(self._chunk_ends, end, "left")
+            parts = []
+            for chunk in range(first_chunk, last_chunk + 1):
+                low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
+                if high > low:  # a chunk may have no tokens
+                    parts.append(read_chunk(chunk, max(begin - low, 0), min(end, high) - low))
+            return np.concatenate(parts)
 
-        def load_block(block):
+        def load_block(block: int) -> np.ndarray:
             begin = self._block_begins[block]
             rng = np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)])
             return shuffle_documents(load(begin, begin + self._block_sizes[block]), rng)
 
-        def read(low, high):
+        def read(low: int, high: int) -> np.ndarray:
             low, high = first + low, first + high
-            if not pass_index:  # no more of a block than is asked for
+            if not pass_index:  # in the order of the text, so no complete blocks are needed
                 return load(low, high)
-            # All blocks that the pass reads in [low, high), in its order; then the part of them.
+            # All blocks that overlap [low, high) in the order of the pass are loaded, then cut.
             is_read = (begins < high) & (begins + self._block_sizes > low)
             blocks = order[is_read[order]]
             shift = int(begins[blocks[0]])

@@ -33,7 +33,7 @@ def merge(save_dir: str) -> Manifest:
     manifests = [Manifest.read(folder, "input") for folder in folders]
     first = manifests[0]
 
-    # All tasks, of equal settings and input.
+    # No task may be missing, and all must have equal settings and input.
     count = first.made_from["num_task"]
     missing = set(range(count)) - {manifest.made_from["task"] for manifest in manifests}
     if missing:
@@ -43,13 +43,12 @@ def merge(save_dir: str) -> Manifest:
             other = manifest.made_from.get(name)
             if name not in preparation.OF_ONE_TASK and other != value:
                 raise UserError(
-                    f"input: {name} {value} in {folders[0]}, {other} in {folder}; "
-                    "regenerate the tasks with equal "
-                    "settings"
+                    f"input: {name} {value} in {folders[0]}, {other} in {folder}; regenerate the "
+                    "tasks with equal settings"
                 )
 
-    # All streams become as long as the shortest one: tasks have about equally much text. What is
-    # cut off counts as dropped.
+    # All streams are shortened to the length of the shortest one, which costs little, as the tasks
+    # have about equal amounts of text. What is cut off counts as dropped.
     streams = [
         dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
         for folder, manifest in zip(folders, manifests)
@@ -82,6 +81,6 @@ def merge(save_dir: str) -> Manifest:
     )
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
-    # Tokens were kept for another number of tasks.
+    # Tokens are kept only until here: another number of tasks would have used them, too.
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)
     return merged

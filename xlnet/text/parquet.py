@@ -14,7 +14,7 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text.text_forms import document
 
-_ROWS = 32  # decoded at once: what is in memory, with a page of the file
+_ROWS = 32  # rows that are decoded at once, and held in memory together with a page of the file
 _PAGE = 1 << 20  # [bytes]
 _END = 8  # [bytes] the size of the footer, and "PAR1"
 
@@ -54,7 +54,7 @@ def events(chunk: Any, settings: InputSettings, bad: Any, seen: Any = None) -> I
                 begin = min(
                     column.dictionary_page_offset or column.data_page_offset for column in columns
                 )
-                # A group of another chunk: its rows are counted, for the numbers in errors.
+                # The rows of another chunk's group are only counted, for the numbers in errors.
                 if not chunk.begin <= begin < chunk.end:
                     bad.row += group.num_rows
                     continue

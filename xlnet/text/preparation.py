@@ -56,7 +56,8 @@ _NOT_DESCRIBED = (
     "for_config",
 )
 
-# Of a description, a total and a unit: a context that yields a function `advance(n)`.
+# A function of (description, total, unit); its result is a context manager that yields a function
+# `advance(n)`, to be called when n more units are done.
 Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], object]]]
 
 
@@ -68,7 +69,7 @@ def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What `make_records` did."""
+    """The result of `make_records`."""
 
     manifest: Manifest
     directory: str
@@ -110,19 +111,23 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     began = time.time()
     job = plan_job(settings)
 
-    # Records of these settings may be there: then only the text is compared.
+    # If the directory has records of these settings, only the text is compared.
     if is_finished(
         job, lambda: token_store.content_of_all(_of_chunks(_content_of, job, "comparing", progress))
     ):
         left = unfinished_folder(job.directory)
-        if os.path.isdir(left):  # killed between manifest and end; or another run works here
-            with contextlib.suppress(UserError), alone(job):
+        # An earlier job may have been killed after it wrote the manifest. If instead another job
+        # works here, the lock raises, and its folder is left alone.
+        if os.path.isdir(left):
+            with contextlib.suppress(UserError), exclusive(job):
                 shutil.rmtree(left, ignore_errors=True)
         return Summary(Manifest.read(job.directory), job.directory)
 
-    # Text to tokens, tokens to streams; then both get their final names.
-    with alone(job):
-        _clear_partial(token_directory(settings), _STALE_SECONDS)  # other tasks may write there
+    # Make tokens of the text, then streams of the tokens; publish the streams when all are
+    # complete.
+    with exclusive(job):
+        # Only old partial files: other tasks may be writing to the same directory.
+        _clear_partial(token_directory(settings), _STALE_SECONDS)
         made = _of_chunks(tokenize_chunk, job, "reading", progress)
         job = with_content(job, made)
         manifest = _write_all(job, made, progress)
@@ -167,8 +172,8 @@ def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
 
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
-    """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
-    # A chunk belongs to the run in which its middle is.
+    """Cuts the list of chunks into `num_task` parts of about equal size in bytes."""
+    # A chunk belongs to the part in which its middle is.
     total = sum(chunk.end - chunk.begin for chunk in chunks)
     done = 0
     tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
@@ -201,7 +206,8 @@ def describe(
 ) -> dict[str, Any]:
     """What the records depend on, as JSON, as far as it is known without reading the text."""
     tokenizer = tokenizer_of(settings)
-    # Without directories: a corpus that was moved, or is mounted elsewhere, gives the same records.
+    # Names without directories: a corpus that was moved, or is mounted elsewhere, gives the same
+    # records.
     named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
     found = {
         name: value
@@ -221,7 +227,8 @@ def describe(
 
 
 def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) -> dict[str, Any]:
-    """What the records depend on because of the forms of the files, which are found in them."""
+    """What else the records depend on: the forms of the files, as far as their names do not say
+    them, and the rules that find sentences in running text."""
     found: dict[str, Any] = {}
     if not all(reading.form_is_in_name(chunk) for chunk in chunks):
         found["input_forms"] = reading.in_words(chunks, settings)
@@ -244,21 +251,32 @@ def with_content(job: RecordsJob, made: Sequence[Made]) -> RecordsJob:
 
 
 def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) -> bool:
-    """Whether the directory has exactly these records; a UserError if it has others.
+    """Whether the directory has exactly these records; a UserError if it has others, or no records
+    and another vocabulary, which the one of the records would replace.
 
     content: reads the text and returns its checksum; None: compare the files' names and sizes.
     """
     path = os.path.join(job.directory, MANIFEST_NAME)
-    if job.settings.overwrite or not files.exists(path):
+    if job.settings.overwrite:
+        return False
+    if not files.exists(path):
+        vocabulary = os.path.join(job.directory, SPIECE_NAME)
+        used = tokenizer_of(job.settings)
+        if files.exists(vocabulary) and files.sha256(vocabulary) != used.sha256:
+            raise UserError(
+                f"save_dir: {vocabulary} is another vocabulary than sp_path {used.path}, which the "
+                "records would bring; give another directory or --overwrite=True"
+            )
         return False
     manifest = files.read_json(path, "save_dir")
     check_same(manifest, job.description)
     if content:
         check_same(manifest, {_CONTENT: content()})
-    # Streams are compared by size: `data verify` reads them.
+    # Streams are compared by size only; `data verify` compares their checksums.
     found = files.match(os.path.join(glob.escape(job.directory), "*"))
     sizes = {os.path.basename(path): size for path, size in found.items()}
-    return {SPIECE_NAME, description_path(SPIECE_NAME)} <= set(sizes) and all(
+    has_vocabulary = {SPIECE_NAME, description_path(SPIECE_NAME)} <= set(sizes)
+    return has_vocabulary and all(
         sizes.get(stream["file"]) == stream["bytes"] for stream in manifest.get("streams", ())
     )
 
@@ -278,7 +296,7 @@ def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
         )
 
 
-def _content_of(job, index):
+def _content_of(job: RecordsJob, index: int) -> str:
     return token_store.content_of(job.chunks[index])
 
 
@@ -286,7 +304,7 @@ def _content_of(job, index):
 
 
 @contextlib.contextmanager
-def alone(job: RecordsJob) -> Iterator[None]:
+def exclusive(job: RecordsJob) -> Iterator[None]:
     """Locks the directory; a job that fails leaves no empty folder."""
     folder = unfinished_folder(job.directory)
     try:
@@ -304,27 +322,26 @@ def alone(job: RecordsJob) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _naming(path):
+def _naming(path: str) -> Iterator[None]:
     """Turns a failure to write into a `UserError` that names the file."""
     try:
         yield
     except OSError as e:
         raise UserError(
-            f"save_dir: cannot write to {path}: {e.strerror or e}; finished work is kept: "
-            "run the same "
-            "command again to resume"
+            f"save_dir: cannot write to {path}: {e.strerror or e}; finished work is kept: run the "
+            "same command again to resume"
         ) from None
 
 
-def _clear_partial(directory, age=0.0):
-    """Removes partial files of killed processes, whose names do not have their numbers."""
+def _clear_partial(directory: str, age: float = 0.0) -> None:
+    """Removes the partial files of killed processes."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.path.getmtime(partial) >= age:
                 os.remove(partial)
 
 
-def _remove_empty_folders(job):
+def _remove_empty_folders(job: RecordsJob) -> None:
     """Removes the folders of a job that has made nothing."""
     own = [folder for folder, *_ in os.walk(unfinished_folder(job.directory), topdown=False)]
     for folder in (
@@ -341,7 +358,12 @@ def _remove_empty_folders(job):
 # The two steps.
 
 
-def _of_chunks(function, job, description, progress):
+def _of_chunks(
+    function: Callable[[RecordsJob, int], Any],
+    job: RecordsJob,
+    description: str,
+    progress: Progress,
+) -> list[Any]:
     """`[function(job, index) for index in range(len(job.chunks))]`."""
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
     results: list[Any] = [None] * len(sizes)
@@ -359,7 +381,7 @@ def tokenize_chunk(job: RecordsJob, index: int) -> Made:
         return job.token_store().tokenize(job.chunks[index])
 
 
-def _write_all(job, made, progress):
+def _write_all(job: RecordsJob, made: Sequence[Made], progress: Progress) -> Manifest:
     """Writes all streams; returns the manifest."""
     counts: Counter[str] = collections.Counter()
     for each in made:
@@ -405,7 +427,7 @@ def write_stream(
 ) -> dict[str, Any]:
     """Writes one stream, to `folder` or to the unfinished work, unless it exists; returns its entry
     in the manifest."""
-    # It may be complete, here or among the records.
+    # The stream may be complete already, as unfinished work or among the records.
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
     path, published = (
@@ -415,16 +437,13 @@ def write_stream(
     done = os.path.join(job.unfinished, name + ".json")
     if files.exists(done):
         entry = files.read_json(done, "save_dir")
-        # A job that was killed while it published has left the stream there.
-        if (
-            path != published
-            and files.exists(path)
-            or files.exists(published)
-            and files.sha256(published) == entry["sha256"]
-        ):
+        is_unfinished_work = path != published and files.exists(path)
+        # A job that was killed while it published has moved some streams.
+        is_published = files.exists(published) and files.sha256(published) == entry["sha256"]
+        if is_unfinished_work or is_published:
             return entry
 
-    # Its windows of all passes, and then the entry that says that it is complete.
+    # Write the windows of all passes, then the entry, which says that the stream is complete.
     store = job.token_store()
     batches = record_writer.stream_records(
         settings,
@@ -469,7 +488,7 @@ def make_manifest(
     """Returns the manifest of records with these counts of all chunks and entries of streams."""
     settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
-    # Of each part in a pass; later tokens are in no window.
+    # The tokens of a part that a pass uses; those behind the last window are dropped.
     used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return Manifest(
         vocab_size=tokenizer.vocab_size,
@@ -493,7 +512,8 @@ def make_manifest(
 
 
 def vouching(job: RecordsJob) -> list[str]:
-    """The manifests that list streams of the job's directory, to be removed before these."""
+    """The manifests that list streams of the job's directory; they are removed before the streams
+    are replaced."""
     own, merged = (
         os.path.join(folder, MANIFEST_NAME) for folder in (job.directory, job.settings.save_dir)
     )
@@ -510,10 +530,10 @@ def lists(path: str, start: str) -> bool:
         return False
 
 
-def _publish(job, manifest):
+def _publish(job: RecordsJob, manifest: Manifest) -> None:
     """Replaces the records that are there by the streams and their manifest."""
-    # The manifest goes first and comes last. A job that is killed meanwhile leaves each stream here
-    # or there, and resumes.
+    # The manifest is removed first and written last. If the job is killed meanwhile, each stream is
+    # either still unfinished work or already among the records, and the job resumes.
     with _naming(job.directory):
         for path in vouching(job):
             with contextlib.suppress(FileNotFoundError):  # tasks may end at the same time
@@ -530,12 +550,13 @@ def _publish(job, manifest):
                 )
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
-    # The tokens of a task are kept until all tasks are merged: their number may still change.
+    # This removes the job's own folder only: tokens that several tasks share are kept until the
+    # tasks are merged, as the number of tasks may still change.
     shutil.rmtree(unfinished_folder(job.directory), ignore_errors=True)
 
 
 @functools.lru_cache(maxsize=1)
-def _load_tokenizer(path, uncased, keep_accents):
+def _load_tokenizer(path: str, uncased: Optional[bool], keep_accents: Optional[bool]) -> Tokenizer:
     return Tokenizer(path, uncased, keep_accents)
 
 

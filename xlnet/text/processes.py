@@ -33,16 +33,16 @@ def in_processes(
             yield index, work(index)
         return
     try:
-        with errors.explained(
-            fewer="give fewer --num_workers; finished work is kept: run the "
-            "same command again to resume"
+        with errors.translated_errors(
+            fewer="give fewer --num_workers; finished work is kept: run the same command again to "
+            "resume"
         ):
             with uninterrupted():
                 futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
     finally:
-        with uninterrupted():  # workers that start need this process until they ended
+        with uninterrupted():  # workers that are still starting need this process
             pool.shutdown(cancel_futures=True)
 
 
@@ -52,9 +52,9 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # which gets all signals
         yield
         return
-    # The mask is for processes that are started, which inherit it: Ctrl-C must not end a worker
-    # that still imports. Here another thread may take the signal, whose handler the main one then
-    # calls.
+    # Two measures: processes that are started in the block inherit the signal mask, so that Ctrl-C
+    # does not end a worker that is still importing. In this process another thread may receive the
+    # signal, and Python then calls the handler in the main thread; the handler only notes it.
     came: list[bool] = []
     handler = signal.signal(signal.SIGINT, lambda *_: came.append(True))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -67,17 +67,17 @@ def uninterrupted() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _do(index):
+def _do(index: int) -> Any:
     return _work(index)
 
 
-def _start_worker(work):
+def _start_worker(work: Callable[[int], Any]) -> None:
     """Keeps the work, ignores interrupts, and ends when the parent does, even if that is killed."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def watch():
+    def watch() -> None:
         if parent := multiprocessing.parent_process():
             parent.join()
         os._exit(1)

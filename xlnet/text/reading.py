@@ -19,12 +19,13 @@ import glob
 import gzip
 import hashlib
 import itertools
+import logging
 import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, NamedTuple, Optional
 
 from xlnet import encodings, files
 from xlnet.errors import UserError
@@ -33,12 +34,14 @@ from xlnet.text import parquet, recognition, text_forms
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
+_log = logging.getLogger(__name__)
+
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22  # [bytes]
 LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"  # why documents are left out
 _BLOCK, _PAGE = 1 << 16, 1 << 12  # [bytes] read at once, at the edges
-_CUT = "cut"  # an event, as `End` is: see `_owned`
+_CUT = "cut"  # an event like `End`: a document goes on beyond the edge of the chunk, see `_owned`
 
 
 class Chunk(NamedTuple):
@@ -81,7 +84,7 @@ def _parts_of(patterns: str) -> list[str]:
     parts, begin = [], 0
     while begin < len(pieces):
         end = begin + 1
-        # A piece that names nothing is the beginning of a name with commas, if there is one.
+        # A piece that names no file may be the beginning of a name that has commas itself.
         if not files.matching(pieces[begin].strip()):
             longer = (
                 end
@@ -95,7 +98,7 @@ def _parts_of(patterns: str) -> list[str]:
 
 
 def _why_none(part: str) -> str:
-    """Why a name or pattern names no file."""
+    """A message why a name or pattern matches no file."""
     if os.path.isdir(part):
         arrows = sorted(glob.glob(os.path.join(glob.escape(part), "**", "*.arrow"), recursive=True))
         hint = f"; it has {encodings.arrow(arrows[0])}" if arrows else ""
@@ -105,10 +108,10 @@ def _why_none(part: str) -> str:
     return f"no file matches '{part}'"
 
 
-def _local_files(pattern):
+def _local_files(pattern: str) -> list[str]:
     paths = []
     for name in files.matching(pattern):
-        # A link to nowhere is kept, for an error when it is read rather than silence.
+        # A broken link is kept: reading it is an error, while leaving it out would be silent.
         if os.path.isfile(name) or not os.path.exists(name):
             paths.append(name)
         for directory, below, found in os.walk(name):  # follows no links, which may be circles
@@ -135,6 +138,9 @@ def cut(
     for path in paths:
         with naming(path):
             sizes.append(files.size(path))
+    empty = [os.path.basename(path) for path, size in zip(paths, sizes) if not size]
+    if empty:
+        _log.info(f"note: {some_of(empty)} without text: empty")
     chunk_bytes = chunk_bytes or chunk_size(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
@@ -182,9 +188,9 @@ def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
 
 def chunk_size(total: int) -> int:
     """The bytes of a chunk of text of `total` bytes."""
-    # A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
-    # machines to get about as much each, few enough to keep a file of each. A power of four, so
-    # that most edits keep it.
+    # A 32nd of the text, or, of much text, 32 times the square root of its size: so many chunks
+    # that many machines get about equal parts, and so few that each can have a file. The size is a
+    # power of four, so that most edits of the text do not change it.
     step = SMALLEST_CHUNK
     while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total**0.5):
         step *= 4
@@ -218,37 +224,39 @@ def form_is_in_name(chunk: Chunk) -> bool:
 class _File:
     """The (unpacked) bytes of a file; `seen` takes note of what is read, unless it is packed."""
 
-    def __init__(self, path, form, seen=None):
-        self.path, self.damage = path, None  # damage: why the bytes of a .gz end too early
-        self._seen, self._place = None if form.is_packed else seen, 0
+    def __init__(self, path: str, form: Form, seen: Optional[SeenBytes] = None) -> None:
+        self.path = path
+        self.damage: Optional[str] = None  # why the bytes of a .gz end too early
+        self._seen = None if form.is_packed else seen
+        self._place = 0
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
         self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
 
-    def __enter__(self):
+    def __enter__(self) -> _File:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self._packed.close()
 
-    def seek(self, offset):
+    def seek(self, offset: int) -> None:
         self._file.seek(offset)
         self._place = offset
 
-    def read(self, size):
-        """Returns up to `size` bytes, none at the end only."""
+    def read(self, size: int) -> bytes:
+        """Returns up to `size` bytes; no bytes only at the end of the file."""
         return self._guarded(self._file.read1, size)
 
-    def read_exactly(self, size):
-        """Returns `size` bytes, fewer at the end only."""
+    def read_exactly(self, size: int) -> bytes:
+        """Returns `size` bytes; fewer only at the end of the file."""
         return self._guarded(self._file.read, size)
 
-    def readline(self, size):
+    def readline(self, size: int) -> bytes:
         """Returns the rest of the line, or `size` bytes of it."""
         return self._guarded(self._file.readline, size)
 
-    def _guarded(self, read, size):
+    def _guarded(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
             with naming(self.path):
                 content = b"" if self.damage else read(size)
@@ -306,30 +314,22 @@ def read_chunk(
             events = parquet.events(chunk, settings, bad, seen)
         else:
             f = stack.enter_context(_File(chunk.path, form, seen))
-            events = events_of(
-                _texts(
-                    f,
-                    longest,
-                    bad,
-                    stand_alone=form.kind == RECORDS,
-                    skips_blank=not text_forms.ends_at_blank_lines(settings),
-                ),
-                settings,
-                bad,
-                form,
-            )
-        events = (
-            _owned(events, begin, end)
-            if settings.split == "all"
-            else _select(_whole_documents(events, begin, end), settings, skipped)
-        )
+            skips_blank = not text_forms.ends_at_blank_lines(settings)
+            texts = _texts(f, longest, bad, form.kind == RECORDS, skips_blank)
+            events = events_of(texts, settings, bad, form)
+        if settings.split == "all":
+            events = _owned(events, begin, end)
+        else:
+            events = _select(_whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(events)
 
 
 class _BadText:
-    """Bad text of a chunk: an error, or counted and left out."""
+    """What happens to bad text of a chunk: it is an error, or is counted and left out."""
 
-    def __init__(self, chunk, begin, end, settings, skipped):
+    def __init__(
+        self, chunk: Chunk, begin: int, end: int, settings: InputSettings, skipped: Counter[str]
+    ) -> None:
         self.chunk, self.begin, self.end = chunk, begin, end
         self.encoding = encodings.other_than_utf8(settings.encoding)
         self._skip = settings.on_error == "skip"
@@ -348,19 +348,29 @@ class _BadText:
             raise UserError(f"{place(self.chunk, offset)}: {row}{detail}") from None
 
     def _is_own(self, offset: int) -> bool:
-        """Whether the chunk is that in which the line begins; others meet it, too."""
+        """Whether the line begins in this chunk. Readers of other chunks may meet the line, too,
+        and leave its error to this one."""
         return self.begin <= offset < self.end
 
 
-def _texts(f, longest, bad, stand_alone, skips_blank):
-    """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
-    of the chunk's, and of those behind it to the file's end; of the chunk's alone where lines
-    `stand_alone`. skips_blank: the line before is the last one that is not blank."""
+def _texts(
+    f: _File, longest: int, bad: _BadText, stand_alone: bool, skips_blank: bool
+) -> Iterator[tuple[int, Optional[str]]]:
+    """Yields (offset, text) of the lines that the reader of a chunk needs; text None: a bad line.
+
+    These are the line before the chunk, the lines of the chunk, and those behind it to the end of
+    the file, of which the caller takes as many as it needs.
+
+    Args:
+      longest: a longer line is bad [bytes].
+      stand_alone: whether a line has a meaning by itself: only those of the chunk are read.
+      skips_blank: whether the line before is the last one that is not blank.
+    """
     begin = 0
-    # The line before tells whether a document continues; one too long to be read is bad.
+    # The line before tells whether a document continues. If it is too long to be read, it is bad.
     if bad.begin:
         before = None if stand_alone else _line_before(f, bad.begin, longest)
-        while skips_blank and before and _is_blank(f, before):
+        while skips_blank and before and _is_blank(f, before, bad):
             before = _line_before(f, before, longest)
         begin = bad.begin - 1 if before is None else before
         if before is None:
@@ -380,10 +390,11 @@ def _texts(f, longest, bad, stand_alone, skips_blank):
         yield from zip(offsets, _decode(block, lines, offsets, longest, bad))
 
 
-def _blocks(f, offset, longest, bad):
-    """Yields (offset, bytes) of some lines each, the last cut off if longer than `longest`."""
+def _blocks(f: _File, offset: int, longest: int, bad: _BadText) -> Iterator[tuple[int, bytes]]:
+    """Yields (offset, bytes) of blocks of complete lines; the last line of a block is cut off if it
+    is longer than `longest`."""
 
-    def read():
+    def read() -> bytes:
         return f.read(min(_BLOCK, max(bad.end - offset, _PAGE)))
 
     block = read()
@@ -401,7 +412,9 @@ def _blocks(f, offset, longest, bad):
         bad.add(offset, "damaged .gz", f"the .gz file is damaged or cut off here ({f.damage})")
 
 
-def _decode(block, lines, offsets, longest, bad):
+def _decode(
+    block: bytes, lines: Sequence[bytes], offsets: Sequence[int], longest: int, bad: _BadText
+) -> Sequence[Optional[str]]:
     """The texts of the lines of a block: decoded at once if all are good, else one by one."""
     if max(map(len, lines), default=0) <= longest:
         with contextlib.suppress(UnicodeDecodeError):
@@ -411,40 +424,36 @@ def _decode(block, lines, offsets, longest, bad):
     return [_decode_line(line, offset, longest, bad) for line, offset in zip(lines, offsets)]
 
 
-def _decode_line(line, offset, longest, bad):
+def _decode_line(line: bytes, offset: int, longest: int, bad: _BadText) -> Optional[str]:
     """The text of a line; None, after it was reported, if it is bad."""
     if len(line) > longest:
-        return bad.add(
+        bad.add(
             offset,
             "line too long",
-            f"a line of more than {longest} bytes; expected a "
-            "sentence, a paragraph or a record a line",
+            f"a line of more than {longest} bytes; expected a sentence, a paragraph or a record a "
+            "line",
         )
+        return None
     try:
         text = line.decode(_codec(bad, offset))
     except UnicodeDecodeError as e:
         name = bad.encoding or "UTF-8"
-        return bad.add(
-            offset,
-            "not " + name,
-            "not {}: byte 0x{:02x} at column {}{}".format(
-                name, e.object[e.start], e.start + 1, "" if bad.encoding else _hint(bad, offset)
-            ),
-        )
+        hint = "" if bad.encoding else _hint(bad, offset)
+        byte, column = e.object[e.start], e.start + 1
+        bad.add(offset, f"not {name}", f"not {name}: byte 0x{byte:02x} at column {column}{hint}")
+        return None
     if "\0" in text:
-        return bad.add(
-            offset,
-            "NUL byte",
-            "a NUL byte at column %s; expected plain UTF-8 text" % (text.index("\0") + 1),
-        )
+        column = text.index("\0") + 1
+        bad.add(offset, "NUL byte", f"a NUL byte at column {column}; expected plain UTF-8 text")
+        return None
     return text
 
 
-def _codec(bad, offset):
+def _codec(bad: _BadText, offset: int) -> str:
     return bad.encoding or ("utf-8" if offset else "utf-8-sig")
 
 
-def _hint(bad, offset):
+def _hint(bad: _BadText, offset: int) -> str:
     """Which encodings the lines from `offset` on may have, for an error."""
     with _File(bad.chunk.path, bad.chunk.form) as f:
         f.seek(offset)
@@ -452,13 +461,14 @@ def _hint(bad, offset):
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
 
 
-def _is_blank(f: _File, begin: int) -> bool:
+def _is_blank(f: _File, begin: int, bad: _BadText) -> bool:
     """Whether the line at `begin` is blank."""
+    # As text: the spaces of a blank line may be the wide ones of Chinese, which bytes do not show.
     f.seek(begin)
-    return f.readline(_PAGE).isspace()
+    return f.readline(_PAGE).decode(_codec(bad, begin), "replace").isspace()
 
 
-def _line_before(f, position, longest):
+def _line_before(f: _File, position: int, longest: int) -> Optional[int]:
     """Where the line of the byte before `position` begins; None if it is too long."""
     low = position - 1  # that byte may be the line's own end
     while low > 0:
@@ -472,7 +482,7 @@ def _line_before(f, position, longest):
     return 0
 
 
-def _skip_line(f, most):
+def _skip_line(f: _File, most: int) -> int:
     """Reads up to the end of the line, or at least `most` bytes; returns how many."""
     size, raw = 0, None
     while size < most and raw != b"" and not (raw or b"").endswith(b"\n"):
@@ -484,11 +494,12 @@ def _skip_line(f, most):
 # From events to lines.
 
 
-def _owned(events, begin, end):
+def _owned(events: Iterable[Any], begin: int, end: int) -> Iterator[Any]:
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
     begins before the chunk or continues behind it."""
-    # Of the lines a b "" c d a chunk from b to c gives _CUT b End c _CUT: b does not begin a
-    # document here, as a continues it from before, and c does not end one.
+    # Example: the lines are a b "" c d, and the chunk has b, the blank line and c. It yields
+    # _CUT b End c _CUT: b does not begin its document, which has a, and c does not end its
+    # document, which has d.
     if begin:
         yield _CUT
     for event in events:
@@ -506,10 +517,10 @@ def _owned(events, begin, end):
     yield End(end)
 
 
-def _whole_documents(events, begin, end):
+def _whole_documents(events: Iterable[Any], begin: int, end: int) -> Iterator[Any]:
     """Yields the sentences of the documents that begin in the chunk, and an `End` behind each."""
-    # A document begins where the one before it ends, the first one with the file. So each belongs
-    # to one chunk, which need not be held back until its end is known.
+    # A document begins where the one before it ends, or with the file, and belongs to the chunk in
+    # which it begins. So its sentences can be yielded before its end is known.
     is_owned = begin == 0
     for event in events:
         if isinstance(event, End):
@@ -524,10 +535,12 @@ def _whole_documents(events, begin, end):
         yield End(end)
 
 
-def _select(events, settings, skipped):
+def _select(events: Iterable[Any], settings: InputSettings, skipped: Counter[str]) -> Iterator[Any]:
     """Yields the documents of one part, and counts the others."""
-    # The first `HASHED_LENGTH` characters of a document decide, so no more of it is held.
-    head, size, is_wanted = [], 0, None
+    # The first `HASHED_LENGTH` characters of a document decide: no more of it is kept in memory.
+    head: list[Any] = []
+    size = 0
+    is_wanted: Optional[bool] = None  # None: not decided yet
     for event in events:
         is_end = isinstance(event, End)
         if is_wanted is None:
@@ -535,9 +548,8 @@ def _select(events, settings, skipped):
                 head.append(event)
                 size += len(event.text)
             if size >= HASHED_LENGTH or is_end and head:
-                is_wanted = (settings.split == "heldout") == _is_held_out(
-                    head, settings.heldout_share
-                )
+                is_held_out = _is_held_out(head, settings.heldout_share)
+                is_wanted = is_held_out == (settings.split == "heldout")
                 if is_wanted:
                     yield from head
                 else:
@@ -550,7 +562,7 @@ def _select(events, settings, skipped):
             head, size, is_wanted = [], 0, None
 
 
-def _is_held_out(head, share):
+def _is_held_out(head: Iterable[CorpusSentence], share: float) -> bool:
     """Whether a hash of the text holds the document out: the same wherever it is read."""
     digest = hashlib.blake2b(digest_size=8)
     for sentence in head:
@@ -558,14 +570,21 @@ def _is_held_out(head, share):
     return int.from_bytes(digest.digest(), "big") < share * 2**64
 
 
-def _mark_ends(events):
+def _mark_ends(events: Iterable[Any]) -> Iterator[CorpusSentence]:
     """Yields the sentences; the events around each say whether it begins or ends a document."""
-    # A sentence waits for the event behind it, which says whether its document ends there.
-    held, held_begins, begins = None, False, True
+    # A sentence is held back until the next event says whether its document ends there.
+    held: Any = None
+    held_begins, begins = False, True
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield CorpusSentence(held.offset, held.text, held.is_joined, is_end, held_begins)
+            # Most sentences neither begin nor end a document, as they say already.
+            is_inner = not (is_end or held_begins)
+            yield (
+                held
+                if is_inner
+                else held._replace(ends_document=is_end, begins_document=held_begins)
+            )
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:

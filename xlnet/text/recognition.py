@@ -16,7 +16,7 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import IO, NamedTuple, Optional
 
 from xlnet import encodings, files
 from xlnet.errors import UserError
@@ -65,7 +65,7 @@ def look(
     """The form of a file; a UserError if it is not supported, or if it looks like another one."""
     name = path.lower()
     with files.open_binary(path) as f:
-        # What is not text, packed or not.
+        # Files that are not text, whether packed or not.
         head = f.read(LOOKED_AT)
         if head.startswith(b"PAR1"):
             return Form(PARQUET)
@@ -82,9 +82,9 @@ def look(
     # The layout of a text.
     text = head.decode(encodings.other_than_utf8(encoding) or "utf-8-sig", "replace")
     if len(head) == LOOKED_AT and "\n" in text:
-        text = text.rpartition("\n")[0]  # without a line that is cut off
+        text = text.rpartition("\n")[0]  # the last line may be cut off
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
-    # JSON lines, whose errors are those of their lines.
+    # Declared JSON lines are not checked here: errors name their lines when these are read.
     is_list = _ARRAY.match(text.lstrip()) is not None
     if not is_list and (text_format == "jsonl" or extension in (".jsonl", ".ndjson")):
         return Form(RECORDS, is_packed)
@@ -108,7 +108,7 @@ def first_bytes(path: str) -> bytes:
     return head
 
 
-def _refuse_foreign(path, file):
+def _refuse_foreign(path: str, file: IO[bytes]) -> None:
     """Raises UserError if an open file does not hold text or JSON."""
     what = encodings.foreign(path, file)
     if what:
@@ -121,7 +121,7 @@ def _first_lines(start: str) -> list[str]:
 
 def _has_records(lines: Sequence[str]) -> bool:
     """Whether lines are objects of JSON; among other lines, such a line belongs to a text."""
-    # One object without an end is longer than what is looked at.
+    # A first line without an end is longer than the bytes that were looked at.
     is_cut_off = len(lines) == 1 and _OBJECT.match(lines[0]) is not None
     return is_cut_off or 2 * sum(map(_is_object, lines)) >= len(lines)
 
@@ -136,8 +136,10 @@ def _refuse_records(path: str, text: str) -> None:
 
 
 def _other_form(path: str, text: str, field: str, extension: str) -> Optional[tuple[str, str]]:
-    """What a text is instead of plain text or JSON lines, and what makes JSON lines of it."""
-    # From the surest sign to the weakest: objects of JSON, markup, then tables, which prose may be.
+    """(what a text is instead of plain text or JSON lines, how to make JSON lines of it); None if
+    it is one of these."""
+    # The signs are tried from the surest to the weakest: objects of JSON, markup, then tables, for
+    # which prose may be mistaken.
     start = text.lstrip()
     lines = _first_lines(start)
     if _ARRAY.match(start):
@@ -162,7 +164,7 @@ def _other_form(path: str, text: str, field: str, extension: str) -> Optional[tu
     return None
 
 
-def _is_table(lines, field):
+def _is_table(lines: Sequence[str], field: str) -> bool:
     """Whether the first line names the column `field` and the others are as wide; prose has commas,
     too."""
     for delimiter in ",\t;|":
@@ -177,7 +179,7 @@ def _is_table(lines, field):
     return False
 
 
-def _is_object(line):
+def _is_object(line: str) -> bool:
     try:
         return line[:1] == "{" and isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):

@@ -23,6 +23,8 @@ abbreviations are those of English, and some of German, French and Spanish.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Optional
 
 import regex
 
@@ -41,9 +43,9 @@ _BEFORE_DIGITS = frozenset(
 _STOPS = ".!?…؟۔।॥።։။"
 _WIDE_STOPS = "。！？｡．"
 _WIDE_CLOSERS = "”’」』）〕】》〉"
-# The pattern begins with one set of characters, as `re` skips other text three times as fast then
-# as with two alternatives. All behind the terminators is optional, so each run of them is matched
-# once, however long it is.
+# The pattern begins with a single set of characters: `re` then skips other text three times as fast
+# as with two alternatives. Everything behind the first terminator is optional, so that a run of
+# terminators is matched once, however long it is.
 _STOP = re.compile(
     rf"[{_STOPS}{_WIDE_STOPS}](?:(?<=[{_STOPS}])(?P<more>[{_STOPS}]*)[\"'”’»)\]}}]*(?=\s+(?P<next>\S))?|[!?{_WIDE_STOPS}]*[{_WIDE_CLOSERS}]*)"
 )
@@ -72,18 +74,19 @@ def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
     return found
 
 
-def _bounds(text):
+def _bounds(text: str) -> Iterator[tuple[int, int]]:
     """Yields (begin, end) of each sentence with the spaces around it."""
-    begin, quotes, counted = 0, 0, 0
+    begin = 0
+    quotes, counted = 0, 0  # the straight quotes in text[:counted]
     for match in _STOP.finditer(text):
         more, following = match.groups()
         stop, end = match.start(), match.end()
-        # An odd number of straight quotes: the text is inside of a quotation.
+        # After an odd number of straight quotes the text is inside of a quotation.
         if '"' in text[end : end + 2]:
             quotes += text.count('"', counted, end)
             counted = end
-            # The sentence ends behind the quote that closes it: `."` or, in tokenized text such as
-            # WikiText, `. " `, which opens a quotation as often.
+            # Then the sentence ends behind the quote that closes the quotation: `."`, or `. " ` in
+            # tokenized text such as WikiText, where `. " ` opens a quotation just as often.
             if quotes % 2:
                 if text.startswith('"', end):
                     end += 1
@@ -103,9 +106,19 @@ def _bounds(text):
     yield begin, len(text)
 
 
-def _ends(text, first, begin, end, stops, following):
-    """Whether `stops`, in [begin, end), end the sentence from `first` on; `following`: the first
-    character behind the spaces that follow, None if no space does."""
+def _ends(
+    text: str, first: int, begin: int, end: int, stops: str, following: Optional[str]
+) -> bool:
+    """Whether sentence terminators end a sentence.
+
+    Args:
+      text: that has the sentence.
+      first: where the sentence begins.
+      begin: where the terminators begin.
+      end: where they end, with closing quotes and brackets.
+      stops: the terminators.
+      following: the first character behind the spaces that follow; None if no space follows.
+    """
     if following is None:
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
     if following.islower() or following in _NEVER_FIRST:
@@ -113,7 +126,7 @@ def _ends(text, first, begin, end, stops, following):
     return stops != "." or not _is_abbreviation(text, first, begin, following)
 
 
-def _is_abbreviation(text, first, stop, following):
+def _is_abbreviation(text: str, first: int, stop: int, following: str) -> bool:
     """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word."""
     is_number = stop - first < _LONGEST_WORD and _NUMBER.match(text, first, stop + 1) is not None
     before = text[max(first, stop - _LONGEST_WORD) : stop].replace("-", " ").replace("—", " ")

@@ -33,7 +33,8 @@ class CorpusSentence(NamedTuple):
     text: str
     is_joined: bool = False  # follows the sentence before it without a space
     ends_document: bool = False
-    begins_document: bool = False  # as far as its chunk shows: the end before may be out of sight
+    # As far as the chunk shows: the end of the document before may be outside of it.
+    begins_document: bool = False
 
 
 class End(NamedTuple):
@@ -42,8 +43,8 @@ class End(NamedTuple):
     offset: int
 
 
-# Marks between documents: a line of its own; some also at the beginning or the end of a line, where
-# no text has them.
+# Marks between documents, each on a line of its own; those of `_MARKS_IN_LINES` also at the
+# beginning or the end of a line, where no text has them.
 _MARKS = frozenset("<|endoftext|> <|end_of_text|> <s> </s> <eod> <sep> <eos> [SEP] [EOS]".split())
 _MARK_EDGES = "<>[]"  # what marks begin or end with
 _MARKS_IN_LINES = ("<|endoftext|>", "<|end_of_text|>")
@@ -89,7 +90,7 @@ def _from_lines(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iter
     for offset, text in texts:
         if text is None:
             continue
-        # Nearly all lines take this path.
+        # Without a separator in the lines, which is the common case and therefore fast.
         if separator is None or separator == BLANK_LINE:
             text = text.strip()
             if separator is None and text and (text[0] in _MARK_EDGES or text[-1] in _MARK_EDGES):
@@ -97,7 +98,7 @@ def _from_lines(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iter
             yield CorpusSentence(offset, text) if text else End(offset)
             continue
         for number, part in enumerate(text.split(separator)):
-            if number or not offset:  # behind a separator, or with the file
+            if number or not offset:  # a document begins behind a separator and with the file
                 yield End(offset)
             part = part.strip()
             if part:
@@ -125,7 +126,9 @@ def _from_wrapped(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
     paragraph = _Paragraph(bad)
     separator = settings.document_separator
     for offset, text in texts:
-        if text is None:  # a chunk that begins behind it does not see what was before
+        # A bad line ends the paragraph, so that a chunk that begins behind the line, and does not
+        # see what was before, has the same sentences.
+        if text is None:
             yield from paragraph.end()
             continue
         if separator is None:
@@ -198,7 +201,7 @@ def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
-            continue  # of another chunk, whose records are not parsed twice
+            continue  # the records of another chunk are parsed there
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as e:

@@ -15,7 +15,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -67,28 +67,31 @@ class TokenStore:
         """Makes the tokens of a chunk unless they exist; raises as `corpus.tokenize` does."""
         return self._find(chunk) or self._make(chunk)
 
-    def _find(self, chunk):
+    def _find(self, chunk: Chunk) -> Optional[Made]:
         """The `Made` of existing tokens; None if there are none, of another text, or damaged."""
         path = self._path(chunk)
         if not files.exists(path) or not files.exists(path + ".json"):
             return None
         try:
             found = files.read_json(path + ".json", "tokens")
-            # The text of the chunk; what its reader saw around it; the tokens on the disk.
-            same = (
+            # The text of the chunk, the text that its reader saw around it, and the stored tokens
+            # must all be as they were.
+            seen = reading.SeenBytes(**found["seen"])
+            is_same = (
                 content_of(chunk) == found["content"]
-                and _around(chunk, reading.SeenBytes(**found["seen"])) == found["around"]
+                and _text_around(chunk, seen) == found["around"]
                 and _checksum(path, [(0, files.size(path))]) == found["tokens"]
             )
-            return Made(found["counts"], found["content"]) if same else None
+            return Made(found["counts"], found["content"]) if is_same else None
         except (UserError, OSError, KeyError, TypeError):
             return None
 
-    def _make(self, chunk):
+    def _make(self, chunk: Chunk) -> Made:
         counts: Counter[str] = collections.Counter()
         seen = reading.SeenBytes(chunk.begin, chunk.end)
         path = self._path(chunk)
-        # The description goes first and comes last: it is never one of other tokens.
+        # The description is removed before the tokens are written and written after them, so that
+        # it never describes other tokens.
         files.remove([path + ".json"])
         digest = hashlib.blake2b(digest_size=16)
         with files.writing(path, is_lasting=False) as f:
@@ -103,7 +106,7 @@ class TokenStore:
                     dict(
                         dataclasses.asdict(made),
                         seen=dataclasses.asdict(seen),
-                        around=_around(chunk, seen),
+                        around=_text_around(chunk, seen),
                         tokens=digest.hexdigest(),
                     )
                 ).encode("utf-8")
@@ -116,15 +119,16 @@ class TokenStore:
             f.seek(4 * begin)
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
-    def _path(self, chunk):
-        # The same tokens by whatever name the file is given.
+    def _path(self, chunk: Chunk) -> str:
+        # Links are resolved, so that a file has the same tokens by every name.
         path = chunk.path if files.is_remote(chunk.path) else os.path.realpath(chunk.path)
         where = repr((self._depends_on, path, *chunk[1:]))
         return os.path.join(self._directory, hashlib.sha256(where.encode("utf-8")).hexdigest()[:32])
 
 
 def content_of(chunk: Chunk) -> str:
-    """The checksum of a chunk's bytes, in Parquet with those that say what they are."""
+    """The checksum of a chunk's bytes; of Parquet together with the footer, which says what the
+    bytes mean."""
     more = [parquet.footer(chunk.path)] if chunk.form.kind == PARQUET else []
     return _checksum(chunk.path, [(chunk.begin, chunk.end), *more])
 
@@ -134,13 +138,14 @@ def content_of_all(made: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps(list(made)).encode("utf-8")).hexdigest()[:32]
 
 
-def _around(chunk, seen):
+def _text_around(chunk: Chunk, seen: reading.SeenBytes) -> str:
     """The checksum of what a reader has seen around the chunk, including the file's end."""
     size: Any = files.size(chunk.path) if seen.end else None
     return _checksum(chunk.path, [(seen.low, chunk.begin), (chunk.end, seen.high)], repr(size))
 
 
-def _checksum(path, ranges, more=""):
+def _checksum(path: str, ranges: Iterable[tuple[int, int]], more: str = "") -> str:
+    """The checksum of the bytes [begin, end) of a file, and of `more`."""
     digest = hashlib.blake2b(more.encode("utf-8"), digest_size=16)
     with reading.naming(path), files.open_binary(path) as f:
         for begin, end in ranges:

@@ -71,7 +71,7 @@ class StreamPlan:
 
 def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
     """Windows that fit into a part: each advances by `reuse_len` and reads Q - 3 tokens."""
-    # Of 10 tokens, with Q - 3 = 6 and steps of 2, at 0, 2 and 4.
+    # Example: in 10 tokens, with Q - 3 = 6 and a reuse_len of 2, windows begin at 0, 2 and 4.
     return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
@@ -81,21 +81,20 @@ def plan_streams(
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two."""
     directions = 1 + bi_data
 
-    def plan(streams):
+    def plan(streams: int) -> StreamPlan:
         part_len = num_tokens // (streams // directions)
         return StreamPlan(streams, bi_data, part_len, count_windows(part_len, seq_len, reuse_len))
 
     if num_streams:
         chosen = plan(num_streams)
-    else:  # the most of which each has some windows
+    else:  # the largest number of streams that have enough windows each
         sizes = [MOST_STREAMS >> i for i in range(6) if MOST_STREAMS >> i >= directions]
         plans = [plan(size) for size in sizes]
         chosen = next((p for p in plans if p.windows >= FEWEST_WINDOWS), plans[-1])
     if not chosen.windows:
         raise UserError(
-            f"the text has {num_tokens} tokens, too few for "
-            f"num_streams={chosen.num_streams} with seq_len={seq_len}: at least "
-            f"{chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)} are "
+            f"the text has {num_tokens} tokens, too few for num_streams={chosen.num_streams} with "
+            f"seq_len={seq_len}: at least {chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)} are "
             "needed; give more text or lower num_streams or seq_len"
         )
     return chosen
@@ -106,7 +105,7 @@ def plan_streams(
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """What cutting windows needs to know of the vocabulary."""
+    """The properties of a vocabulary that are needed to cut windows."""
 
     is_word_start: np.ndarray  # bool [V], pieces that begin a word
     stands_alone: np.ndarray  # bool [V], words by themselves: punctuation, special tokens
@@ -134,15 +133,16 @@ def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Directed
     """Returns the `DirectedTokens` of `tokens`, uint32 [T], in a direction."""
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
-    # Words begin where a piece says so, with each sentence, at punctuation and behind it.
+    # Words begin at pieces that carry the mark of a word, at the beginning of a sentence, at
+    # punctuation, and behind punctuation.
     words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
     words[1:] |= vocabulary.stands_alone[ids[:-1]]
     words[sentences] = True
     if direction == FORWARD:
         return DirectedTokens(ids, sentences, words)
-    # Backward a word begins at what was its last piece, sentences alike. Of five tokens with
-    # sentences at 0 and 2 the last tokens are 1 and 4; read backward they are at 3 and 0, so
-    # sentences begin at 0 and 3.
+    # Read backward, a word begins with its last piece, and a sentence with its last token. Example:
+    # of five tokens, sentences begin at 0 and 2, so their last tokens are 1 and 4. Backward these
+    # are at 3 and 0: sentences begin at 0 and 3.
     last = np.append(sentences[1:], len(ids)) - 1  # [N]
     is_last_piece = np.append(words[1:], True)  # [T]
     return DirectedTokens(ids[::-1], (len(ids) - 1 - last)[::-1], is_last_piece[::-1])
@@ -169,7 +169,7 @@ def sample_segments(
     low = np.searchsorted(reading.sentences, a_begin, "right")  # [W], sentences
     count = np.searchsorted(reading.sentences, end, "left") - low  # [W], within reach
     anywhere = 1 + (where_a * (both - 1)).astype(np.int64)  # [W], tokens
-    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))  # [W]
+    boundary = _select(reading.sentences, low + (where_a * count).astype(np.int64))  # [W]
     a_len = np.where(count > 0, boundary - a_begin, anywhere)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
@@ -180,7 +180,13 @@ def sample_segments(
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
 
 
-def _sample_elsewhere(reading, begins, ends, b_len, uniform):
+def _sample_elsewhere(
+    reading: DirectedTokens,
+    begins: np.ndarray,
+    ends: np.ndarray,
+    b_len: np.ndarray,
+    uniform: np.ndarray,
+) -> np.ndarray:
     """Samples starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
     The starts that fit before the window, then those that fit behind it, are numbered, and one of
@@ -190,33 +196,34 @@ def _sample_elsewhere(reading, begins, ends, b_len, uniform):
     before it, and behind it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
     sentences 0, 2, 3, at positions 0, 6, 8.
     """
-    # At a sentence: those before, those behind, and which one.
+    # Starts at sentences: how many fit before the window, and how many behind it.
     size = len(reading.ids)
-    before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W], sentences
-    behind = np.searchsorted(reading.sentences, ends, "left")  # [W], the first
-    last = np.searchsorted(reading.sentences, size - b_len, "right")  # [W], after the last
-    count = before + np.maximum(last - behind, 0)  # [W]
-    index = (uniform * count).astype(np.int64)  # [W]
-    sentence = _take(
-        reading.sentences,  # [W], positions
-        np.where(index < before, index, index - before + behind),
-    )
-    # The same at any position.
-    before = np.maximum(begins - b_len + 1, 0)  # [W], all positions
-    positions = before + np.maximum(size - b_len + 1 - ends, 0)  # [W]
-    index = (uniform * positions).astype(np.int64)  # [W]
-    position = np.where(index < before, index, index - before + ends)  # [W]
-    return np.where(count > 0, sentence, np.where(positions > 0, position, -1))
+    num_before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W]
+    first_behind = np.searchsorted(reading.sentences, ends, "left")  # [W], number of a sentence
+    end_behind = np.searchsorted(reading.sentences, size - b_len, "right")  # [W]
+    num_sentences = num_before + np.maximum(end_behind - first_behind, 0)  # [W]
+    index = (uniform * num_sentences).astype(np.int64)  # [W]
+    number = np.where(index < num_before, index, index - num_before + first_behind)  # [W]
+    at_sentence = _select(reading.sentences, number)  # [W], positions
+
+    # Starts at any position, for windows without such a sentence.
+    num_before = np.maximum(begins - b_len + 1, 0)  # [W]
+    num_positions = num_before + np.maximum(size - b_len + 1 - ends, 0)  # [W]
+    index = (uniform * num_positions).astype(np.int64)  # [W]
+    anywhere = np.where(index < num_before, index, index - num_before + ends)  # [W]
+    anywhere = np.where(num_positions > 0, anywhere, -1)
+    return np.where(num_sentences > 0, at_sentence, anywhere)
 
 
-def _take(values, index):
+def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     """`values[index]`; indices out of range, whose values the caller discards, are clipped."""
     return values[np.minimum(index, len(values) - 1)] if len(values) else np.zeros_like(index)
 
 
 # Cells: the windows of a stream, some at a time.
 
-# Of low and high: these tokens of a part, uint32, in the order of the text.
+# A function of (low, high) that returns the tokens [low, high) of a part as uint32, in the order of
+# the text.
 ReadPart = Callable[[int, int], np.ndarray]
 
 Cell = collections.namedtuple("Cell", "reading begins segments")
@@ -234,24 +241,21 @@ def cells(
     pass_index: int,
 ) -> Iterator[Cell]:
     """Yields the windows of one stream in one pass, in order, as `Cell`s."""
-    # Cells bound the memory: B comes from its own cell, the complete part unless that is larger
-    # than `CELL_TOKENS`.
+    # Cells bound the memory. Segment B of a window is sampled from the window's cell, which is the
+    # complete part unless that has more than `CELL_TOKENS` tokens.
     direction = plan.direction(stream)
-    # Of about equal size: a small last one would have little text for B.
+    # The cells are about equally long: a short last one would have little text to sample B from.
     count = -(-plan.windows * reuse_len // CELL_TOKENS)
     edges = np.linspace(0, plan.windows, count + 1).astype(np.int64)
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
-        # The last cell has the part's remainder, too.
-        high = (
-            int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS
-            if last < plan.windows
-            else plan.part_len
-        )
+        high = int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS
+        if last == plan.windows:  # the last cell also has the part's tokens behind its windows
+            high = plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
-        # Every choice is a function of these.
+        # The samples depend on these numbers alone, not on what was sampled before.
         rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
         yield Cell(reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng))

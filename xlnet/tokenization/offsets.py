@@ -70,9 +70,9 @@ class Aligner:
             for text, end, length in zip(texts, ends.tolist(), lengths.tolist())
         ]
 
-    def _align(self, text, ids):
+    def _align(self, text: str, ids: np.ndarray) -> Aligned:
         shapes = self._shapes[ids]
-        if (ids == self._tokenizer.unk_id).any():  # any characters
+        if (ids == self._tokenizer.unk_id).any():  # <unk> may be any number of characters
             pieces = self._tokenizer.pieces(text)
             unknown = np.flatnonzero(ids == self._tokenizer.unk_id)
             shapes[unknown] = [piece_shape(pieces[place]) for place in unknown.tolist()]
@@ -81,7 +81,9 @@ class Aligner:
             joined = "".join(map(self._pieces.__getitem__, ids.tolist()))
         return Aligned(ids, *self._positions(text, joined, shapes))
 
-    def _positions(self, text, joined, shapes):
+    def _positions(
+        self, text: str, joined: str, shapes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Where the pieces, which are the text `joined`, are: starts, ends int32 [T]; shapes [T,3]
         as of `piece_shape`."""
         # "Zoe¨  x", where ¨ is a combining mark on the e, has N = 7 characters. Its pieces ▁Z, oe
@@ -99,9 +101,9 @@ class Aligner:
         # A space inside of a character, such as ﷺ, which normalizes to four words, is part of it.
         return begins.astype(np.int32), np.maximum.accumulate(ends).astype(np.int32)
 
-    def _source(self, text, joined):
+    def _source(self, text: str, joined: str) -> Stretch:
         """The origin in the text of the S characters that SentencePiece cuts."""
-        # Normalization to S characters; it changes few texts.
+        # From the S characters back to the cleaned text; normalization changes few texts.
         cleaned = self._tokenizer.clean(text)
         if joined == WORD_START + cleaned.replace(" ", WORD_START):  # almost always
             places = np.maximum(np.arange(-1, len(cleaned)), 0)
@@ -115,12 +117,13 @@ class Aligner:
             # begins.
             distinct = np.append(np.unique(begins), stop)
             made = Stretch(begins, distinct[np.searchsorted(distinct[:-1], begins, "right")])
-        # Cleaning, to C characters.
+        # From the C characters of the cleaned text back to the text.
         return made if cleaned == text else self._cleaned(text, len(cleaned)).then(made)
 
-    def _cleaned(self, text, length):
+    def _cleaned(self, text: str, length: int) -> Stretch:
         """The origin in the text of the C characters of the cleaned text."""
-        # How many characters cleaning makes of each; of several spaces it keeps the first.
+        # How many characters cleaning makes of each character; of several spaces it keeps the
+        # first.
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
         widths = self._widths_of(codes)
         is_space = widths == _SPACE
@@ -140,30 +143,38 @@ class Aligner:
             raise RuntimeError(f"{len(begins)} characters from {text!r}, expected {length}")
         return Stretch(begins, free[np.searchsorted(free, begins, "right")])
 
-    def _widths_of(self, codes):
+    def _widths_of(self, codes: np.ndarray) -> np.ndarray:
         """The number of characters that cleaning makes of each, uint8 [N]; `_SPACE` for spaces."""
         widths = self._widths[codes]
         if (widths == _NOT_YET).any():
             for code in np.unique(codes[widths == _NOT_YET]).tolist():
-                self._widths[code] = (
-                    _SPACE
-                    if chr(code).isspace()
-                    else len(
-                        clean_text(
-                            chr(code),
-                            self._tokenizer.uncased,
-                            remove_space=False,
-                            keep_accents=self._tokenizer.keep_accents,
-                        )
-                    )
+                character = chr(code)
+                if character.isspace():
+                    self._widths[code] = _SPACE
+                    continue
+                cleaned = clean_text(
+                    character,
+                    self._tokenizer.uncased,
+                    remove_space=False,
+                    keep_accents=self._tokenizer.keep_accents,
                 )
+                self._widths[code] = len(cleaned)
             widths = self._widths[codes]
         return widths
 
 
-def _tell_apart(begins, stop, made, cleaned):
-    """Gives the characters of unchanged spans, such as user-defined pieces, which normalization
-    treats as one, a begin each: changes `begins`, int32 [S], of `made`, made of `cleaned`."""
+def _tell_apart(begins: np.ndarray, stop: int, made: str, cleaned: str) -> None:
+    """Gives each character of a span that normalization did not change a beginning of its own.
+
+    Normalization treats some spans, such as user-defined pieces, as one: all of their characters
+    have the same beginning. Changes `begins`.
+
+    Args:
+      begins: int32 [S], where the characters of `made` begin in `cleaned`.
+      stop: where the last one ends.
+      made: the normalized text.
+      cleaned: the text before normalization.
+    """
     firsts = np.flatnonzero(np.diff(begins, prepend=-1))
     ends = np.append(firsts[1:], len(begins))
     limits = np.append(begins[firsts[1:]], stop)

@@ -14,8 +14,8 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Optional
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional
 
 import numpy as np
 import sentencepiece
@@ -24,7 +24,6 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.settings.pretraining import PRETRAINING_NAME
 
 WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
 
@@ -64,40 +63,64 @@ def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = 
     return text.split("\n") if lines else []
 
 
-# All that str.split() splits at, except for the space itself and the newline between lines.
+# The characters at which str.split() splits, without the space and the newline between lines.
 _SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
 
 
-def _join_spaces(text):
+def _join_spaces(text: str) -> str:
     """Returns `text` with `" ".join(line.split())` done to each of its lines."""
-    for space in _SPACES:
-        if space in text:
-            text = text.replace(space, " ")
+    # A text beyond ASCII is searched for all of them at once: one by one takes ten times as long.
+    if text.isascii() or _has_any(text, _space_codes()):
+        for space in _SPACES:
+            if space in text:
+                text = text.replace(space, " ")
     for many, one in (("  ", " "), ("\n ", "\n"), (" \n", "\n")):
         while many in text:
             text = text.replace(many, one)
     return text.strip(" ")
 
 
-def _clean(text, lower, keep_accents):
+def _clean(text: str, lower: bool, keep_accents: bool) -> str:
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
-        # Without combining characters, before the decomposition, too: it sorts runs of them in
-        # quadratic time.
-        text = _without_combining(unicodedata.normalize("NFKD", _without_combining(text)))
+        # Combining characters are also removed before the decomposition, which would sort a long
+        # run of them in quadratic time.
+        text = _without_combining(text)
+        decomposed = unicodedata.normalize("NFKD", text)
+        if decomposed != text:
+            text = _without_combining(decomposed)
     return text.lower() if lower else text
 
 
-def _without_combining(text):
-    """Removes the combining characters, one code after the other: a text has few different ones."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    for code in np.unique(codes[_combining_codes()[codes]]):
-        text = text.replace(chr(code), "")
+def _without_combining(text: str) -> str:
+    """Removes the combining characters. Each is replaced in all of the text, as a text has few
+    different ones."""
+    if _has_any(text, _combining_codes()):
+        codes = _codes(text)
+        for code in np.unique(codes[_combining_codes()[codes]]):
+            text = text.replace(chr(code), "")
     return text
 
 
+def _has_any(text: str, table: np.ndarray) -> bool:
+    """Whether a text has a character for which `table`, bool [all code points], is true."""
+    return bool(table[_codes(text)].any())
+
+
+def _codes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
 @functools.cache
-def _combining_codes():
+def _space_codes() -> np.ndarray:
+    """bool [all code points], true for `_SPACES`."""
+    table = np.zeros(sys.maxunicode + 1, bool)
+    table[[ord(space) for space in _SPACES]] = True
+    return table
+
+
+@functools.cache
+def _combining_codes() -> np.ndarray:
     """bool [all code points], true for combining characters and characters made of them."""
     table = np.zeros(sys.maxunicode + 1, bool)
     planes = range(1 << 17)  # the later ones have none
@@ -106,7 +129,8 @@ def _combining_codes():
     return table
 
 
-# Field 3 of a SentencePiece model, its normalizer_spec, of 2 bytes: field 3 of that is false.
+# Bytes of a protocol buffer: field 3 of a SentencePiece model, its normalizer_spec, has 2 bytes,
+# which set field 3 of the spec, add_dummy_prefix, to false.
 _WITHOUT_PREFIX = b"\x1a\x02\x18\x00"
 
 
@@ -229,8 +253,8 @@ class Tokenizer:
         A word that does not follow a space is encoded without the mark of one; a word that cleaning
         removes is <unk>.
         """
-        # Of words between spaces these are the ids of the text, as no piece of a released
-        # vocabulary crosses a space. Words that occur again are encoded once.
+        # The ids of words between spaces are those of the text, as no piece of a released
+        # vocabulary crosses a space. A word that occurs several times is encoded once.
         known: dict[tuple[str, bool], list[int]] = {}
         for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
             different = list(
@@ -247,7 +271,7 @@ class Tokenizer:
         return [known[word, bool(after)] for word, after in zip(words, after_space)]
 
     @functools.cached_property
-    def _model_without_prefix(self):
+    def _model_without_prefix(self) -> sentencepiece.SentencePieceProcessor:
         return sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes(False))
 
     def model_bytes(self, has_prefix: bool = True) -> bytes:
@@ -257,9 +281,12 @@ class Tokenizer:
         # field: normalizer_spec.add_dummy_prefix = false.
         return self._bytes + (b"" if has_prefix else _WITHOUT_PREFIX)
 
-    def _encode(self, model, lines):
+    def _encode(
+        self, model: sentencepiece.SentencePieceProcessor, lines: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-        # Cleaning and SentencePiece by some lines, the rule for commas for all.
+        # Some lines at a time are cleaned and encoded; the rule for commas is applied to all at
+        # once.
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low : low + _BATCH_LINES], self.uncased, self.keep_accents)
             _refuse_halves(texts)
@@ -291,25 +318,26 @@ class Tokenizer:
     @functools.cached_property
     def ids_without_mark(self) -> np.ndarray:
         known = {piece: id for id, piece in enumerate(self._pieces)}
-        return np.array(
-            [
-                known.get(piece[1:], id if piece[1:] else -1)
-                if piece.startswith(WORD_START)
-                else id
-                for id, piece in enumerate(self._pieces)
-            ],
-            np.int32,
-        )
+        without_mark = []
+        for id, piece in enumerate(self._pieces):
+            if not piece.startswith(WORD_START):
+                without_mark.append(id)
+            elif piece == WORD_START:  # nothing but the mark
+                without_mark.append(-1)
+            else:
+                without_mark.append(known.get(piece[1:], id))
+        return np.array(without_mark, np.int32)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids, without control pieces."""
         return self._model.decode([int(id) for id in ids])
 
-    def _split_commas(self, ids, lengths):
+    def _split_commas(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
-        # Of ids 5 8 6 8 7, in which 8 is "▁2010," and becomes 3 4, `where` is 1 3. Each is repeated
-        # as often as it has parts, 5 8 8 6 8 8 7: from `begins`, 1 4, at `places`, 1 2 4 5. There
-        # the parts replace it, and a line gets longer by one for each.
+        # Example: in the ids 5 8 6 8 7, 8 is the piece "▁2010,", which becomes the two pieces 3 4.
+        # `where` is 1 3. Each of these ids is repeated as often as it has parts: 5 8 8 6 8 8 7. The
+        # repetitions begin at `begins`, 1 4, and are at `places`, 1 2 4 5, where the parts replace
+        # them: 5 3 4 6 3 4 7. Their line gets longer by the number of parts less one.
         where = np.flatnonzero(self._is_split[ids])
         if not len(where):
             return ids, lengths
@@ -361,11 +389,11 @@ def _read_model(path: str) -> bytes:
     return model.SerializeToString() if spelled else content
 
 
-def _ends_in_digit_comma(piece):
+def _ends_in_digit_comma(piece: str) -> bool:
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
-def _split_digit_comma(model, piece):
+def _split_digit_comma(model: sentencepiece.SentencePieceProcessor, piece: str) -> list[str]:
     """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","]."""
     # The digits are encoded as a text, and so get the mark of a word; it is removed again if the
     # piece had none.
@@ -394,20 +422,17 @@ def encode_ids(
       sp_model: a loaded SentencePiece model.
       sample: take one of the 64 best segmentations (subword regularization).
     """
-    pieces = (
-        sp_model.sample_encode_as_pieces(text, 64, 0.1)
-        if sample
-        else sp_model.encode(text, out_type=str)
-    )
-    return sp_model.piece_to_id(
-        [
-            part
-            for piece in pieces
-            for part in (
-                _split_digit_comma(sp_model, piece) if _ends_in_digit_comma(piece) else [piece]
-            )
-        ]
-    )
+    if sample:
+        pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
+    else:
+        pieces = sp_model.encode(text, out_type=str)
+    parts = []
+    for piece in pieces:
+        if _ends_in_digit_comma(piece):
+            parts += _split_digit_comma(sp_model, piece)
+        else:
+            parts.append(piece)
+    return sp_model.piece_to_id(parts)
 
 
 # Letters of scripts without spaces between words, if they can begin a syllable: without small kana,
@@ -482,24 +507,49 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     )
 
 
-def _find_cleaning(path, sha256, descriptions, flags):
-    """What the flags (None: not given) and the existing files say, or the released default."""
-    found = {name: ("the setting", value) for name, value in flags.items() if value is not None}
-    for file in filter(os.path.exists, (description_path(path), *descriptions)):
-        stored = files.read_json(file, "vocabulary description")
-        values = {name: stored.get(name) for name in RELEASED_CLEANING}
-        if any(type(value) is not bool for value in values.values()):
-            raise UserError("{}: expected true or false for {}".format(file, ", ".join(values)))
-        if stored.get("sha256") != sha256:
-            raise UserError(f"{file} describes another SentencePiece model than {path}")
-        for name, value in values.items():
-            source, known = found.setdefault(name, (file, value))
-            if known != value:
-                raise UserError(f"{name}: {source} says {known}, {file} says {value}")
-    return {name: found.get(name, ("", default))[1] for name, default in RELEASED_CLEANING.items()}
+def _find_cleaning(
+    path: str, sha256: str, descriptions: Sequence[str], flags: Mapping[str, Optional[bool]]
+) -> dict[str, bool]:
+    """How text is cleaned before it is tokenized: as flags and descriptions say, which must agree,
+    or else as in the released models.
+
+    Args:
+      path: of the SentencePiece model, whose own description is next to it.
+      sha256: of that file.
+      descriptions: paths of other descriptions; a path need not exist.
+      flags: the values of flags; None: not given.
+    """
+    sources: dict[str, str] = {}  # who said it first, for errors
+    cleaning: dict[str, bool] = {}
+    for name, flag in flags.items():
+        if flag is not None:
+            sources[name], cleaning[name] = "the setting", flag
+
+    for file in (description_path(path), *descriptions):
+        if not os.path.exists(file):
+            continue
+        for name, value in _read_description(file, path, sha256).items():
+            if name not in cleaning:
+                sources[name], cleaning[name] = file, value
+            elif cleaning[name] != value:
+                raise UserError(
+                    f"{name}: {sources[name]} says {cleaning[name]}, {file} says {value}"
+                )
+    return {**RELEASED_CLEANING, **cleaning}
 
 
-def _refuse_halves(texts):
+def _read_description(file: str, path: str, sha256: str) -> dict[str, Any]:
+    """The cleaning that a description has; a UserError if it is not of the model in `path`."""
+    stored = files.read_json(file, "vocabulary description")
+    cleaning = {name: stored.get(name) for name in RELEASED_CLEANING}
+    if any(type(value) is not bool for value in cleaning.values()):
+        raise UserError(f"{file}: expected true or false for {', '.join(cleaning)}")
+    if stored.get("sha256") != sha256:
+        raise UserError(f"{file} describes another SentencePiece model than {path}")
+    return cleaning
+
+
+def _refuse_halves(texts: Iterable[str]) -> None:
     """Raises UserError for half a surrogate pair, which is not a character."""
     if not is_text("".join(texts)):
         raise UserError(
@@ -516,20 +566,6 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
-    """Raises UserError unless weights in `directory` were pretrained with this vocabulary, or their
-    settings do not say it."""
-    path = os.path.join(directory, PRETRAINING_NAME + ".json")
-    about = files.read_json(path, "settings").get("about", {}) if os.path.exists(path) else {}
-    stored = about.get(SPIECE_NAME)
-    if stored and stored != tokenizer.sha256:
-        raise UserError(
-            f"{path}: the weights next to it were trained with another vocabulary than "
-            f"{tokenizer.path} "
-            f"(SHA-256 {stored!s:.12}, not {tokenizer.sha256!s:.12})"
-        )
 
 
 # Classes of characters for the package regex and for RE2, TensorFlow's regular expressions. Those

@@ -7,8 +7,8 @@ import os
 import pathlib
 import platform
 import unicodedata
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
 import numpy as np
 import sentencepiece
@@ -17,15 +17,15 @@ import tensorflow.compat.v1 as tf
 import xlnet
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
+from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.errors import UserError, did_you_mean
-from xlnet.model_directory import model_files, task_settings
+from xlnet.model_directory import model_files, run_document
+from xlnet.model_directory.model_files import LoadedModel
 from xlnet.serving.export import readme
-from xlnet.serving.export.signatures import BUILDERS
-from xlnet.serving.session import restore
+from xlnet.serving.export.signatures import BUILDERS, Signature
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings
+from xlnet.settings.training import EARLIER_NAMES, RUN_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def export(
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise UserError(f"output: {export_dir} is a file, expected a directory")
     files.require_writable(export_dir, "output")
-    # What can be refused is refused before the directory is made.
+    # The model is read first, so that no directory is left if it is refused.
     set_up_process()
     model = model_files.read(
         model_dir,
@@ -110,32 +110,37 @@ def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") ->
     set_up_process()
     chosen = best_checkpoint.best_or_newest(model_dir, use_checkpoint)
     prefix = chosen[1] if chosen else checkpoint.resolve(model_dir, "model_dir")
+    run = run_document.read(os.path.dirname(prefix))
     with files.new_directory(target) as directory:
         best_checkpoint.export(prefix, directory)
+        # The document in place of the copies: it says nothing of where the run was made.
+        files.remove(os.path.join(directory, name) for name in (RUN_NAME, *EARLIER_NAMES))
+        if run:
+            run_document.write(directory, run_document.to_share(run))
     _log.info("weights of %s: %s", prefix, target)
 
 
-def _write(model, directory, names, dtype, served_as):
+def _write(
+    model: LoadedModel, directory: str, names: Optional[Sequence[str]], dtype: str, served_as: str
+) -> list[str]:
     """Writes the SavedModel and our files next to it; returns the names of its signatures."""
     with (
-        gradients_forgotten(),
+        without_registered_gradients(),
         tf.Graph().as_default(),
         tf.Session(
             config=connect(DeviceSettings(device="cpu", num_hosts=1)).session_config()
         ) as session,
     ):
         made = _build(model, names)
-        restore(session, model.prefix, tf.global_variables())
+        checkpoint.Restoring()(session, model.prefix)
 
         # An example for each signature with its answer, for the README and check_export.py.
-        requests = {name: _request(signature.inputs, model) for name, signature in made.items()}
-        answers = {
-            name: session.run(
-                signature.outputs,
-                {signature.inputs[key]: value for key, value in requests[name].items()},
-            )
-            for name, signature in made.items()
-        }
+        requests, answers = {}, {}
+        for name, signature in made.items():
+            request = _request(signature.inputs, model)
+            feeds = {signature.inputs[key]: value for key, value in request.items()}
+            requests[name] = request
+            answers[name] = session.run(signature.outputs, feeds)
 
         # The most convenient signature is the default one, too.
         found = {
@@ -160,16 +165,10 @@ def _write(model, directory, names, dtype, served_as):
     files.make_directory(extra)
     model.config.to_json(os.path.join(extra, CONFIG_NAME))
     model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
-    tuned = model.tuned
-    if tuned:
-        files.write_json(
-            os.path.join(extra, TASK_NAME),
-            task_settings.describe(
-                tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len
-            ),
-        )
-        if tuned.task.labels is not None:
-            files.write_json(os.path.join(extra, _LABELS), list(tuned.task.labels))
+    if model.run:
+        run_document.write(extra, run_document.to_share(model.run))
+    if model.tuned and model.tuned.task.labels is not None:
+        files.write_json(os.path.join(extra, _LABELS), list(model.tuned.task.labels))
     files.write_json(
         os.path.join(extra, _VERSIONS),
         {
@@ -197,8 +196,9 @@ def _write(model, directory, names, dtype, served_as):
     return list(made)
 
 
-def _build(model, names):
-    # Without names, what a model cannot have (raw text without tensorflow-text) is only noted.
+def _build(model: LoadedModel, names: Optional[Sequence[str]]) -> dict[str, Signature]:
+    # If no names are given, a signature that the model cannot have is only noted, such as raw text
+    # without tensorflow-text.
     made = {}
     for name in names or (("ids", "text") if model.tuned else ("vectors",)):
         try:
@@ -212,24 +212,23 @@ def _build(model, names):
     return made
 
 
-def _request(inputs, model):
+def _request(inputs: Mapping[str, tf.Tensor], model: LoadedModel) -> dict[str, np.ndarray]:
     """An example for a signature: dict of arrays [1, ...]."""
     count = model.tuned.task.head.num_choices(False) if model.tuned else 1
     request = {}
     for name, tensor in inputs.items():
-        shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]
-        fill = (
-            _EXAMPLES[name]
-            if tensor.dtype == tf.string
-            else model.tokenizer.cls_id
-            if name == "input_ids"
-            else 0
-        )
+        num_tokens = _TOKENS * count
+        shape = [num_tokens if size is None else size for size in tensor.shape.as_list()[1:]]
+        fill: Any = 0
+        if tensor.dtype == tf.string:
+            fill = _EXAMPLES[name]
+        elif name == "input_ids":
+            fill = model.tokenizer.cls_id
         request[name] = np.full([1, *shape], fill, tensor.dtype.as_numpy_dtype)
     return request
 
 
-def _plain(arrays):
+def _plain(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
     """Arrays by name for JSON, with their types: see scripts/check_export.py."""
     return {
         name: {"dtype": tf.as_dtype(array.dtype).name, "value": readme.plain(array)}

@@ -8,7 +8,7 @@ Shape letters: N texts, C choices, T tokens of the longest text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -41,8 +41,8 @@ class GraphEncoder:
         """Texts, or pairs of texts, string [N] -> the features of N records."""
         if self._layout.long_document not in _CUTS:
             raise UserError(
-                "long_document {} cannot be expressed in the graph, which has {}; "
-                "serve the model directory (xlnet serve), or export with "
+                "long_document {} cannot be expressed in the graph, which has {}; serve the model "
+                "directory (xlnet serve), or export with "
                 "--signatures=ids".format(self._layout.long_document, ", ".join(_CUTS))
             )
         texts = [self._ids(text) for text in (text_a, text_b) if text is not None]
@@ -50,13 +50,19 @@ class GraphEncoder:
         return self._laid_out(fitted)
 
     def records(self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]) -> dict[str, tf.Tensor]:
-        """As `pairs`, of N records of C choices: C texts (pairs with None), or C pairs of texts."""
-        sides = [[pair[i] for pair in pairs if pair[i] is not None] for i in (0, 1)]
-        features = self.pairs(*(tf.reshape(tf.stack(side, axis=1), [-1]) for side in sides if side))
-        return {
-            name: tf.reshape(value, [tf.shape(pairs[0][0])[0], -1])
-            for name, value in features.items()
-        }
+        """As `pairs`, of N records of C choices.
+
+        pairs: of each choice its text and its second text, string [N]; None: it has no second one.
+        """
+        firsts = [first for first, _ in pairs]
+        seconds = [second for _, second in pairs if second is not None]
+        texts = []
+        for side in (firsts, seconds):
+            if side:
+                texts.append(tf.reshape(tf.stack(side, axis=1), [-1]))  # [N*C]
+        features = self.pairs(*texts)
+        count = tf.shape(firsts[0])[0]  # N
+        return {name: tf.reshape(value, [count, -1]) for name, value in features.items()}
 
     def choices(
         self, text_a: tf.Tensor, text_b: Optional[tf.Tensor], options: tf.Tensor, fills_gaps: bool
@@ -70,29 +76,28 @@ class GraphEncoder:
           fills_gaps: whether an answer goes into the gap of its question, if there is one; else it
             goes behind the question.
         """
-        count = tf.shape(options)[1]
-        flat = tf.reshape(options, [-1])
+        num_records, num_choices = tf.shape(options)[0], tf.shape(options)[1]
+        flat = tf.reshape(options, [-1])  # [N*C]
+        second_texts = flat
         if text_b is not None:
-            flat = _answered(tf.repeat(text_b, count), flat, fills_gaps)
-        features = self.pairs(tf.repeat(text_a, count), flat)
-        is_absent = tf.strings.regex_full_match(tf.reshape(options, [-1]), f"[{space_class()}]*")[
-            :, None
-        ]
+            second_texts = _answered(tf.repeat(text_b, num_choices), flat, fills_gaps)
+        features = self.pairs(tf.repeat(text_a, num_choices), second_texts)
+
+        is_absent = tf.strings.regex_full_match(flat, f"[{space_class()}]*")[:, None]  # [N*C,1]
         for name, padding in (
             ("input_ids", 0),
             ("input_mask", 1.0),
             ("segment_ids", encoding.SEG_PAD),
         ):
-            features[name] = tf.where_v2(
-                is_absent, tf.cast(padding, features[name].dtype), features[name]
-            )
-        return {
-            name: tf.reshape(value, [tf.shape(options)[0], -1]) for name, value in features.items()
-        }
+            values = features[name]
+            values = tf.where_v2(is_absent, tf.cast(padding, values.dtype), values)
+            features[name] = tf.reshape(values, [num_records, -1])
+        return features
 
-    def _ids(self, texts):
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of texts, ragged [N, (pieces)], after the replacements of the task."""
         for old, new in self._replacements:
-            # RE2 takes any character of a pattern as its number, so none has another meaning.
+            # RE2 matches a character that is given by its number literally, whatever it is.
             literal = "".join(
                 character if character.isalnum() else f"\\x{{{ord(character):x}}}"
                 for character in old
@@ -100,36 +105,39 @@ class GraphEncoder:
             texts = tf.strings.regex_replace(texts, literal, new.replace("\\", "\\\\"))
         return self._tokenizer.ids(texts)
 
-    def _kept(self, ids_a, ids_b=None):
-        """How many ids of each text fit next to the special tokens: int64 [N] twice."""
+    def _kept(
+        self, ids_a: tf.RaggedTensor, ids_b: Optional[tf.RaggedTensor] = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """How many ids of each text fit next to the special tokens: int64 [N] twice. The rule is
+        that of `encoding.fit_to_length`: of a budget of 10 ids, lengths of (8, 6) become (5, 5),
+        (8, 3) become (7, 3), and (2, 9) become (2, 8)."""
         length_a = ids_a.row_lengths()
         length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
-        # What `encoding` does by a loop, in closed form. Of a budget of 10 ids, lengths of (8, 6)
-        # become (5, 5), (8, 3) become (7, 3), and (2, 9) become (2, 8).
         budget = self._layout.max_seq_length - (2 if ids_b is None else 3)
         if self._layout.cut_first:
             kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, 1))
             return kept_a, tf.minimum(length_b, budget - kept_a)
-        half, shorter = budget // 2, tf.minimum(length_a, length_b)
-        # The longer one is cut until both are equal, then both are, the second one first.
-        kept = [
-            tf.where_v2(
-                length_a + length_b <= budget,
-                own,
-                tf.where_v2(
-                    shorter <= half,
-                    tf.where_v2(is_longer, budget - shorter, shorter),
-                    tf.constant(rest, tf.int64),
-                ),
-            )
-            for own, is_longer, rest in (
-                (length_a, length_a > length_b, budget - half),
-                (length_b, length_a <= length_b, half),
-            )
-        ]
-        return kept[0], kept[1]
 
-    def _cut(self, ids, kept):
+        # The longer text is cut until both are equally long, then both, the second one first.
+        fits = length_a + length_b <= budget
+        half = budget // 2
+        shorter = tf.minimum(length_a, length_b)
+        only_longer_is_cut = shorter <= half
+
+        def kept(length: tf.Tensor, is_longer: tf.Tensor, equal_part: int) -> tf.Tensor:
+            """Of one text; equal_part: what it keeps if both are cut."""
+            next_to_shorter = tf.where_v2(is_longer, budget - shorter, shorter)
+            if_cut = tf.where_v2(
+                only_longer_is_cut, next_to_shorter, tf.constant(equal_part, tf.int64)
+            )
+            return tf.where_v2(fits, length, if_cut)
+
+        a_is_longer = length_a > length_b
+        kept_a = kept(length_a, a_is_longer, budget - half)
+        kept_b = kept(length_b, tf.logical_not(a_is_longer), half)
+        return kept_a, kept_b
+
+    def _cut(self, ids: tf.RaggedTensor, kept: tf.Tensor) -> tf.RaggedTensor:
         """`kept` int64 [N] of the ids of each text: the beginning, or both ends."""
         first = tf.zeros_like(kept)
         if self._layout.long_document != "head_tail":
@@ -139,12 +147,13 @@ class GraphEncoder:
             [_slices(ids, first, kept // 4), _slices(ids, ids.row_lengths() - tail, tail)], axis=1
         )
 
-    def _laid_out(self, texts):
-        """`encoding.lay_out` of one or two texts, ids int32 [N, (pieces)], with T of the longest:
-        `session.IDS` [N,T]."""
+    def _laid_out(self, texts: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+        """`encoding.lay_out` of one or two texts, ids int32 [N, (pieces)]: `session.IDS` [N,T],
+        where T is the length of the longest record."""
         count = texts[0].nrows()
 
-        def column(id):
+        def column(id: int) -> tf.RaggedTensor:
+            """A special token in each record."""
             return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
 
         # text <sep> (text <sep>) <cls>, with the segment of each part.
@@ -171,22 +180,24 @@ class GraphEncoder:
         }
 
 
-def _slices(rows, begin, size):
-    """A slice of each ragged row, ragged [N, (items)]: its first item and its size, int64 [N]."""
+def _slices(rows: tf.RaggedTensor, begin: tf.Tensor, size: tf.Tensor) -> tf.RaggedTensor:
+    """A slice of each row, ragged [N, (items)]: `size` items from the item `begin` on, int64
+    [N]."""
     begin = rows.row_starts() + begin
-    places = tf.ragged.range(begin, begin + size, row_splits_dtype=tf.int64)
-    return places.with_flat_values(tf.gather(rows.flat_values, places.flat_values))
+    indices = tf.ragged.range(begin, begin + size, row_splits_dtype=tf.int64)
+    return indices.with_flat_values(tf.gather(rows.flat_values, indices.flat_values))
 
 
-def _left_padded(rows, length, padding):
+def _left_padded(rows: tf.RaggedTensor, length: tf.Tensor, padding: Any) -> tf.Tensor:
     """Ragged [N, (items)] as [N,T], padded on the left; length: T, int64."""
-    place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
-    where = rows.row_starts()[:, None] + tf.maximum(place, 0)
-    flat = tf.concat([rows.flat_values, [padding]], axis=0)  # in case it is empty
-    return tf.where_v2(place < 0, padding, tf.gather(flat, where))
+    index = tf.range(length)[None] - (length - rows.row_lengths()[:, None])  # [N,T], in the row
+    is_padding = index < 0
+    index_in_flat = rows.row_starts()[:, None] + tf.maximum(index, 0)
+    flat = tf.concat([rows.flat_values, [padding]], axis=0)  # never empty, so it can be indexed
+    return tf.where_v2(is_padding, padding, tf.gather(flat, index_in_flat))
 
 
-def _answered(questions, options, fills_gaps):
+def _answered(questions: tf.Tensor, options: tf.Tensor, fills_gaps: bool) -> tf.Tensor:
     """Options in the gaps of their questions, or behind them: string [N] twice -> [N]."""
     behind = tf.strings.join([questions, options], " ")
     if not fills_gaps:
@@ -195,14 +206,12 @@ def _answered(questions, options, fills_gaps):
     parts = tf.strings.split(
         tf.strings.regex_replace(questions, "_+", "_"), "_", result_type="RaggedTensor"
     )
-    row, last = parts.value_rowids(), parts.row_limits() - 1
-    place = tf.range(tf.size(row, out_type=tf.int64))
-    filled = tf.strings.join(
-        [
-            parts.flat_values,
-            tf.where_v2(tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row)),
-        ]
-    )
-    filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
+    question_of_part = parts.value_rowids()  # [parts of all questions]
+    last_of_question = parts.row_limits() - 1  # [N], indices of parts
+    index = tf.range(tf.size(question_of_part, out_type=tf.int64))
+    is_last = tf.equal(index, tf.gather(last_of_question, question_of_part))
+    behind_part = tf.where_v2(is_last, "", tf.gather(options, question_of_part))
+    joined = tf.strings.join([parts.flat_values, behind_part])
+    filled = tf.strings.reduce_join(parts.with_flat_values(joined), axis=1)  # [N]
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, filled, behind)

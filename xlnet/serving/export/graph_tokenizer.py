@@ -78,7 +78,7 @@ class GraphTokenizer:
         return _split_commas(model.tokenize(self.clean(texts)), self.plain)
 
 
-def _split_commas(ids, tokenizer):
+def _split_commas(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
     """The rule for commas after digits: int32 [N, (pieces)] -> the same with more pieces."""
     parts = [tokenizer.split_ids.get(id, [id]) for id in range(tokenizer.vocab_size)]
     found = tf.gather(
@@ -92,12 +92,12 @@ def _split_commas(ids, tokenizer):
 # ---- cleaning ----
 
 
-def _decomposed(character):
+def _decomposed(character: str) -> str:
     """NFKD of a character without combining ones."""
     return clean_text(character, remove_space=False)
 
 
-def _final_sigma(texts):
+def _final_sigma(texts: tf.Tensor) -> tf.Tensor:
     """Σ as ς at the end of a word: after a cased letter and not before one, not counting ignored
     characters such as apostrophes (Unicode, section 3.13)."""
     cased, ignored = map(character_class, _sigma_classes())
@@ -109,11 +109,11 @@ def _final_sigma(texts):
 
 
 @functools.cache
-def _sigma_classes():
+def _sigma_classes() -> tuple[set[int], set[int]]:
     """The characters after which `str.lower` makes ς of Σ, and those that it ignores."""
     codes = [code for code in range(1, sys.maxunicode + 1) if code not in _SURROGATES]
 
-    def makes_final(before):
+    def makes_final(before: str) -> set[int]:
         """The characters after which it does, with `before` in front of each."""
         texts = "\0".join([before + chr(code) + "\u03a3" for code in codes]).lower().split("\0")
         return {code for code, text in zip(codes, texts) if text.endswith("\u03c2")}
@@ -129,7 +129,7 @@ class _Table:
         self._name = name
         self._rows, self._begins, self._values = character_table(function)
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> tf.Tensor:
         """string [N] -> string [N]"""
         with tf.name_scope(self._name):
             # The replacement of each character is a row of a ragged table, kept as its flat

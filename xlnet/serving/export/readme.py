@@ -32,7 +32,9 @@ def text(
     about = "A pretrained XLNet: a vector for each text."
     if model.tuned:
         task = model.tuned.task
-        about = f"An XLNet for the task {task.name} ({task.type.name}): {task.head.words()}."
+        about = (
+            f"An XLNet for the task {task.name} ({task.type.name}): {task.head.outputs_in_words()}."
+        )
         extra.insert(0, "what the model was trained for, with its settings")
         if task.labels is not None:
             extra.insert(0, "the labels in the order of the probabilities")
@@ -84,7 +86,7 @@ def text(
     )
 
 
-def _tensors(arrays):
+def _tensors(arrays: Mapping[str, np.ndarray]) -> str:
     return ", ".join(
         "`{}` {} {}".format(
             name,
@@ -98,24 +100,23 @@ def _tensors(arrays):
 def plain(array: np.ndarray) -> list:
     """An array as nested lists for `json`."""
     if array.dtype == object:
-        return [
-            plain(each)
-            if isinstance(each, np.ndarray)
-            else each.decode()
-            if isinstance(each, bytes)
-            else each
-            for each in array
-        ]
+        values: list = []
+        for each in array:
+            if isinstance(each, np.ndarray):
+                values.append(plain(each))
+            else:
+                values.append(each.decode() if isinstance(each, bytes) else each)
+        return values
     if array.dtype.kind == "f":  # the fewest digits that are this number
         digits = np.array([float(str(value)) for value in array.ravel()])
         return digits.reshape(array.shape).tolist()
     return array.tolist()
 
 
-def _literal(value):
+def _literal(value: np.ndarray) -> str:
     return json.dumps(plain(value), ensure_ascii=False)
 
 
-def _short(value):
+def _short(value: np.ndarray) -> str:
     text = _literal(value)
     return text if len(text) < 70 else text[:66] + " ..."

@@ -14,6 +14,7 @@ from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, modeling
 from xlnet.serving import session
 from xlnet.serving.export.graph_encoding import GraphEncoder
@@ -25,7 +26,7 @@ from xlnet.tokenization.tokenizer import space_class
 Signature = collections.namedtuple("Signature", "inputs outputs")
 
 
-def _tuned(loaded):
+def _tuned(loaded: LoadedModel) -> FineTunedTask:
     if loaded.tuned is None:
         raise UserError(
             "the model is pretrained alone, it has no task to answer; expected --signatures=vectors"
@@ -33,19 +34,20 @@ def _tuned(loaded):
     return loaded.tuned
 
 
-def _of_ids(loaded):
+def _of_ids(loaded: LoadedModel) -> Signature:
     inputs = session.placeholders(_tuned(loaded))
     return Signature(inputs, _answers(loaded, inputs))
 
 
-def _of_text(loaded):
+def _of_text(loaded: LoadedModel) -> Signature:
     tuned = _tuned(loaded)
     encoder = GraphEncoder(
         GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.published.replacements
     )
     texts: dict[str, tf.Tensor] = {}
 
-    # The task type says which texts it takes, by asking for them. Python refuses an empty text.
+    # The task type calls this for each text that it takes. An empty text is refused, as it is in
+    # calls from Python.
     def text(name: str, *shape: int) -> tf.Tensor:
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
         if shape or (name == "text_b" and tuned.task.reader.takes_empty_text_b):
@@ -56,7 +58,7 @@ def _of_text(loaded):
 
 
 def _not_empty(texts: tf.Tensor, name: str) -> tf.Tensor:
-    """The same texts; an error of the graph if one of them has spaces alone."""
+    """The same texts; an error of the graph if one of them has nothing but spaces."""
     is_empty = tf.strings.regex_full_match(texts, f"[{space_class()}]*")
     check = tf.debugging.Assert(
         tf.logical_not(tf.reduce_any(is_empty)),
@@ -66,13 +68,13 @@ def _not_empty(texts: tf.Tensor, name: str) -> tf.Tensor:
         return tf.identity(texts)
 
 
-def _answers(loaded, features):
-    tuned = loaded.tuned
+def _answers(loaded: LoadedModel, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    tuned = _tuned(loaded)
     outputs = TaskModel(loaded.config, tuned, loaded.network).outputs(features)
     return tuned.task.export.outputs(outputs, features, tuned.settings.predict_threshold)
 
 
-def _of_vectors(loaded):
+def _of_vectors(loaded: LoadedModel) -> Signature:
     """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
     texts = tf.placeholder(tf.string, [None], "text_a")
     features = GraphEncoder(GraphTokenizer(loaded.tokenizer), Layout(loaded.max_seq_length)).pairs(
@@ -87,6 +89,7 @@ def _of_vectors(loaded):
             input_ids=features["input_ids"],
             seg_ids=features["segment_ids"],
             mask=padding[:, None] > 0,
+            attn_type=loaded.attn_type,
         ).sequence
     vector = heads.summarize(
         loaded.config, run, sequence, summary_type="mean", padding=padding, use_proj=False

@@ -29,7 +29,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import xlnet
-from xlnet.errors import UserError, visible
+from xlnet.errors import UserError, escape_control_characters
 from xlnet.serving.batched_calls import Computed
 from xlnet.serving.server.model_directory import PAGE, ServedModel
 from xlnet.serving.server.request_batching import RequestBatching, by_row
@@ -44,8 +44,8 @@ try:
     from xlnet.serving.server.metrics import Metrics
 except ModuleNotFoundError as e:
     raise UserError(
-        f"the server needs the package {e.name}: "
-        "pip install 'uvicorn>=0.38' 'prometheus-client>=0.21'"
+        f"the server needs the package {e.name}: pip install 'uvicorn>=0.38' "
+        "'prometheus-client>=0.21'"
     ) from None
 
 from xlnet.serving.server.request_forms import (
@@ -60,7 +60,7 @@ from xlnet.serving.server.request_forms import (
 from xlnet.serving.server.response import (
     JSON,
     TEXT,
-    Left,
+    ClientGone,
     Response,
     accepts_gzip,
     as_json,
@@ -151,7 +151,7 @@ class Server:
             "/health": self._health,
             "/ready": self._ready,
             "/metrics": lambda: (self._metrics.text(), _METRICS_FORM),
-            "/openapi.json": lambda: (as_json(openapi.describe(model, name)), JSON),
+            "/openapi.json": lambda: (as_json(openapi.describe(model, name, limits)), JSON),
             "/v1/models": lambda: (as_json({"models": [{"name": name}]}), JSON),
             self._root: self._status,
             self._root + "/metadata": self._metadata,
@@ -254,7 +254,7 @@ class Server:
         except asyncio.CancelledError:
             # Nobody reads it.
             refusal = (503, "the server ends") if scope["task"] else (499, "the client has left")
-        except Left:
+        except ClientGone:
             pass
         except UserError as e:
             refusal = getattr(e, "http_status", 400), str(e)
@@ -271,7 +271,7 @@ class Server:
             "%s %s %s %d %d bytes %.1f ms",
             id,
             scope["method"],
-            visible(scope["path"])[:200],
+            escape_control_characters(scope["path"])[:200],
             status,
             response.size,
             1000 * (time.monotonic() - began),
@@ -455,7 +455,7 @@ class Server:
         if asked.cost is None:
             return await batching.ask(asked.call, asked.rows, list(map(model.size, asked.rows)))
         copy_of = asked.call.signature if asked.has_copy else None
-        async with batching.alone(len(asked.rows), asked.cost, copy_of):
+        async with batching.exclusive(len(asked.rows), asked.cost, copy_of):
             found = await batching.compute(
                 model.run, asked.call, asked.rows, signature=asked.call.signature, is_long=True
             )
@@ -465,7 +465,7 @@ class Server:
         """Sends the parts of a generated text as JSON lines, each as it comes."""
         assert asked.cost is not None
         copy_of = asked.call.signature if asked.has_copy else None
-        async with self._batching.alone(1, asked.cost, copy_of):
+        async with self._batching.exclusive(1, asked.cost, copy_of):
             parts = self.model.stream(asked.call, asked.rows[0])
             request = self._batching.request(asked.call.signature)
             try:

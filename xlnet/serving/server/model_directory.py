@@ -25,7 +25,7 @@ from xlnet.serving import attention, explanation, factorization, filling, genera
 from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all
 from xlnet.serving.joint_generation import is_alone
 from xlnet.serving.model import Model
-from xlnet.serving.prediction import predicting
+from xlnet.serving.prediction import prediction_call
 from xlnet.serving.settings import (
     AttentionSettings,
     ExplanationSettings,
@@ -36,6 +36,7 @@ from xlnet.serving.settings import (
     stop_texts,
 )
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import field_of
 from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.features import encoding
@@ -54,10 +55,13 @@ _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
 _MOST_WORDS = 512  # of an example that is explained: each is left out in a prediction of its own
 _MOST_WORDS_TOGETHER = 2048  # of all examples of a request
+# Of a language model's graph, built before the first request: one for a long generation, one for
+# what is asked meanwhile. Each takes seconds, in which a light request would wait.
+_COPIES = 2
 _KEPT = 256  # what a token of a text costs more for each beam or sample, whose keys are kept
 _LABELS_SHOWN = 20
 _EXAMPLES = 4  # of a signature, on the page
-_LAYERS = 4  # whose attention is returned at once
+MOST_LAYERS = 4  # whose attention is returned at once
 _LONG = 4  # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4  # of a token, about
 PARAMETERS_OF: dict[str, Any] = {  # the settings of the signatures with parameters
@@ -68,7 +72,9 @@ PARAMETERS_OF: dict[str, Any] = {  # the settings of the signatures with paramet
     "factorize": FactorizationSettings,
 }
 # Of `attention`, unless `most_tokens` says so: what is sent grows with its square.
-_MOST_TOKENS_SHOWN = 40
+MOST_TOKENS_SHOWN = 40
+# The method of `explain`: gradients would keep what every layer computes.
+SERVED_EXPLANATION = "leave_one_out"
 _OF_LANGUAGE_MODELS = ("fill", "generate", "attention", "factorize")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
@@ -190,7 +196,7 @@ class ServedModel:
         """Frees the memory of the weights."""
         self._model.close()
 
-    def _warm_up(self):
+    def _warm_up(self) -> None:
         # Computes an example of each signature, so that the first request does not wait for its
         # graph; removes those that a pretrained model cannot have.
         # One piece fills the blank where pieces are words, two where they are characters.
@@ -210,6 +216,8 @@ class ServedModel:
                     raise
                 _log.info("note: no signature %s: %s", name, e)
                 del self._inputs[name]
+        if "generate" in self._inputs:
+            self._model.inference.language_model().prepare(_COPIES)
 
     def _read_examples(self) -> dict[str, list[Example]]:
         """Those of the model directory, or of the page; of each signature one that the model gets
@@ -244,7 +252,7 @@ class ServedModel:
             texts = []
             for row in rows:
                 golds.append(row.get(GOLD) if isinstance(row, dict) else None)
-                texts.append(self._as_asked(name, row) if isinstance(row, dict) else row)
+                texts.append(self._inline_example_of(name, row) if isinstance(row, dict) else row)
             try:
                 texts = self.rows(name, texts)
             except UserError as e:
@@ -258,7 +266,7 @@ class ServedModel:
             found[name] = examples[:_EXAMPLES]
         return found
 
-    def _as_asked(self, signature: str, stored: Mapping[str, Any]) -> Row:
+    def _inline_example_of(self, signature: str, stored: Mapping[str, Any]) -> Row:
         """A stored example as a row of a request: without its label, and with an empty text for
         each choice that it has less than the model takes."""
         row = {name: value for name, value in stored.items() if name != GOLD}
@@ -268,7 +276,7 @@ class ServedModel:
         return row
 
     def _example(self, signature: str, row: Row, gold: Any) -> Example:
-        """An example, answered by the model if it has a label that can be right."""
+        """An example; if the data have its label, also whether the model predicts that label."""
         if gold is None:
             return Example(row, None, None)
         call = self.call(signature, {"top": 1} if signature == "fill" else {})
@@ -291,6 +299,24 @@ class ServedModel:
             for name in sorted(self._inputs[signature])
         }
 
+    def other_names(self, signature: str) -> dict[str, str]:
+        """Further names of the inputs of a signature: those of the Python API, and of the columns
+        in the data that the model was trained with."""
+        inputs = self._inputs[signature]
+        others = {"text_a": ["text"], "text_b": ["text_pair"], "text": ["text_a"]}
+        others["prompt"] = ["text", "text_a"]
+        tuned = self._model.inference.loaded.tuned
+        if tuned:
+            for name, own in (
+                ("text_a", tuned.task.columns.text_a),
+                ("text_b", tuned.task.columns.text_b),
+            ):
+                if len(own) == 1:  # of several columns one text is made
+                    others[name].append(own[0])
+        return {
+            other: name for name in inputs for other in others.get(name, []) if other not in inputs
+        }
+
     def signature(self, name: str) -> str:
         """The signature of this name, which a request may call serving_default."""
         name = self.default if name == "serving_default" else name
@@ -311,18 +337,27 @@ class ServedModel:
         layers, values = [1], dict(parameters)
         if signature == "attention":
             layers = values.pop("layers", layers)
-            values.setdefault("most_tokens", _MOST_TOKENS_SHOWN)
-        settings: Any = from_keywords(PARAMETERS_OF[signature], values, "parameters")
+            values.setdefault("most_tokens", MOST_TOKENS_SHOWN)
+        settings: Any = from_keywords(
+            PARAMETERS_OF[signature], values, "parameters", shown=_in_json
+        )
         # What a loaded model may do is too much for a stranger's request.
         for name, most in limits_of(signature).items():
-            if getattr(settings, name) > most:
-                raise UserError(
-                    f"parameters: {name} is {getattr(settings, name)}, expected at most {most}"
-                )
-        if signature == "attention" and not (isinstance(layers, list) and len(layers) <= _LAYERS):
+            value = getattr(settings, name)
+            if value > most:
+                aliases = field_of(PARAMETERS_OF[signature], name).metadata["aliases"]
+                given_as = next((alias for alias in aliases if alias in parameters), name)
+                raise UserError(f"parameters: {given_as} is {value}, expected at most {most}")
+        tuned = self._model.inference.loaded.tuned
+        if signature == "explain" and tuned:
+            explanation.check_label(tuned, settings.label, "parameters")
+        are_layers = isinstance(layers, list) and all(
+            type(layer) is int and 1 <= layer <= self.n_layer for layer in layers
+        )
+        if signature == "attention" and not (are_layers and 1 <= len(layers) <= MOST_LAYERS):
             raise UserError(
-                f"parameters: layers is {json.dumps(layers)!s:.80}, expected a list of at "
-                f"most {_LAYERS}"
+                f"parameters: layers is {json.dumps(layers)!s:.80}, expected a list of 1 to "
+                f"{MOST_LAYERS} layers, numbered from 1 to {self.n_layer}"
             )
         return Call(signature, settings, layers)
 
@@ -338,7 +373,18 @@ class ServedModel:
                         + ", ".join(inputs)
                     )
                 row = dict.fromkeys(inputs, row)
-            if set(row) != set(inputs):
+            other_names = self.other_names(signature)
+            named: Row = {}
+            given_as: dict[str, str] = {}  # the input -> its name in this request
+            for name, value in row.items():
+                own_name = str(other_names.get(name, name))
+                if own_name in named:
+                    raise UserError(
+                        f"row {number} has {', '.join(each[:80] for each in row)}, expected each "
+                        f"text once: {', '.join(inputs)}"
+                    )
+                named[own_name], given_as[own_name] = value, name
+            if set(named) != set(inputs):
                 raise UserError(
                     "row {} has {:.200}, expected {}".format(
                         number,
@@ -347,10 +393,10 @@ class ServedModel:
                     )
                 )
             for name, count in inputs.items():
-                said = _fault(name, row[name], count)
+                said = _fault(given_as[name], named[name], count)
                 if said:
                     raise UserError(f"row {number}: {said}")
-            rows.append(row)
+            rows.append(named)
         return rows
 
     # ---- what it takes
@@ -403,12 +449,11 @@ class ServedModel:
         tokenizer = self._model.tokenizer
         return any(is_alone(tokenizer.ids(row["prompt"]), call.settings) for row in rows)
 
-    def _check_explained(self, settings, rows):
-        if settings.method != "leave_one_out":  # gradients keep what every layer computes
+    def _check_explained(self, settings: ExplanationSettings, rows: Sequence[Row]) -> None:
+        if settings.method != SERVED_EXPLANATION:
             raise UserError(
-                f"parameters: method is {settings.method}, expected leave_one_out; xlnet "
-                "explain has "
-                "the other one"
+                f"parameters: method is {settings.method}, expected {SERVED_EXPLANATION}; xlnet "
+                "explain has the other one"
             )
         total = 0
         for row in rows:
@@ -422,7 +467,7 @@ class ServedModel:
                 "explained at once"
             )
 
-    def _kept(self, settings, row):
+    def _kept(self, settings: Any, row: Mapping[str, Any]) -> int:
         """The tokens that the network keeps for a text, at most."""
         known = self._model.tokenizer.ids
         text = row.get("text", row.get("prompt"))
@@ -436,8 +481,7 @@ class ServedModel:
         if settings.order == "all" and settings.beams * pieces > _MOST_PREDICTED:
             raise UserError(
                 f"parameters: beams is {settings.beams}, expected at most "
-                f"{_MOST_PREDICTED // pieces} for {pieces} pieces in all "
-                "orders"
+                f"{_MOST_PREDICTED // pieces} for {pieces} pieces in all orders"
             )
         return min(settings.context, len(known(" ".join(parts)))) + pieces
 
@@ -476,7 +520,9 @@ class ServedModel:
         aligned = self._aligner.encode([row[name] for name in sorted(row)])
         # The numbers of the tokens are cut as their ids are.
         numbers = [list(range(len(each.ids))) for each in aligned]
-        windows = encoding.fitted(numbers[0], numbers[1] if len(numbers) > 1 else None, layout)
+        windows = encoding.fit_to_length(
+            numbers[0], numbers[1] if len(numbers) > 1 else None, layout
+        )
         spans: dict[str, list[tuple[int, int]]] = {}
         for name, text, kept in zip(sorted(row), aligned, windows[0]):
             spans[name] = []
@@ -498,27 +544,27 @@ class ServedModel:
         inference, settings = self._model.inference, _keywords(call.settings)
         texts = {name: [row[name] for row in rows] for name in rows[0]}
         if call.signature == "vectors":
-            return vectors.vectorizing(inference), texts["text_a"], _vector
+            return vectors.vectors_call(inference), texts["text_a"], _vector
         if call.signature == "fill":
             return filling.filling_call(inference, **settings), texts["text"], _filled
         if call.signature == "generate":
-            return generation.generating(inference, **settings), texts["prompt"], _written
+            return generation.generation_call(inference, **settings), texts["prompt"], _written
         if call.signature == "attention":
-            batched = attention.attending(inference, call.layers, call.settings)
+            batched = attention.attention_call(inference, call.layers, call.settings)
             return batched, texts["text"], _attention
         if call.signature == "factorize":
-            batched = factorization.factorizing(inference, call.settings)
+            batched = factorization.factorization_call(inference, call.settings)
             return batched, texts["text"], _factorized
         columns = [texts[name] for name in _ORDER if name in texts]
         if self.verb == "rank" and call.signature == "text":  # each document by itself
             columns[1] = [[document] for document in columns[1]]
         items: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
         if call.signature == "explain":
-            return explanation.explaining(inference, **settings), items, _explained
-        return predicting(inference), items, self._predicted
+            return explanation.explanation_call(inference, **settings), items, _explained
+        return prediction_call(inference), items, self._predicted
 
     def _predicted(self, result: Any) -> dict[str, Any]:
-        return results.served(
+        return results.as_json(
             result[0].score if self._model.verb == "rank" else result, self.labels
         )
 
@@ -581,6 +627,11 @@ def _is_right(
     return None
 
 
+def _in_json(value: object) -> str:
+    """A value as a request has it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _keywords(settings: Any) -> dict[str, Any]:
     """The keyword arguments of a call for its settings; None: it has none."""
     if settings is None:
@@ -591,7 +642,7 @@ def _keywords(settings: Any) -> dict[str, Any]:
     }
 
 
-def _fault(name, value, count):
+def _fault(name: str, value: Any, count: Optional[int]) -> Optional[str]:
     """What is wrong with an input, a text or a list of `count` texts."""
     if count is None:
         if not isinstance(value, str):
@@ -608,7 +659,7 @@ def _fault(name, value, count):
     return None
 
 
-def _short(value):
+def _short(value: Any) -> Any:
     """An answer with the fewest digits of its float32 numbers, as of an export."""
     if isinstance(value, dict):
         return {name: _short(each) for name, each in value.items()}
@@ -621,11 +672,11 @@ def _short(value):
     )
 
 
-def _vector(vector):
+def _vector(vector: np.ndarray) -> dict[str, Any]:
     return {"vector": vector.tolist()}
 
 
-def _explained(found):
+def _explained(found: explanation.Explanation) -> dict[str, Any]:
     return {
         "words": found.words,
         "weights": found.weights.tolist(),
@@ -635,7 +686,7 @@ def _explained(found):
     }
 
 
-def _attention(found):
+def _attention(found: attention.Attention) -> dict[str, Any]:
     return {
         "pieces": found.pieces,
         "layers": found.layers,
@@ -648,7 +699,7 @@ def _attention(found):
     }
 
 
-def _factorized(found):
+def _factorized(found: factorization.Factorization) -> dict[str, Any]:
     # Of a known token, which is not predicted, the numbers are null and the lists empty.
     is_known = found.likelier < 0
     return {
@@ -672,7 +723,7 @@ def _factorized(found):
     }
 
 
-def _filled(fillings):
+def _filled(fillings: Sequence[filling.Filling]) -> dict[str, Any]:
     return {
         "texts": [each.text for each in fillings],
         "words": [each.words for each in fillings],
@@ -680,7 +731,7 @@ def _filled(fillings):
     }
 
 
-def _written(texts):
+def _written(texts: Any) -> dict[str, Any]:
     """The outputs for a generated text, or several."""
     found = texts if isinstance(texts, list) else [texts]
     return {

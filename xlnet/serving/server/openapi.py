@@ -1,12 +1,26 @@
-"""The API of a server in OpenAPI 3.1, made of the declarations that check its requests."""
+"""The API of a server in OpenAPI 3.1, made of the declarations that check its requests.
+
+A body that the server accepts fits the schema. One that fits it may still be refused for what no
+schema says, such as columns of different lengths, or two parameters that contradict each other.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Optional
 
 import xlnet
-from xlnet.serving.server.model_directory import PARAMETERS_OF, ServedModel, limits_of
+from xlnet.serving.server.model_directory import (
+    MOST_LAYERS,
+    MOST_TOKENS_SHOWN,
+    PARAMETERS_OF,
+    SERVED_EXPLANATION,
+    ServedModel,
+    limits_of,
+)
+from xlnet.serving.server.request_forms import KEYS, SIGNATURE
+from xlnet.serving.settings import LONGEST_TEXT, MOST_PIECES, MOST_TEXTS, LimitSettings
 from xlnet.settings.fields import default_of, setting_type
 
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -24,9 +38,29 @@ _ERROR = {
 }
 
 
-def describe(model: ServedModel, name: str) -> dict[str, Any]:
+_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}}
+# Parameters that have several forms.
+_FORMS: dict[str, list[dict[str, Any]]] = {
+    "stop": [
+        {"type": "null"},
+        {"type": "string", "minLength": 1},
+        {**_TEXTS, "maxItems": MOST_TEXTS},
+    ],
+    "targets": [
+        {"type": "null"},
+        {"type": "string", "minLength": 1},
+        {**_TEXTS, "minItems": 1, "maxItems": MOST_TEXTS},
+    ],
+    "pieces": [
+        {"type": "string", "pattern": "^[0-9]+(-[0-9]+)?$"},
+        {"type": "integer", "minimum": 1, "maximum": MOST_PIECES},
+    ],
+}
+
+
+def describe(model: ServedModel, name: str, limits: LimitSettings) -> dict[str, Any]:
     """The OpenAPI document of a served model under this name."""
-    requests = [_request(model, signature) for signature in model.names]
+    requests = [_request(model, signature, limits) for signature in model.names]
     counts = {"type": "array", "items": {"type": ["integer", "null"]}}
     response = {
         "type": "object",
@@ -74,61 +108,103 @@ def describe(model: ServedModel, name: str) -> dict[str, Any]:
     }
 
 
-def _request(model: ServedModel, signature: str) -> dict[str, Any]:
+def _request(model: ServedModel, signature: str, limits: LimitSettings) -> dict[str, Any]:
     """The schema of a request of a signature."""
-    texts: dict[str, Any] = {}
-    for name, count in model.inputs(signature).items():
-        texts[name] = {"type": "string"}
-        if count is not None:
-            texts[name] = {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": count,
-                "maxItems": count,
-            }
-    example: dict[str, Any] = {
-        "type": "object",
-        "properties": texts,
-        "required": list(texts),
-        "additionalProperties": False,
-    }
-    if len(texts) == 1:  # the text itself will do
-        example = {"oneOf": [example, *texts.values()]}
+    is_default = signature == model.default
     properties: dict[str, Any] = {
-        "signature_name": {"const": signature},
-        "instances": {"type": "array", "items": example, "minItems": 1},
+        SIGNATURE: {"enum": [signature, "serving_default"] if is_default else [signature]},
+        "instances": {
+            "type": "array",
+            "items": _example(model, signature, limits),
+            "minItems": 1,
+            "maxItems": limits.max_rows,
+        },
+        "inputs": _columns(model, signature, limits),
+        "parameters": {"type": "object", "maxProperties": 0},
+        "stream": {"type": "boolean", "default": False},
     }
     if signature in PARAMETERS_OF:
-        properties["parameters"] = {
-            "type": "object",
-            "properties": parameters(signature),
-            "additionalProperties": False,
-        }
-    if signature == "generate":
-        properties["stream"] = {"type": "boolean", "default": False}
-    required = ["instances"] if signature == model.default else ["signature_name", "instances"]
+        properties["parameters"] = parameters(signature, model.n_layer)
+    if signature != "generate":
+        properties["stream"]["const"] = False
+    assert set(properties) == set(KEYS)
     return {
         "title": signature,
         "type": "object",
         "properties": properties,
-        "required": required,
+        "required": [] if is_default else [SIGNATURE],
+        "oneOf": [{"required": ["instances"]}, {"required": ["inputs"]}],
         "additionalProperties": False,
     }
 
 
-def parameters(signature: str) -> dict[str, Any]:
-    """The schemas of a signature's parameters, by name."""
+def _text(count: Optional[int], limits: LimitSettings) -> dict[str, Any]:
+    """The schema of the value of an input: a text, or a list of `count` texts."""
+    text = {"type": "string", "maxLength": limits.max_characters}
+    if count is None:
+        return text
+    return {"type": "array", "items": text, "minItems": count, "maxItems": count}
+
+
+def _example(model: ServedModel, signature: str, limits: LimitSettings) -> dict[str, Any]:
+    """The schema of an example: an object, or of the only input its value."""
+    inputs = model.inputs(signature)
+    values = {name: _text(count, limits) for name, count in inputs.items()}
+    example = _object_of_inputs(model, signature, values)
+    return {"oneOf": [example, *values.values()]} if len(values) == 1 else example
+
+
+def _columns(model: ServedModel, signature: str, limits: LimitSettings) -> dict[str, Any]:
+    """The schema of `inputs`, a list of values for each input; one text will do for a list of one.
+
+    That all lists are equally long is not in it.
+    """
+    lists = {}
+    for name, count in model.inputs(signature).items():
+        value = _text(count, limits)
+        values = {"type": "array", "items": value, "minItems": 1, "maxItems": limits.max_rows}
+        lists[name] = values if count else {"oneOf": [values, value]}
+    columns = _object_of_inputs(model, signature, lists)
+    return {"oneOf": [columns, *lists.values()]} if len(lists) == 1 else columns
+
+
+def _object_of_inputs(
+    model: ServedModel, signature: str, values: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The schema of an object that has each input once, by its own name or another one.
+
+    values: the schemas of the inputs, by their own names.
+    """
+    properties: dict[str, Any] = dict(values)
+    names = {name: [name] for name in values}
+    for other, name in model.other_names(signature).items():
+        properties[other] = {**values[name], "description": f"another name of {name}"}
+        names[name].append(other)
+    return {
+        "type": "object",
+        "properties": properties,
+        "allOf": [
+            {"oneOf": [{"required": [each]} for each in names_of_input]}
+            for names_of_input in names.values()
+        ],
+        "additionalProperties": False,
+    }
+
+
+def parameters(signature: str, n_layer: int) -> dict[str, Any]:
+    """The schema of a signature's parameters. How they depend on each other is not in it."""
     found: dict[str, Any] = {}
+    of_other_libraries: dict[str, Any] = {}
+    not_both = []
     for field in dataclasses.fields(PARAMETERS_OF[signature]):
         limits = field.metadata
         kind = _TYPES[setting_type(field)]
         default = default_of(field)
         schema: dict[str, Any] = {"description": limits["help"], "default": default}
-        schema["type"] = [kind, "null"] if default is None else kind
-        if field.name in ("stop", "targets"):  # a list of texts, or one
-            schema["type"] = ["string", "array", "null"]
-        if field.name == "pieces":
-            schema["type"] = ["string", "integer"]
+        if field.name in _FORMS:
+            schema["anyOf"] = _FORMS[field.name]
+        else:
+            schema["type"] = [kind, "null"] if default is None else kind
         for name, key in (
             ("minimum", "minimum"),
             ("maximum", "maximum"),
@@ -143,6 +219,23 @@ def parameters(signature: str) -> dict[str, Any]:
         if most is not None:
             schema["maximum"] = min(most, schema.get("maximum", most))
         found[field.name] = schema
+        for alias in limits["aliases"]:
+            of_other_libraries[alias] = {**schema, "description": f"another name of {field.name}"}
+            not_both.append({"not": {"required": [alias, field.name]}})
+    if signature == "explain":
+        found["method"]["enum"] = [SERVED_EXPLANATION]
     if signature == "attention":
-        found["layers"] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
-    return found
+        found["most_tokens"]["default"] = MOST_TOKENS_SHOWN
+        found["layers"] = {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1, "maximum": n_layer},
+            "minItems": 1,
+            "maxItems": MOST_LAYERS,
+            "default": [1],
+        }
+    schema = {
+        "type": "object",
+        "properties": {**found, **of_other_libraries},
+        "additionalProperties": False,
+    }
+    return {**schema, "allOf": not_both} if not_both else schema

@@ -175,14 +175,14 @@ class RequestBatching:
             )
             raise
 
-    async def _work(self):
+    async def _work(self) -> None:
         try:
             while self._waiting:
                 await self._answer(self._taken())
         finally:
             self._batches = None
 
-    def _taken(self):
+    def _taken(self) -> list[_Example]:
         # The oldest example that waits, and those of the same call that fit next to it; one that is
         # larger than `max_batch` is a batch by itself. Nobody is passed for long: what does not fit
         # is older than all that comes, so it is first sooner or later.
@@ -198,7 +198,7 @@ class RequestBatching:
         self._waiting = left
         return batch
 
-    async def _answer(self, batch):
+    async def _answer(self, batch: Sequence[_Example]) -> None:
         if all(one.future.cancelled() for one in batch):
             return
         try:
@@ -228,7 +228,7 @@ class RequestBatching:
     # ---- next to the batches
 
     @contextlib.asynccontextmanager
-    async def alone(
+    async def exclusive(
         self, count: int, cost: int, copy_of: Optional[str] = None
     ) -> AsyncIterator[None]:
         """The block, of `count` examples one after another; Busy if too many examples wait.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.serving.batched_calls import Computed
 from xlnet.serving.server.model_directory import JSON_TYPES, Call, Row, ServedModel
@@ -83,11 +84,11 @@ def parsed(model: ServedModel, limits: LimitSettings, body: bytes) -> Prediction
     signature = asked.get(SIGNATURE, model.default)
     parameters, stream = asked.get("parameters", {}), asked.get("stream", False)
     as_columns = "inputs" in asked
-    if (
-        not isinstance(signature, str)
-        or not isinstance(parameters, dict)
-        or as_columns == ("instances" in asked)
-    ):
+    if not isinstance(signature, str):
+        raise UserError(f"{SIGNATURE} is {json.dumps(signature)!s:.80}, expected a string")
+    if not isinstance(parameters, dict):
+        raise UserError(f"parameters is {json.dumps(parameters)!s:.80}, expected an object")
+    if as_columns == ("instances" in asked):
         raise UserError(
             'expected {"signature_name": "...", "instances": [example, ...]}, or "inputs" with a '
             "list of values for each input"
@@ -125,10 +126,13 @@ def parsed_inference(model: ServedModel, limits: LimitSettings, body: bytes) -> 
         is_shape = isinstance(shape, list) and all(type(size) is int for size in shape)
         if not is_shape or np.prod(shape, dtype=object) != len(data) or len(shape) > 2:
             raise UserError(
-                f"input '{name!s:.80}': shape is {shape!s:.80}, expected that of {len(data)} values"
+                f"input '{name!s:.80}': shape is {json.dumps(shape):.80}, expected that of "
+                f"{len(data)} values"
             )
         if len(shape) == 2 and shape[1] > 1:
             data = [data[begin : begin + shape[1]] for begin in range(0, len(data), shape[1])]
+        if str(name) in columns:
+            raise UserError(f"input '{name!s:.80}' twice, expected each once")
         columns[str(name)] = data
     rows = _rows_of_columns(model, signature, columns)
     id = asked.get("id")
@@ -138,8 +142,8 @@ def parsed_inference(model: ServedModel, limits: LimitSettings, body: bytes) -> 
 
 def _json_object(body: bytes) -> dict[str, Any]:
     try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError) as e:
+        asked = files.parse_json(body, has_rows=True)
+    except ValueError as e:
         raise UserError(f"not JSON: {e}") from None
     if not isinstance(asked, dict):
         raise UserError(f"expected a JSON object, found {JSON_TYPES[type(asked)]}")

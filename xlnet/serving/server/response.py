@@ -24,7 +24,7 @@ _LEAST_PACKED = 1024  # a smaller body is sent as it is [bytes]
 _RETRY_AFTER = 1  # what a client that is refused should wait [s]
 
 
-class Left(Exception):
+class ClientGone(Exception):
     """The client takes nothing of its answer."""
 
 
@@ -80,7 +80,7 @@ class Response:
         await self._send({"type": "http.response.body", "body": content})
 
     async def send_part(self, line: bytes) -> None:
-        """Raises Left if the client takes nothing for a while."""
+        """Raises ClientGone if the client takes nothing for a while."""
         if not self.status:
             await self._begin(200, "application/x-ndjson")
         self.size += len(line)
@@ -90,7 +90,7 @@ class Response:
         try:  # not `wait_for`, which may drop a cancellation before Python 3.12
             await asyncio.wait([sending], timeout=self._most_seconds)
             if not sending.done():
-                raise Left
+                raise ClientGone
         finally:
             sending.cancel()
         sending.result()

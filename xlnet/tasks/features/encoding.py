@@ -16,7 +16,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -47,17 +47,21 @@ Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
 
-# Arrays int [m] next to those of the records' features: how many tokens of an example's texts are
-# in its records, without special tokens, of how many there are. No part of a record.
+# Names of arrays int [m] that `encode` returns alongside the features of records, and that records
+# do not have: how many tokens the texts of an example have, and how many of these are in its
+# records; without special tokens.
 TOKENS_READ, TOKENS = "tokens_read", "tokens"
 
 _FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
-# Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _ALWAYS_PADDED = 4096  # [tokens] records may be padded to it, however short the texts are
+# Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _RECORDS_VERSION = 2
 _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000  # below this the workers' start takes longer than the work
+
+
+CUT_WORDS = "the rows are cut; see --max_seq_length and --long_document"
 
 
 class TextCounts(NamedTuple):
@@ -75,22 +79,20 @@ class TextCounts(NamedTuple):
             100 * unknown, f"{self.pieces:,}", 100 * cut
         )
 
-    def warnings(self) -> list[str]:
-        """A message for each ratio that is too large."""
-        return [
-            message % (100 * ratio)
-            for ratio, message in zip(
-                self._ratios(),
-                (
-                    "%.1f %% of the pieces are unknown to the vocabulary; is it one of "
-                    "this language?",
-                    "%.1f %% of the rows are cut; see --max_seq_length and --long_document",
-                ),
+    def warnings(self, cut_words: str = CUT_WORDS) -> list[str]:
+        """A message for each ratio that is too large; cut_words: what is cut, and by which flag."""
+        unknown, cut = self._ratios()
+        messages = []
+        if unknown > _NOTED:
+            messages.append(
+                f"{100 * unknown:.1f} % of the pieces are unknown to the vocabulary; is it one of "
+                "this language?"
             )
-            if ratio > _NOTED
-        ]
+        if cut > _NOTED:
+            messages.append(f"{100 * cut:.1f} % of {cut_words}")
+        return messages
 
-    def _ratios(self):
+    def _ratios(self) -> tuple[float, float]:
         return self.unknown / max(self.pieces, 1), self.cut / max(self.examples, 1)
 
 
@@ -130,22 +132,31 @@ def check_max_seq_length(max_seq_length: int) -> None:
 # ---- what fits ----
 
 
-def _lengths(length_a, length_b, budget, cut_first, least=1):
-    """Two lengths of at most `budget` together: ids are taken off the longer one until they are
-    equal, then off both in turn, the second one first. cut_first: off the first one, down to
-    `least` ids, before the second one."""
+def _lengths(
+    length_a: int, length_b: int, budget: int, cut_first: bool, least: int = 1
+) -> tuple[int, int]:
+    """The lengths to which two texts are cut so that they have at most `budget` ids together.
+
+    The longer text is cut until both are equally long, then both in turn, the second one first. In
+    closed form, of a budget of 10: (8, 6) becomes (5, 5), (8, 3) becomes (7, 3).
+
+    cut_first: the first text is cut, down to `least` ids, before the second one.
+    """
     if length_a + length_b <= budget:
         return length_a, length_b
     if cut_first:
         length_a = min(length_a, max(budget - length_b, least))
         return length_a, min(length_b, budget - length_a)
     shorter = min(length_a, length_b)
-    if shorter > budget // 2:
-        return budget - budget // 2, budget // 2
-    return (budget - shorter, shorter) if length_a > length_b else (shorter, budget - shorter)
+    half = budget // 2
+    if shorter > half:
+        return budget - half, half
+    if length_a > length_b:
+        return budget - shorter, shorter
+    return shorter, budget - shorter
 
 
-def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
+def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     """The windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
     A text that is too long loses its end ("truncate") or its middle ("head_tail": a quarter of what
@@ -156,23 +167,30 @@ def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     # be as many as the text has ids.
     least = max(budget // 4, 1) if layout.long_document == "sliding" else 1
     length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first, least)
-    parts_a = _parts(ids_a, length_a, layout.long_document)
-    parts_b = [None] if ids_b is None else _parts(ids_b, length_b, layout.long_document)
-    count = max(len(parts_a), len(parts_b))
-    return [
-        (parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)]) for i in range(count)
-    ]
+    windows_a = _windows(ids_a, length_a, layout.long_document)
+    windows_b: list = [None]
+    if ids_b is not None:
+        windows_b = _windows(ids_b, length_b, layout.long_document)
+    pairs = []
+    for number in range(max(len(windows_a), len(windows_b))):
+        # The text with fewer windows repeats its last one.
+        window_a = windows_a[min(number, len(windows_a) - 1)]
+        window_b = windows_b[min(number, len(windows_b) - 1)]
+        pairs.append((window_a, window_b))
+    return pairs
 
 
-def _parts(ids, length, long_document):
-    last = len(ids) - length
-    if last > 0 and long_document == "head_tail":
-        return [ids[: length // 4] + ids[last + length // 4 :]]
-    if last > 0 and long_document == "sliding":
-        # Each begins in the middle of the one before; the last one ends with the text.
-        return [
-            ids[start : start + length] for start in (*range(0, last, max(length // 2, 1)), last)
-        ]
+def _windows(ids: list, length: int, long_document: str) -> list[list]:
+    """The windows of one text, of `length` ids each."""
+    num_too_many = len(ids) - length
+    if num_too_many > 0 and long_document == "head_tail":
+        head = length // 4
+        return [ids[:head] + ids[num_too_many + head :]]
+    if num_too_many > 0 and long_document == "sliding":
+        # Each window begins in the middle of the one before; the last one ends with the text.
+        stride = max(length // 2, 1)
+        starts = [*range(0, num_too_many, stride), num_too_many]
+        return [ids[start : start + length] for start in starts]
     return [ids[:length]]
 
 
@@ -212,40 +230,46 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
     [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
     the windows of each example, whose sum is m)."""
     # All texts are tokenized in one call, which is faster than one for each.
-    texts = [text for example in examples for pair in example.choices for text in pair]
-    ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
-    windows, counts, read, total = [], [], [], []
+    texts = [
+        text
+        for example in examples
+        for pair in example.choices
+        for text in pair
+        if text is not None
+    ]
+    ids = iter(tokenizer.encode_lines(texts))
+
+    records: list[list[tuple]] = []  # of all examples; a record has a pair of each choice
+    counts, tokens_read, tokens = [], [], []  # of each example
     for example in examples:
         choices = [
             (next(ids), None if text_b is None else next(ids)) for _, text_b in example.choices
         ]
-        # A choice with fewer windows than the others repeats its last one.
-        parts = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
-        fit = [[part[min(i, len(part) - 1)] for part in parts] for i in range(max(map(len, parts)))]
-        windows += fit
-        counts.append(len(fit))
-        # Several windows have all of the text together.
-        total.append(_length(choices))
-        read.append(_length(fit[0]) if len(fit) == 1 else total[-1])
-    pairs = [pair for window in windows for pair in window]
-    arrays = {
-        name: values.reshape(len(windows), -1)
-        for name, values in lay_out(
-            pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id
-        ).items()
-    }
+        windows_of = [fit_to_length(ids_a, ids_b, layout) for ids_a, ids_b in choices]
+        count = max(map(len, windows_of))
+        first_record = len(records)
+        for number in range(count):
+            # A choice with fewer windows than the others repeats its last one.
+            records.append([windows[min(number, len(windows) - 1)] for windows in windows_of])
+        counts.append(count)
+        tokens.append(_length(choices))
+        # Several windows have all of the text together; a single one may have lost some of it.
+        tokens_read.append(_length(records[first_record]) if count == 1 else tokens[-1])
+
+    pairs = [pair for record in records for pair in record]
+    arrays = lay_out(pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id)
+    arrays = {name: values.reshape(len(records), -1) for name, values in arrays.items()}
     label = np.array([example.label for example in examples])
     label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
-    return dict(
-        arrays,
-        label_ids=np.repeat(label, counts, axis=0),
-        is_real_example=np.ones(len(windows), np.int32),
-        **{TOKENS_READ: np.repeat(read, counts), TOKENS: np.repeat(total, counts)},
-    ), np.array(counts)
+    arrays["label_ids"] = np.repeat(label, counts, axis=0)
+    arrays["is_real_example"] = np.ones(len(records), np.int32)
+    arrays[TOKENS_READ] = np.repeat(tokens_read, counts)
+    arrays[TOKENS] = np.repeat(tokens, counts)
+    return arrays, np.array(counts)
 
 
-def _length(choices):
-    """Ids of all texts of an example."""
+def _length(choices: Sequence[tuple]) -> int:
+    """The number of ids of all texts of an example."""
     return sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in choices)
 
 
@@ -297,8 +321,8 @@ def write_records(
         digest.update(json.dumps(block).encode())
         if layout.max_seq_length > most:
             most = max(most, *(len(json.dumps(example)) for example in block))
-    # Each record is padded to this length: 400 short texts would be a file of 400 MB. A model that
-    # was trained on long texts may be evaluated on short ones.
+    # Each record is padded to max_seq_length: 400 short texts could become a file of 400 MB. In
+    # evaluation it is no error, as a model for long texts may be evaluated on short ones.
     if is_training and layout.max_seq_length > most and layout.long_document != "memory":
         raise UserError(
             f"max_seq_length is {layout.max_seq_length}, but no row of {name} has more than "
@@ -310,7 +334,7 @@ def write_records(
     )
     is_windowed = has_windows(layout)
 
-    # An earlier run may have written them; a damaged file is written again.
+    # An earlier run may have written the files. A damaged one is written again.
     needed = (path, seen_path, windows_path) if is_windowed else (path, seen_path)
     if not overwrite and all(map(os.path.exists, needed)):
         try:
@@ -327,7 +351,8 @@ def write_records(
             pass
         _log.warning("note: %s is damaged, it is written again", path)
 
-    # Records are written as they are made; the small files last, as they say that all is there.
+    # Records are written as they are made. The small files are written last: they say that the file
+    # of records is complete.
     encoder = _Encoder(
         encode,
         tokenizer,
@@ -352,17 +377,23 @@ def write_records(
 class _Encoder:
     """Turns lists of examples into (serialized records, windows per example, `TextCounts`)."""
 
-    def __init__(self, encode, tokenizer, layout, features):
+    def __init__(
+        self,
+        encode: Callable,
+        tokenizer: Tokenizer,
+        layout: Layout,
+        features: Sequence[feature_spec.Feature],
+    ) -> None:
         self._encode = encode
         self._tokenizer = tokenizer
         self._layout = layout
         self._features = features
         self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
 
-    def __call__(self, examples):
+    def __call__(self, examples: list) -> tuple[list[bytes], np.ndarray, TextCounts]:
         # `Reader.encode` of the task type; that of `contract.Reader` is `arrays_of`.
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
-        # The records of an example have the same counts: its first one is asked.
+        # All records of an example have the same counts: those of its first record are taken.
         is_cut = pop_token_counts(arrays).is_cut[np.cumsum(counts) - counts]
         ids = arrays["input_ids"][arrays["input_mask"] == 0]
         pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
@@ -370,7 +401,7 @@ class _Encoder:
         seen = TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
         return self._bytes.encode(arrays), counts, seen
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         """For worker processes: each loads the vocabulary from its file, once."""
         tokenizer = self._tokenizer
         return _load_encoder, (
@@ -386,17 +417,26 @@ class _Encoder:
 _loaded = functools.lru_cache(maxsize=1)(Tokenizer)
 
 
-def _load_encoder(encode, path, uncased, keep_accents, layout, features):
+def _load_encoder(
+    encode: Callable,
+    path: str,
+    uncased: bool,
+    keep_accents: bool,
+    layout: Layout,
+    features: Sequence[feature_spec.Feature],
+) -> _Encoder:
     return _Encoder(encode, _loaded(path, uncased, keep_accents), layout, features)
 
 
-def _encoded(encoder, examples, workers):
+def _encoded(
+    encoder: _Encoder, examples: Collection[Any], workers: int
+) -> Iterator[tuple[list[bytes], np.ndarray, TextCounts]]:
     blocks = _blocks(examples)
     pool = cores.process_pool(workers if len(examples) >= _EXAMPLES_FOR_WORKERS else 1)
     if pool is None:
         yield from map(encoder, blocks)
         return
-    with errors.explained(fewer=_FEWER), pool:
+    with errors.translated_errors(fewer=_FEWER), pool:
         running: collections.deque[concurrent.futures.Future] = collections.deque()
         for block in blocks:
             running.append(pool.submit(encoder, block))
@@ -405,7 +445,7 @@ def _encoded(encoder, examples, workers):
         yield from (future.result() for future in running)
 
 
-def _blocks(examples):
+def _blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
     """Yields lists of a thousand examples."""
     rest = iter(examples)
     yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])

@@ -80,8 +80,9 @@ def windows_of(count: int, room: int, stride: int) -> tuple[ParagraphWindow, ...
         starts.append(starts[-1] + min(room, stride))
     spans = [(start, min(start + room, count)) for start in starts]
 
-    def context(index, start, end):
-        # As in the original: the pieces on the shorter side, plus a hundredth of the length.
+    def context(index: np.ndarray, start: int, end: int) -> np.ndarray:
+        # As in the original, the context of a piece is the number of pieces on its shorter side,
+        # plus a hundredth of the length of the window.
         return np.minimum(index - start, end - 1 - index) + 0.01 * (end - start)
 
     # The border to the next window is the first piece that has more context there.
@@ -132,7 +133,7 @@ def encode(
         laid_out += [(paragraph, query, window, question) for window in windows]
         counts.append(len(windows))
 
-    # Padding everywhere, then a window at a time.
+    # All arrays begin as padding; the windows are then written one after the other.
     count, total = len(laid_out), segments * length
     arrays = {
         feature.name: np.zeros(
@@ -159,9 +160,18 @@ def encode(
 _aligner = functools.lru_cache(maxsize=1)(Aligner)
 
 
-def _fill(arrays, i, paragraph: Aligned, query, window: ParagraphWindow, tokenizer, length):
+def _fill(
+    arrays: dict[str, np.ndarray],
+    i: int,
+    paragraph: Aligned,
+    query: Sequence[int],
+    window: ParagraphWindow,
+    tokenizer: Tokenizer,
+    length: int,
+) -> None:
     """Lays out one window and, as far as there is text, the segments before it."""
-    # The window is the last segment; all positions of the answer are relative to it.
+    # The window itself is the last segment; all positions of the answer are relative to its
+    # beginning.
     size = window.end - window.start
     begin, end = arrays["input_ids"].shape[1] - length, window.start
     _lay_out(arrays, i, begin, paragraph.ids[end : window.end], query, tokenizer)
@@ -170,7 +180,7 @@ def _fill(arrays, i, paragraph: Aligned, query, window: ParagraphWindow, tokeniz
     arrays["widest_end"][i] = window.widest_end - window.start
     arrays["char_start"][i, :size] = paragraph.starts[window.start : window.end]
     arrays["char_end"][i, :size] = paragraph.ends[window.start : window.end]
-    # Segments before it, from right to left, until the paragraph begins.
+    # Fill the segments before it from right to left, until the beginning of the paragraph.
     room = length - len(query) - QUESTION_SPECIAL_TOKENS
     while begin > 0 and end > 0:
         size = min(room, end)
@@ -185,7 +195,14 @@ def _fill(arrays, i, paragraph: Aligned, query, window: ParagraphWindow, tokeniz
         begin, end = begin - length, end - size
 
 
-def _lay_out(arrays, i, begin, pieces, query, tokenizer):
+def _lay_out(
+    arrays: dict[str, np.ndarray],
+    i: int,
+    begin: int,
+    pieces: np.ndarray,
+    query: Sequence[int],
+    tokenizer: Tokenizer,
+) -> None:
     """Writes `pieces <sep> question <sep> <cls>` into example i, from the token `begin` on."""
     size = len(pieces)
     cls = size + len(query) + 2
@@ -203,11 +220,18 @@ def _lay_out(arrays, i, begin, pieces, query, tokenizer):
     padding[:] = 0
 
 
-def _mark_answer(arrays, i, paragraph, window, question):
-    """Where the answer is in a window: at <cls> unless the window has all of it."""
-    first, last = (
-        piece_span(paragraph, question.start, question.end) if question.start >= 0 else (0, -1)
-    )
+def _mark_answer(
+    arrays: dict[str, np.ndarray],
+    i: int,
+    paragraph: Aligned,
+    window: ParagraphWindow,
+    question: Question,
+) -> None:
+    """Writes the position of the answer in a window: that of <cls> unless the window has the
+    complete answer."""
+    first, last = 0, -1  # no pieces: there is no answer, or its position is not known
+    if question.start >= 0:
+        first, last = piece_span(paragraph, question.start, question.end)
     if window.start <= first <= last < window.end:
         positions = first - window.start, last - window.start
     else:

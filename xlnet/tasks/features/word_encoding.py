@@ -61,8 +61,8 @@ def windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
         return [WordWindow(0, count, 0, count)]
     made, own = [], 0
     while own < count:
-        # Its own words: as many as fit with context on both sides; at least one, and the rest of
-        # the sentence if that fits, as no context on the right is needed.
+        # The window's own words are as many as fit next to context on both sides, at least one. If
+        # the rest of the sentence fits it is taken completely, as it needs no context on the right.
         left = min(context, int(ends[own]))
         own_end = count
         if ends[-1] - ends[own] > room - left:

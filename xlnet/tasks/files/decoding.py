@@ -35,19 +35,23 @@ _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not of the encoding
 
 
 def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
-    """A function that opens a file for reading, unpacked, as often as it is called; path "-" is the
-    standard input, of which, as of a pipe, a copy is kept. what: its role in errors."""
+    """A function that opens a file for reading, unpacked, as often as it is called; Path "-" is the
+    standard input. Of that, and of a pipe, a copy is kept, as it can be read only once. what: its
+    role in errors."""
     if path != "-":
         files.require_file(path, what)
+        source: Any = open(path, "rb")
+        if not os.path.isfile(path):  # a pipe
+            source = row_store.temporary_copy(source)
     elif sys.stdin is None:
         raise UserError("input -: the standard input is closed, expected text to read")
-    source = sys.stdin.buffer if path == "-" else open(path, "rb")
-    if not os.path.isfile(path):  # a pipe, which can be read once
-        source = row_store.temporary_copy(source)
+    else:
+        source = _copy_of_standard_input(sys.stdin.buffer)
+        source.seek(0)
     is_compressed = source.read(2) == b"\x1f\x8b"
 
     def opened() -> IO[bytes]:
-        # A temporary file exists as long as this function, which holds it.
+        # The closure holds the temporary file, which exists as long as the function.
         read: Any = gzip.open if is_compressed else open
         return read(source.name, "rb")
 
@@ -61,6 +65,27 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
         if foreign := encodings.foreign(path, file):
             raise UserError(f"{path}: {foreign}")
     return opened
+
+
+@functools.cache  # the form of predictions looks at its beginning once more
+def _copy_of_standard_input(stream: IO[bytes]) -> IO[bytes]:
+    return row_store.temporary_copy(stream)
+
+
+def can_be_read_again(path: str) -> bool:
+    """Whether `opener` gives the content a second time: of all but pipes and directories."""
+    return path == "-" or os.path.isfile(path)
+
+
+def mark_of(path: str, what: str) -> Optional[str]:
+    """The encoding of a file's byte order mark, as Python writes it with the mark; None: it has
+    none, or is a pipe, which can be read once. what: its role in errors."""
+    if not can_be_read_again(path):
+        return None
+    with opener(path, what)() as file:
+        start = file.read(4)
+    found = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+    return "utf-8-sig" if found == "utf-8" else found
 
 
 class Lines:
@@ -86,7 +111,8 @@ class Lines:
         given = encodings.other_than_utf8(encoding)
         encoding = None if mark == "utf-8" else mark or given
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
-        # Phase: decode all of it, so that a bad byte in the last line is found before any work.
+        # The complete file is decoded first, so that a bad byte in the last line is found before
+        # any work.
         has_feed = has_return = False
         try:
             for chunk in self.chunks():
@@ -116,7 +142,7 @@ class Lines:
                 yield line if number else line.lstrip("\ufeff")
 
     def first(self, count: int) -> list[str]:
-        """The first lines, as many as there are."""
+        """The first `count` lines, fewer if there are not so many."""
         return list(itertools.islice(self, count))
 
     def start(self) -> str:
@@ -130,7 +156,7 @@ class Lines:
             yield from iter(lambda: file.read(_CHUNK), "")
 
     def _no_text(self, encoding: Optional[str]) -> UserError:
-        """The error of a file with NUL characters, as UTF-16 has read as UTF-8."""
+        """The error of a file with NUL characters; UTF-16 that is read as UTF-8 has some."""
         hint = "" if encoding else encodings.hint_of_zeros(self._opened)
         return UserError(f"{self.path}: has NUL characters, expected text{hint}")
 
@@ -149,7 +175,8 @@ class Lines:
 
     def _find_errors(self, encoding: Optional[str], skips: bool) -> None:
         """Refuses a file that is not of its encoding, or warns of it."""
-        # One error, with the place of the first byte: the others say the same of other columns.
+        # There is one error, with the place of the first byte; others would say the same of other
+        # columns.
         found, bad, good, error = row_errors.RowErrors(), b"", 0, ""
         has_zeros = False
         self._how["errors"] = "surrogateescape"
@@ -168,13 +195,14 @@ class Lines:
                     bad += line.encode(self._how["encoding"], "surrogateescape") + b"\n"
         except UnicodeError as e:  # as in UTF-16, whose half characters cannot be escaped
             raise UserError(f"{self.path}: not {encoding}: {e}") from None
-        # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
+        # If other lines have non-ASCII characters in UTF-8, these lines are damaged; otherwise the
+        # file has another encoding.
         hint = ""
         if not encoding and len(found) > good:
             hint = encodings.hint_of_zeros(self._opened) or encodings.hint(bad)
         if encoding or not skips:
             found.refuse(hint)
-        elif has_zeros:  # lines of which only some would be skipped
+        elif has_zeros:  # otherwise only some of its lines would be skipped
             raise self._no_text(encoding)
         elif hint:
             _log.warning("note: %s: not UTF-8%s", self.path, hint)

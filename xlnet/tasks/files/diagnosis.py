@@ -28,18 +28,17 @@ _WRITE = "to_json(PATH, orient='records', lines=True)"
 
 
 def shown(delimiter: str) -> str:
-    """A delimiter as --delimiter takes it."""
+    """A delimiter in the spelling that --delimiter takes."""
     return "tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
 # --- Columns
 
 
-def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form, flag: str = "") -> str:
-    """Why columns that are wanted are not among the names in the first line of CSV or TSV.
+def of_columns(wanted: Sequence[str], lines: Any, form: Form, flag: str = "") -> str:
+    """A hint why required columns are not among the names in the first line of a CSV or TSV file.
 
     Args:
-      path: of the file.
       wanted: the columns.
       lines: of the file.
       form: as it was declared.
@@ -54,8 +53,8 @@ def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form, flag: s
         names = [name.strip() for name in _cells(first, delimiter)]
         if len(names) > 1 and set(wanted) <= set(names):
             return (
-                f"; the first line is read as {_counted(first, form)}: "
-                f"give --delimiter={shown(delimiter)}"
+                f"; the first line is read as {_counted(first, form)}: give "
+                f"--delimiter={shown(delimiter)}"
             )
         bare = [name.strip("'") for name in names]
         if bare != names and set(wanted) <= set(bare):
@@ -65,6 +64,13 @@ def of_columns(path: str, wanted: Sequence[str], lines: Any, form: Form, flag: s
     if all(map(str.isdecimal, wanted)):
         return "; if the first line is not the columns' names, give --header=none"
     named = f"; {flag} names it" if flag else ""
+    read = _counted(first, form)
+    others = [each for each in _DELIMITERS if len(_cells(first, each)) > 1]
+    if read.startswith("one column") and others:
+        return (
+            f"; the first line is read as {read}: give --delimiter={shown(others[0])} if that is "
+            f"between its columns{named}"
+        )
     return (
         f"{named}; if the first line is not the columns' names, give --header=none and their "
         "numbers, from 1 on"
@@ -85,9 +91,9 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def _rewritten(delimiter: str, **dialect: Any) -> str:
-    """The command that makes a file with RFC 4180's quotation marks of another one."""
+    """A command that rewrites a file with the quotation marks of RFC 4180."""
 
-    # For a shell: no backslashes in its quotation marks.
+    # The text is for a shell, in whose quotation marks there are no escapes.
     def spelled(value: Any) -> str:
         return f"chr({ord(value)})" if value in ("\\", "\t", "'") else repr(value)
 
@@ -155,8 +161,8 @@ def refuse_joined_rows(
 
 
 @functools.lru_cache(maxsize=8)
-def of_quotation_marks(path: str, lines: Any, delimiter: str) -> str:
-    """What a file may be whose quotation marks are not those of RFC 4180."""
+def of_quotation_marks(lines: Any, delimiter: str) -> str:
+    """A hint for a file whose quotation marks do not follow RFC 4180: how it may be written."""
 
     def fits(rows: Iterable[Sequence[str]]) -> bool:
         widths = {len(row) for row in itertools.islice(rows, _LOOKED_AT) if any(row)}
@@ -190,8 +196,8 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def of_json(path: str, lines: Any) -> str:
-    """What a file may be that is not one document of JSON with a list of objects."""
+def of_json(lines: Any) -> str:
+    """A hint for a file that is not one JSON document with a list of objects."""
     start = [line for line in lines.first(_FIRST) if line.strip()]
     if len(start) > 1 and all(map(_is_json, start[:2])):
         return "; each line is JSON: give --input_format=jsonl"
@@ -223,7 +229,7 @@ def _is_followed(lines: Any) -> bool:
 
 
 def of_json_item(value: Any) -> str:
-    """What a document may be whose items are not objects."""
+    """A hint for a document whose items are not objects."""
     return f"; JSON of a table by columns: write it with {_WRITE}" if _is_list(value) else ""
 
 
@@ -231,8 +237,8 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) and not any(isinstance(each, (dict, list)) for each in value)
 
 
-def of_json_lines(path: str, lines: Any) -> str:
-    """What a file may be whose lines are not objects of JSON."""
+def of_json_lines(lines: Any) -> str:
+    """A hint for a file whose lines are not JSON objects."""
     start = lines.start()
     if start.startswith("["):
         return "; it is a list of JSON: give --input_format=json"
@@ -259,7 +265,8 @@ def refuse_tables(path: str, lines: Any, names: Sequence[str]) -> None:
         found = "fasttext"
     else:
         for delimiter in ("\t", ",", ";", "|"):
-            # Prose has a blank after a comma.
+            # Names are compared without the spaces around them, except between commas: prose has a
+            # space after a comma.
             cells = [name.strip(" " * (delimiter != ",")) for name in _cells(first, delimiter)]
             if names and set(names) <= set(cells):
                 found = {"\t": "tsv", ",": "csv"}.get(
@@ -273,8 +280,8 @@ def refuse_tables(path: str, lines: Any, names: Sequence[str]) -> None:
         )
 
 
-def of_form(path: str, lines: Any) -> str:
-    """Which form a file of labelled rows may have whose name does not say it."""
+def of_form(lines: Any) -> str:
+    """A hint which form a file of labelled rows may have, as its name does not say it."""
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith("{") and _is_json(first):
         return "; its first line is JSON: give --input_format=jsonl"
@@ -295,7 +302,7 @@ def of_form(path: str, lines: Any) -> str:
 
 
 def of_labels(text: str) -> str:
-    """Which form the labels of a cell may have that is not names between commas."""
+    """A hint which form the labels of a cell may have, as they are not names between commas."""
     text = text.strip()
     if "\n" in text:
         return "a line break in a cell of labels: give --label_separator=newline"
@@ -318,7 +325,8 @@ def of_labels(text: str) -> str:
 
 
 def of_choices(fitting: Sequence[str]) -> str:
-    """Which forms labels of multiple choice may have; first those that fit, or else texts."""
+    """A hint which forms the labels of a multiple choice may have: those that fit, or else
+    texts."""
     forms = {
         "letters": "letters",
         "numbers": "numbers from 1 on",
@@ -331,7 +339,7 @@ def of_choices(fitting: Sequence[str]) -> str:
 
 
 def of_indicators(cell: Any) -> str:
-    """A list of 0 and 1 in place of names."""
+    """A hint for a list of 0 and 1 in place of names."""
     return (
         f"{cell!s:.80}: give --label_form=indicators if 0 and 1 say which labels a row has, "
         "--label_form=names if these are names"
@@ -339,7 +347,7 @@ def of_indicators(cell: Any) -> str:
 
 
 def of_number(text: str, decimal: str) -> str:
-    """What a text may be that is not a number with the decimal mark `decimal`."""
+    """A hint for a text that is not a number with the decimal mark `decimal`."""
     other = "," if decimal == "." else "."
     if re.fullmatch(rf"[-+]?\d+{re.escape(other)}\d+", text):
         return f": give --decimal='{other}'"
@@ -347,8 +355,8 @@ def of_number(text: str, decimal: str) -> str:
 
 
 def refuse_rejected(place: str, cells: Mapping[str, Any], used: Iterable[str]) -> None:
-    """Raises UserError for a row that an annotator rejected or skipped, as Prodigy writes it, where
-    nothing says whether such rows are wanted."""
+    """Raises UserError for a row that an annotator rejected or skipped, as Prodigy writes it,
+    unless --keep_where says whether such rows are used."""
     answer: Union[str, Any] = cells.get("answer")
     if answer in ("reject", "ignore") and "answer" not in used:
         raise UserError(

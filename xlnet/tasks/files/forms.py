@@ -62,36 +62,51 @@ def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, A
 def read_separated(path: str, lines: Lines, form: Form) -> Table:
     """CSV and TSV."""
     delimiter = form.delimiter or DELIMITERS[form.name or "csv"]
-    first = lines.first(1)[0] if form.name == "csv" else ""
-    # Excel declares the delimiter in a line before the names.
-    declared = re.fullmatch(r'"?sep=(.)"?\1*', first, re.IGNORECASE)
+    # A flag takes precedence over what Excel declares.
+    declared = delimiter_of_excel(lines.first(1)[0]) if form.name == "csv" else None
     if declared and not form.delimiter:
-        delimiter = declared[1]
-    if form.quoting == "none":
-        rows: Iterator[tuple[int, Any]] = (
-            (number, line.split(delimiter) if line else []) for number, line in enumerate(lines, 1)
-        )
-    else:
+        delimiter = declared
+
+    rows = _split(lines, delimiter)
+    if form.quoting != "none":
         rows = _quoted(path, lines, delimiter, form)
     if declared:
         next(rows)
     if form.header == "none":
         return _without_names(path, lines, rows, delimiter, form)
-    # Empty lines before the names are none of the records.
-    number, names = next(itertools.dropwhile(lambda row: is_blank(row[1]), rows), (1, [""]))
+    number, names = _first_record(rows)
     if isinstance(names, str):
         raise UserError(f"{path}:{number}: {names}")
-    return Table(
-        names := [encodings.composed(name.strip()) for name in names],
-        by_line(path, _checked(rows, names, form)),
-    )
+    names = [encodings.composed(name.strip()) for name in names]
+    return Table(names, by_line(path, _checked(rows, names, form)))
+
+
+def _split(lines: Lines, delimiter: str) -> Iterator[tuple[int, Any]]:
+    """The number and the cells of each line, in which quotation marks have no meaning."""
+    for number, line in enumerate(lines, 1):
+        yield number, line.split(delimiter) if line else []
+
+
+def _first_record(rows: Iterator[tuple[int, Any]]) -> tuple[int, Any]:
+    """The first record that is not empty; an empty one of a file without any."""
+    for number, cells in rows:
+        if not is_blank(cells):
+            return number, cells
+    return 1, [""]
+
+
+def delimiter_of_excel(first: str) -> Optional[str]:
+    """The delimiter that Excel declares in a line before the names, `sep=;`; None: in no such
+    line."""
+    found = re.fullmatch(r'"?sep=(.)"?\1*', first, re.IGNORECASE)
+    return found[1] if found else None
 
 
 def _without_names(
     path: str, lines: Lines, rows: Iterator[tuple[int, Any]], delimiter: str, form: Form
 ) -> Table:
     """The `Table` of a file whose first line is a record."""
-    number, first = next(itertools.dropwhile(lambda row: is_blank(row[1]), rows), (1, [""]))
+    number, first = _first_record(rows)
     if isinstance(first, str):
         raise UserError(f"{path}:{number}: {first}")
     names = list(form.names) or [str(i + 1) for i in range(len(first))]
@@ -106,13 +121,14 @@ def _without_names(
 def _checked(
     rows: Iterator[tuple[int, Any]], names: Sequence[str], form: Form
 ) -> Iterator[tuple[int, Any]]:
-    """The rows, or the errors of those that are not as wide as the names."""
-    # Names in the file may be there again; numbers in place of names are cells like others.
+    """The rows; a row that has not as many cells as there are names is replaced by its error."""
+    # A file that was joined of several has the names again. Without names, columns are called by
+    # their numbers, which may well be the cells of a record.
     are_numbers = form.header == "none" and not form.names
-    may_be_again = len(names) > 1 and not are_numbers
+    may_be_repeated = len(names) > 1 and not are_numbers
     for number, cells in rows:
         if isinstance(cells, list) and not is_blank(cells):
-            if may_be_again and [cell.strip("\ufeff \t") for cell in cells] == names:
+            if may_be_repeated and [cell.strip("\ufeff \t") for cell in cells] == names:
                 cells = "the names of the columns again, as where files were joined"
             elif len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
                 cells = f"{len(cells)} column(s), expected {len(names)}"
@@ -120,29 +136,35 @@ def _checked(
 
 
 def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tuple[int, Any]]:
-    """The number of each record's first line, and its cells, or what is wrong; behind such an error
-    the next line begins a record."""
+    """The number of each record's first line, and its cells, or the error of a record, a str. After
+    an error the next line begins a record."""
     csv.field_size_limit(LONGEST_CELL)
     cell = rf'(?:"(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
     record = re.compile(rf"{cell}(?:{re.escape(delimiter)}{cell})*[\r\n]*")
     numbered = enumerate(lines.with_ends(), 1)
-    again: collections.deque[tuple[int, str]] = collections.deque()  # lines behind an error
-    taken: list[tuple[int, str]] = []  # of a record
+    again: collections.deque[tuple[int, str]] = collections.deque()  # to be read a second time
+    taken: list[tuple[int, str]] = []  # the lines of the record, (number, text)
 
-    def take() -> Iterator[str]:
-        while line := again.popleft() if again else next(numbered, None):
+    def next_line() -> Optional[tuple[int, str]]:
+        return again.popleft() if again else next(numbered, None)
+
+    def texts_of_record() -> Iterator[str]:
+        """The lines as the library reads them; it takes one after the other until a record ends."""
+        line = next_line()
+        while line is not None:
             taken.append(line)
             yield line[1]
+            line = next_line()
 
     of_old_macs: Optional[bool] = None
     is_done = False
     while not is_done:
         try:
-            for cells in csv.reader(take(), delimiter=delimiter, strict=True):
-                number, found = taken[0][0], cells
-                # The library takes a quotation mark inside of an unquoted cell for a character.
+            for cells in csv.reader(texts_of_record(), delimiter=delimiter, strict=True):
+                # The library accepts a quotation mark inside of an unquoted cell as a character; it
+                # is an error here.
                 text = "".join(line for _, line in taken)
-                # Old Macs ended lines in carriage returns, as the first record then shows.
+                # Old Macs ended lines in carriage returns: then the first record does, too.
                 ends_in_return = text.endswith("\r")
                 of_old_macs = ends_in_return if of_old_macs is None else of_old_macs
                 if ends_in_return and not of_old_macs:
@@ -151,11 +173,12 @@ def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tup
                     raise csv.Error("a quotation mark in a cell without quotation marks around it")
                 if len(taken) > 1 and form.quoting is None:
                     diagnosis.refuse_joined_rows(path, taken, delimiter, len(cells))
-                yield number, found
+                yield taken[0][0], cells
                 taken.clear()
             is_done = True
-        except csv.Error as e:  # the reader is lost: another one begins behind the first line
-            hint = diagnosis.of_quotation_marks(path, lines, delimiter)
+        except csv.Error as e:
+            # This reader cannot continue; another one begins behind the first line.
+            hint = diagnosis.of_quotation_marks(lines, delimiter)
             yield taken[0][0], _reason(e) + hint
             again.extendleft(reversed(taken[1:]))
             taken.clear()
@@ -185,14 +208,14 @@ def is_blank(cells: Any) -> bool:
 
 
 def read_json_lines(path: str, lines: Lines, form: Form) -> Table:
-    """An object on each line; "a.b" is the key b in the object of a."""
+    """JSON lines, an object on each line; the column "a.b" is the key b in the object of a."""
 
     def rows() -> Iterator[tuple[str, Any]]:
         for place, value in json_lines(path, lines):
             cells = [] if value is EMPTY_LINE else plain_object(value)
             yield place, cells + hint if isinstance(cells, str) else cells
 
-    hint = diagnosis.of_json_lines(path, lines)
+    hint = diagnosis.of_json_lines(lines)
     return Table(None, rows())
 
 
@@ -222,10 +245,14 @@ def json_items(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
         prefix = "item"
     elif json_stream.event_at(lines.chunks(), "data") == "start_array":
         prefix = "data.item"
+        try:
+            json_stream.check_top_level(lines.chunks())
+        except ValueError as e:
+            raise UserError(f"{path}: {e}") from None
     else:
         raise UserError(
             f"{path}: expected a list of JSON objects, or an object whose data is that list"
-            + diagnosis.of_json(path, lines)
+            + diagnosis.of_json(lines)
         )
     number = 0
     try:
@@ -234,10 +261,10 @@ def json_items(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
         return
     except ValueError:
         pass
-    # The parser of pieces knows neither NaN nor integers of any size: all at once.
+    # The incremental parser supports neither NaN nor integers of any size: parse the file at once.
     found = parsed("".join(lines.chunks()))
     if isinstance(found, ValueError):
-        raise UserError(f"{path}: {found}{diagnosis.of_json(path, lines)}") from None
+        raise UserError(f"{path}: {found}{diagnosis.of_json(lines)}") from None
     values = found if prefix == "item" else found["data"]
     for i in range(number, len(values)):
         yield f"{path}: item {i + 1}", values[i]
@@ -252,7 +279,8 @@ def parsed(text: str) -> Any:
 
 
 def plain_object(value: Any, depth: int = 1) -> Any:
-    """{"a": {"b": 1}} to {"a.b": 1}; the error, a str, for anything but an object."""
+    """Flattens an object: {"a": {"b": 1}} becomes {"a.b": 1}. Anything but an object gives an
+    error, a str."""
     if isinstance(value, ValueError):
         return str(value)
     if not isinstance(value, dict):

@@ -13,25 +13,9 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.row_store import digest, store_rows
-from xlnet.tasks.task import Row, Task, expand_split
+from xlnet.tasks.task import Row, Task
 
 # --- Splits
-
-
-def read_rows(
-    task: Task, data_dir: str, split: str, need_labels: Optional[bool] = None
-) -> Sequence[Row]:
-    """The `Row`s of a split, of its file or files (see `expand_split`).
-
-    need_labels: whether a table row without a known label is an error; if not, its label is None.
-    None: except in test splits.
-    """
-    if need_labels is None:
-        need_labels = not split.startswith("test")
-    parts = [
-        read_parts(task, data_dir, part, need_labels)[part] for part in expand_split(task, split)
-    ]
-    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
 
 
 def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
@@ -72,14 +56,15 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     # Hashes are spread evenly over [0, 2^64). Those below share * 2^64 are dev, whatever other rows
     # there are, so that a file that has grown keeps its split.
     hashes, sizes = np.unique(units, return_counts=True)
-    # Where each text has more rows than dev may have, equal texts are divided.
+    # If each text has more rows than dev may have, rows with equal texts are divided, too.
     if rows[0].query is None and sizes.min() > max(1, share * len(rows)):
         before: collections.Counter[int] = collections.Counter()
         for index, unit in enumerate(units.tolist()):  # a text's first row, its second, ...
             units[index] = digest(f"{unit} {before[unit]}")
             before[unit] += 1
         hashes = np.unique(units)
-    # At least one text is dev and one is not, wherever the border would be by chance.
+    # At least one text is dev and at least one is not, even if the hashes would put all on one
+    # side.
     count = np.searchsorted(hashes, np.uint64(share * 2**64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
     return tuple(
@@ -108,5 +93,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequen
         columns = dataclasses.replace(task.columns, id_required=False)
         task = dataclasses.replace(task, columns=columns)
     published = dataclasses.replace(task.published, skipped_labels=(), has_broken_rows=False)
-    task = dataclasses.replace(task, published=published).with_files(keep_where=None)
+    task = dataclasses.replace(task, published=published).with_files(
+        keep_where=None, filter_columns=()
+    )
     return read_file(task, path, need_labels=False, form=form)

@@ -13,20 +13,19 @@ What a row goes through, in this order:
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from xlnet import encodings, files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import decoding, diagnosis, forms
-from xlnet.tasks.files.forms import Table, by_line, is_blank, parsed, plain_object
-from xlnet.tasks.task import Form, Task
-
-__all__ = ["Table", "by_line", "is_blank", "parsed", "plain_object"]
+from xlnet.tasks.files.forms import Table
+from xlnet.tasks.task import Form, ReaderOfTask, Task
 
 _NAMES_SHOWN = 20  # of what a directory has
 
@@ -91,7 +90,7 @@ class Paths(str):
             if not matching:
                 raise UserError(
                     "{}: no such file: {}{}".format(
-                        what, pattern, there(os.path.dirname(pattern) or ".")
+                        what, pattern, nearby_files(os.path.dirname(pattern) or ".")
                     )
                 )
             for path in matching:
@@ -109,16 +108,13 @@ def each_path(path: str) -> tuple[str, ...]:
     return path.each if isinstance(path, Paths) else (path,)
 
 
-def there(directory: str) -> str:
+def nearby_files(directory: str) -> str:
     """ "; found there: a.csv, ...", the files in a directory, for errors; "" if there are none."""
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    return (
-        "; found there: {}{}".format(
-            ", ".join(names[:_NAMES_SHOWN]), ", ..." if len(names) > _NAMES_SHOWN else ""
-        )
-        if names
-        else ""
-    )
+    if not names:
+        return ""
+    more = ", ..." if len(names) > _NAMES_SHOWN else ""
+    return f"; found there: {', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
 def require_file(data_dir: str, names: Any, split: str) -> str:
@@ -132,7 +128,7 @@ def require_file(data_dir: str, names: Any, split: str) -> str:
             path,
             split,
             " or ".join((names,) if isinstance(names, str) else names),
-            there(data_dir),
+            nearby_files(data_dir),
             split.partition("_")[0],
         )
     )
@@ -142,10 +138,13 @@ def find_file(data_dir: str, names: Any) -> str:
     """The path of the first of `names` that exists, else of the first; a str is one name."""
     if isinstance(names, Paths):
         return names
-    paths = [
-        os.path.join(data_dir, name) for name in ((names,) if isinstance(names, str) else names)
-    ]
-    return next((path for path in paths if os.path.exists(path)), paths[0])
+    if isinstance(names, str):
+        names = (names,)
+    paths = [os.path.join(data_dir, name) for name in names]
+    for path in paths:
+        if os.path.exists(path):
+            return path
+    return paths[0]
 
 
 def stem(path: str) -> str:
@@ -172,7 +171,7 @@ def declared_form(task: Task, path: str) -> Form:
 
 
 def form_name(
-    reader: Any, path: str, need_labels: bool, given: Optional[str], lines: Any = ()
+    reader: ReaderOfTask, path: str, need_labels: bool, given: Optional[str], lines: Any = ()
 ) -> str:
     """The name of a file's form, by the first of: the flag for this file, that for all files, the
     extension. Texts alone, a line each, are the form of .txt and of the standard input.
@@ -200,7 +199,7 @@ def form_name(
             return reader.plain_form
         raise UserError(
             f"{path}: .txt is text alone, a text a line, without labels"
-            f"{diagnosis.of_form(path, lines) or '; give --input_format'}"
+            f"{diagnosis.of_form(lines) or '; give --input_format'}"
         )
     raise UserError(
         "{}: unknown form '{}'; expected one of {}, or --input_format".format(
@@ -209,7 +208,7 @@ def form_name(
     )
 
 
-def check_to_predict(reader: Any, path: str) -> None:
+def check_to_predict(reader: ReaderOfTask, path: str) -> None:
     """Raises UserError if the name of a file to predict says another form than a flag, which the
     model may have kept from its training."""
     declared, by_extension = reader.task.files.form.name, extension(path)
@@ -222,12 +221,15 @@ def check_to_predict(reader: Any, path: str) -> None:
 def two_forms(path: str, by_extension: Optional[str], declared: str) -> UserError:
     """The error that the name of a file to predict and a flag say different forms."""
     return UserError(
-        f"{path}: the name says {by_extension}, and --input_format, given or kept by the "
-        f"model, {declared}: give --predict_form={by_extension} or --predict_form={declared}"
+        f"{path}: the name says {by_extension}, and --input_format of the training data "
+        f"{declared}: give --input_format={by_extension} or --input_format={declared} where this "
+        "file is predicted, without training"
     )
 
 
-def read_table(reader: Any, path: str, need_labels: bool, given: Optional[str] = None) -> Table:
+def read_table(
+    reader: ReaderOfTask, path: str, need_labels: bool, given: Optional[str] = None
+) -> Table:
     """The `Table` of a file, a directory, or the standard input ("-").
 
     Args:
@@ -248,11 +250,31 @@ def read_table(reader: Any, path: str, need_labels: bool, given: Optional[str] =
     declared = declared_form(task, path)
     lines = read_lines(path, role, declared.encoding, task.files.skips_errors, opened)
     name = form_name(reader, path, need_labels, given, lines)
-    if name == "parquet":  # it is none, which the library says
+    if name == "parquet":  # the file is not Parquet; the library's error says so
         return table_of(reader, path, opened, name)
     if name == "text" and not given and not declared.name:
         diagnosis.refuse_tables(path, lines, task.columns.texts)
     return table_of(reader, path, lines, name)
+
+
+def form_of_predictions(task: Task, path: str) -> Form:
+    """How predictions for a file are written: as flags and the file itself declare its delimiter,
+    quotation marks, names of columns, encoding and decimal mark."""
+    form, role = declared_form(task, path), f"task {task.name}"
+    name = form.name or extension(path)
+    # A model that was trained on tables keeps their form; other files have no header.
+    if name not in forms.DELIMITERS:
+        form = dataclasses.replace(form, header=None)
+    # A byte-order mark declares the encoding.
+    if mark := decoding.mark_of(path, role):
+        form = dataclasses.replace(form, encoding=mark)
+    # The first line of a CSV file may declare the delimiter, as `sep=;` does.
+    if name == "csv" and not form.delimiter and decoding.can_be_read_again(path):
+        opened = decoding.opener(path, role)
+        with io.TextIOWrapper(opened(), form.encoding or "utf-8", errors="replace") as file:
+            first = file.readline().strip()
+        form = dataclasses.replace(form, delimiter=forms.delimiter_of_excel(first))
+    return form
 
 
 def table_of(reader: Any, path: str, source: Any, name: str) -> Table:
@@ -277,17 +299,21 @@ def plain_table(task: Task, path: str, source: Any, name: str) -> Table:
         diagnosis.refuse_numbers(path, columns.texts, form)
     if name not in ("text", "fasttext"):
         return forms.FORMS[name](path, source, form)
-    # Lines of text have no names, and one text in place of several columns that are joined.
+    # Lines of text have no names. Where several columns would be joined to a text, the line has all
+    # of it: the first of these columns has the text, and the others are empty.
     names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
     if name == "fasttext":
         names = (*columns.label[:1], *columns.text_a[:1])
     table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names))
-    joined = [each for each in columns.texts if each not in names]
-    rows = (
-        (place, [*cells, *[None] * len(joined)] if isinstance(cells, list) and cells else cells)
-        for place, cells in table.rows
-    )
-    return Table((*names, *joined), rows)
+    empty_columns = [each for each in columns.texts if each not in names]
+
+    def rows() -> Iterator[tuple[str, Any]]:
+        for place, cells in table.rows:
+            if isinstance(cells, list) and cells:
+                cells = [*cells, *[None] * len(empty_columns)]
+            yield place, cells
+
+    return Table((*names, *empty_columns), rows())
 
 
 def read_lines(
@@ -303,20 +329,21 @@ def read_lines(
 # --- Forms of directories
 
 
-def _read_folders(task, path):
-    """A text in each file, whose folder is named after its label: LABEL/NAME.txt."""
+def _read_folders(task: Task, path: str) -> Table:
+    """The table of a directory with a text in each file, in folders named after the labels:
+    LABEL/NAME.txt."""
     found = [
         (label, file)
         for label in task.class_names
         for file in texts_in(os.path.join(path, label), task)
     ]
 
-    def rows():
+    def rows() -> Iterator[tuple[str, Any]]:
         for label, file in found:
             name = os.path.basename(file)[: -len(".txt")]
             yield file, [f"{label}/{name}", label, text_of(file, task)]
 
-    return Table([task.columns.id, *task.columns.label, *task.columns.text_a], rows())
+    return Table([task.columns.id or "", *task.columns.label, *task.columns.text_a], rows())
 
 
 DIRECTORY_FORMS = {"folders": _read_folders}

@@ -20,7 +20,7 @@ class RowErrors:
     def __init__(self) -> None:
         self._count = 0
         self._has_others = False  # besides those that are shown
-        # A column that was forgotten is one error of a million rows: an entry for each text.
+        # Errors with the same text share an entry: a forgotten column gives a million of them.
         self._places: dict[str, tuple] = {}  # text -> (first place, last, rows)
 
     def __len__(self) -> int:
@@ -52,12 +52,13 @@ class RowErrors:
             _log.warning("note: %s: %d %s%s", path, self._count, what, self._listed())
 
     def end(self, path: str, skips: bool) -> None:
-        """Raises UserError for the errors, or warns of them if what has them was skipped."""
+        """Raises UserError for the errors, or warns of them if the entries that have them were
+        skipped."""
         if not skips:
             self.refuse()
         self.note(path, "entries with errors are skipped")
 
-    def _listed(self, hint=""):
+    def _listed(self, hint: str = "") -> str:
         """The end of a line, and a line for each of the first different errors."""
         lines = [(f", the first {LISTED} errors:") if self._has_others else ":"]
         for text, (first, last, rows) in self._places.items():

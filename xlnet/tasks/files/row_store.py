@@ -23,20 +23,20 @@ class StoredRows(Sequence):
     """Rows in a temporary file that exists as long as this object."""
 
     def __init__(self, rows: Iterable[Any]):
-        # Without a name: it goes with the process, however that ends.
+        # A file without a name is removed with the process, however that ends.
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
         self._offsets: list[int] = []  # of each block in the file
         self._count = 0
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
             self._offsets.append(self._file.tell())
-            with _says_where():
+            with _naming_directory():
                 self._file.write(pickle.dumps(block))
                 self._file.flush()
             self._count += len(block)
         self._block = functools.lru_cache(maxsize=_BLOCKS_IN_MEMORY)(self._read_block)
 
-    def _read_block(self, number):
+    def _read_block(self, number: int) -> list[Any]:
         self._file.seek(self._offsets[number])
         return pickle.load(self._file)  # noqa: S301  a file without a name that we wrote
 
@@ -57,7 +57,7 @@ class StoredRows(Sequence):
 
 def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
     """A list of few rows, `StoredRows` of many."""
-    # One more than fits tells few from many, without knowing their number.
+    # Reading one row more than may be held in memory shows whether there are too many.
     rest = iter(rows)
     first = list(itertools.islice(rest, _ROWS_IN_MEMORY + 1))
     return first if len(first) <= _ROWS_IN_MEMORY else StoredRows(itertools.chain(first, rest))
@@ -66,7 +66,7 @@ def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
 def temporary_copy(stream: Any) -> Any:
     """The content of a stream as a temporary file, with a name while it is open."""
     copy = tempfile.NamedTemporaryFile(prefix="xlnet-stdin-")
-    with _says_where():
+    with _naming_directory():
         shutil.copyfileobj(stream, copy)
         copy.flush()
     copy.seek(0)
@@ -74,7 +74,7 @@ def temporary_copy(stream: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _says_where():
+def _naming_directory() -> Iterator[None]:
     try:
         yield
     except OSError as e:
@@ -84,8 +84,9 @@ def _says_where():
         ) from None
 
 
-class Mapped(Collection):
-    """A function's values of each row, or of parallel rows, computed in each iteration."""
+class MappedRows(Collection):
+    """The values of a function for each row, or for several rows in parallel, computed again in
+    each iteration."""
 
     def __init__(self, function: Callable[..., Any], *rows: Collection[Any]):
         self._function = function

@@ -134,9 +134,10 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     """The legal transitions between L different `tags` of a learned scheme: bool arrays [L,L],
     whether a tag (row) may be followed by another one (column); [L], whether it may be the first;
     [L], whether it may be the last."""
-    # Of bioes, with O, B-X, I-X, E-X and S-X: I and E continue; after B and I the entity is open,
-    # and unfinished, so that I or E of the same label must follow. In bio2 B and I are open, too,
-    # but finished at any time: the prefix of the last word is that of an inner one.
+    # Example: bioes has O, B-X, I-X, E-X and S-X. I and E continue an entity. After B and I the
+    # entity is open and unfinished, so I or E of the same label must follow. In bio2 an entity is
+    # open after B and I, too, but is never unfinished, as its last word has the prefix of an inner
+    # one.
     first, inside, last, only = tuple(_PREFIXES[scheme])
     prefixes, labels = zip(*map(split, tags))
     continues = np.isin(prefixes, (inside, last)) & ~np.isin(prefixes, (first, only))
@@ -160,12 +161,15 @@ def fitting(sequences: Collection[Sequence[str]]) -> Optional[str]:
                 return None
             if tag != OUTSIDE:
                 found.add(split(tag)[0])
-    counts = {
-        scheme: sum(len(illegal(tags, scheme)) for tags in sequences)
-        for scheme in SCHEMES
-        if found <= set(prefixes(scheme))
-    }
-    return min(counts, key=lambda scheme: counts[scheme]) if counts else None
+    best: Optional[str] = None
+    fewest = 0
+    for scheme in SCHEMES:
+        if not found <= set(prefixes(scheme)):
+            continue
+        count = sum(len(illegal(tags, scheme)) for tags in sequences)
+        if best is None or count < fewest:
+            best, fewest = scheme, count
+    return best
 
 
 def learned(scheme: str) -> str:

@@ -142,9 +142,10 @@ def _of_question(task: Task, context: str, question: Any) -> Union[dict[str, Any
 
 
 def _checked(task: Task, path: str, table: forms.Table) -> forms.Table:
-    """The table with the answers of each row in the column of the label: [] where `is_impossible`
-    is true; None, no label, where it is false and there are no answers."""
-    # Answers of a row whose `is_impossible` is true do not count: KLUE-MRC keeps plausible ones so.
+    """The table with the answers of each row in the column of the label: [] if `is_impossible` is
+    true; None, that is no label, if it is false and there are no answers."""
+    # Answers of a row whose `is_impossible` is true do not count: in KLUE-MRC these are only
+    # plausible.
     plausible = RowErrors()
 
     def rows() -> Iterator[tuple[str, forms.Cells]]:
@@ -182,8 +183,8 @@ def _checked_row(
 
 
 def _with_answers(task: Task, cells: dict[str, Any]) -> dict[str, Any]:
-    """A row of JSON with the label, if it has that as `answers`, or in Hugging Face's form,
-    {"text": [...], "answer_start": [...]}, which is two keys here."""
+    """A row of JSON whose label is set from `answers`, or from Hugging Face's form {"text": [...],
+    "answer_start": [...]}, which is two keys in a flattened object."""
     label = task.columns.label
     for name in (*label[:1], "answers"):
         if cells.get(f"{name}.text") is not None:
@@ -219,10 +220,9 @@ def _as_list(value: Any) -> list:
 # ---- answers
 
 
-def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
-    """Whether any question of a file has answers, or is marked as having none; form: as in
-    `parsing.read_to_predict`."""
-    table = readers.read_table(task.reader, path, False, form)
+def has_answers(task: Task, path: str) -> bool:
+    """Whether any question of a file has answers, or is marked as having none."""
+    table = readers.read_table(task.reader, path, False)
     return any(
         table_rows.by_name(table.columns, values).get(name) is not None
         for name in task.columns.label[:1]
@@ -262,7 +262,7 @@ def parse_answers(cells: list) -> tuple:
     return tuple(found), None
 
 
-def _parse_start(value):
+def _parse_start(value: Any) -> tuple[Optional[int], Optional[str]]:
     """(int or None, error or None)"""
     if value is None or value == "":
         return None, None
@@ -289,8 +289,8 @@ class AnswerPosition(NamedTuple):
 
 
 def position_of(row: Row) -> AnswerPosition:
-    """The place in its context of the answer of a row that is learned, the first one that has
-    one."""
+    """The position in its context of the answer that is learned of a row: the first answer whose
+    position is known."""
     if not row.label:
         return AnswerPosition(-1, -1)
     first = _position_in(row.pairs[0][0], row.label[0])
@@ -302,8 +302,8 @@ def position_of(row: Row) -> AnswerPosition:
     return first
 
 
-def _position_in(context, answer):
-    # Where the file says that it is, or else where it is found, the closest one.
+def _position_in(context: str, answer: GoldAnswer) -> AnswerPosition:
+    # The answer is where the file says, or else at the occurrence closest to that.
     text, given = answer
     if given is not None and given >= 0 and context.startswith(text, given):
         start, end, error = given, given + len(text), None
@@ -327,9 +327,9 @@ def as_in_context(row: Row) -> list[str]:
     return found
 
 
-def _search(context, text, near):
+def _search(context: str, text: str, near: Optional[int]) -> tuple[tuple[int, int], Optional[str]]:
     """((start, end) of a text, the one closest to `near`, None), or ((-1, -1), error)."""
-    # As it is written, or in another Unicode form.
+    # Look for the text as it is written, then in another Unicode form.
     spans = _occurrences(context, text) or _equivalent(context, text)
     if not spans:
         return (-1, -1), "the answer is not in the context"
@@ -338,14 +338,14 @@ def _search(context, text, near):
     return min(spans, key=lambda span: abs(span[0] - (near or 0))), None
 
 
-def _occurrences(context, text):
+def _occurrences(context: str, text: str) -> list[tuple[int, int]]:
     return [
         (match.start(), match.start() + len(text))
         for match in re.finditer(f"(?={re.escape(text)})", context)
     ]
 
 
-def _equivalent(context, text):
+def _equivalent(context: str, text: str) -> list[tuple[int, int]]:
     """(start, end) wherever a context has a text in another Unicode form: composed or not."""
     if context.isascii():
         return []
@@ -358,9 +358,9 @@ def _equivalent(context, text):
 
 
 @functools.lru_cache(maxsize=8)
-def _decomposed(context):
+def _decomposed(context: str) -> tuple[str, dict[int, int]]:
     """(the context in NFD, dict of indices in it to those in the context)."""
-    # Only of indices at which a character begins, with the marks that belong to it.
+    # The dict has only the indices at which a character begins together with its combining marks.
     starts = [i for i, char in enumerate(context) if not unicodedata.combining(char)]
     parts, characters, size = [], {}, 0
     for start, end in zip([0, *starts], [*starts, len(context)]):

@@ -6,6 +6,7 @@ records is a row, or refused, or left out with a number that is reported.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from xlnet.tasks.files import decoding, diagnosis, readers
 from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import CUSTOM, Columns, Published, Row, Task
+from xlnet.tasks.task import CUSTOM, Columns, Published, ReaderOfTask, Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
 NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
@@ -34,7 +35,7 @@ def is_missing(value: Any) -> bool:
 
 
 def read_tables(
-    reader: Any, path: str, need_labels: bool, form: Optional[str] = None
+    reader: ReaderOfTask, path: str, need_labels: bool, form: Optional[str] = None
 ) -> Sequence[Row]:
     """The `Row`s of a file, of several, or of a directory.
 
@@ -58,12 +59,12 @@ def read_tables(
 class _TableRows:
     """The rows of one file, and what was left out of it."""
 
-    def __init__(self, reader: Any, path: str, need_labels: bool, form: Optional[str]):
+    def __init__(self, reader: ReaderOfTask, path: str, need_labels: bool, form: Optional[str]):
         self._reader = reader
         self._task: Task = reader.task
         self._path = path
         self._need_labels = need_labels
-        # Official files may have rows that their authors left out, too.
+        # Official files may have bad rows, which the authors of the set left out, too.
         published = self._task.published
         self._skips = self._task.files.skips_errors or need_labels and published.has_broken_rows
         self._is_own = published == Published()
@@ -71,6 +72,9 @@ class _TableRows:
         self._names = self._table.columns and [
             published.column_aliases.get(name, name) for name in self._table.columns
         ]
+        # Predictions are aligned with a user's own file; of a published one that has the rows of
+        # several sets, they are for those of the task.
+        self._is_filtered = need_labels or not self._is_own
         self._needed = self._needed_columns(form)
         self._errors = RowErrors()
         self._left_out: dict[str, int] = {}  # why -> how many
@@ -84,9 +88,8 @@ class _TableRows:
             needed.append(columns.query)
         if self._need_labels:
             needed += columns.label
-            # In published sets only some files have rows of several kinds.
-            kinds = task.files.keep_where or ()
-            needed += [name for name in kinds if self._is_own or name in (names or ())]
+        if self._is_filtered:
+            needed += task.files.filter_columns
         if columns.id and columns.id_required:
             needed.append(columns.id)
         if names is None:
@@ -105,27 +108,26 @@ class _TableRows:
         """What may be wrong with a file without a column."""
         if name == self._task.columns.id:
             return "; --id_column= takes the number of the row instead"
-        declared = readers.declared_form(self._task, self._path)
+        task = self._task
+        declared = readers.declared_form(task, self._path)
         its_form = form or declared.name or readers.extension(self._path)
-        if its_form not in DELIMITERS or self._path == "-":
-            return ""
-        lines = readers.read_lines(
-            self._path, f"task {self._task.name}", declared.encoding, skips=True
-        )
-        return diagnosis.of_columns(self._path, needed, lines, declared, self._flag_of(name))
+        if its_form not in DELIMITERS or self._path == "-" or name in task.files.filter_columns:
+            return self._named(name)
+        lines = readers.read_lines(self._path, f"task {task.name}", declared.encoding, skips=True)
+        read_as = dataclasses.replace(declared, name=its_form)
+        return diagnosis.of_columns(needed, lines, read_as, self._flag_of(name))
 
     def _flag_of(self, name: str) -> str:
-        """The flag that names a column of an own file to train on or evaluate; "": none does."""
-        columns = self._task.columns
-        if self._task.name != CUSTOM or not self._need_labels:
-            return ""
-        if name in columns.label:
-            return "--label_column"
-        if name in columns.text_a:
-            return "--text_a_column"
-        if name in columns.text_b:
-            return "--text_b_column"
-        return ""
+        """The flag that names a column; "": none does, as those of published sets are fixed."""
+        if name in self._task.files.filter_columns:
+            return "--keep_where"
+        flag = self._reader.flag_of(name) if self._task.name == CUSTOM else ""
+        return flag and f"--{flag}"
+
+    def _named(self, name: str) -> str:
+        """The end of an error about a column, with the flag that names it."""
+        flag = self._flag_of(name)
+        return f"; {flag} names it" if flag else ""
 
     def read(self, seen: dict, numbers: Iterator[int]) -> Sequence[Row]:
         """The rows. seen: as in `Reader.check_row`; numbers: of the rows of all files."""
@@ -153,8 +155,7 @@ class _TableRows:
             raise UserError(f"{self._path}: no rows")
         missing = [name for name in self._needed if self._names is None and name not in keys]
         if missing and keys:
-            flag = self._flag_of(missing[0])
-            remedy = f"; {flag} names it" if flag else ""
+            remedy = self._named(missing[0])
             raise UserError(f"{self._path}: {readers.no_column(missing[0], keys)}{remedy}")
         self._report(count)
         return stored
@@ -167,9 +168,7 @@ class _TableRows:
         cells = by_name(self._names, cells)
         if self._names is None:
             cells = {**dict.fromkeys(self._needed), **cells}
-        # Predictions are aligned with a user's own file; of a published one that has the rows of
-        # several sets, they are for those of the task.
-        if (self._need_labels or not self._is_own) and not self._is_wanted(place, cells):
+        if self._is_filtered and not self._is_wanted(place, cells):
             return
         row, error = self._parse(cells, index)
         if row is not None and row.label in self._task.published.skipped_labels:
@@ -198,7 +197,7 @@ class _TableRows:
         columns = self._task.columns
         return [*columns.texts, *columns.label]
 
-    def _parse(self, cells: Mapping[Any, Any], index: int) -> tuple[Optional[Row], Optional[str]]:
+    def _parse(self, cells: dict[Any, Any], index: int) -> tuple[Optional[Row], Optional[str]]:
         """Returns (row, error or None), or (None, error)."""
         columns = self._task.columns
         missing = [name for name in self._needed if name not in cells]
@@ -246,13 +245,14 @@ class _TableRows:
 
     def _report(self, count: int) -> None:
         """Raises UserError for bad rows, or says how many were skipped; and what was left out."""
+        what = "empty" if self._reader.lists_skipped else "no"
         if self._skips and 0 < len(self._errors) < count:
-            answers = "" if self._need_labels else ", their answers are empty"
+            answers = "" if self._need_labels else f", with {what} predictions"
             self._errors.note(self._path, f"of {count} rows skipped{answers}")
         else:
-            # Not where nothing would be left.
+            # --on_error=skip is not proposed if no row would be left.
             some_are_good = len(self._errors) < count
-            how = "are left out and counted" if self._need_labels else "have empty predictions"
+            how = "are left out and counted" if self._need_labels else f"have {what} predictions"
             remedy = f"; with --on_error=skip such rows {how}" if some_are_good else ""
             self._errors.refuse(remedy=remedy)
         for why, number in self._left_out.items():
@@ -286,7 +286,7 @@ def _joined(cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
     return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
 
 
-def parse_texts(reader: Any, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+def parse_texts(reader: ReaderOfTask, text_a: str, text_b: Optional[str], choices: list) -> tuple:
     """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
     if (text_b is None) != (not reader.task.columns.text_b):
         expected = "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
@@ -298,15 +298,24 @@ def parse_texts(reader: Any, text_a: str, text_b: Optional[str], choices: list) 
     return _parse_pairs(reader, text_a, text_b, choices)
 
 
-def _parse_pairs(reader: Any, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+def _parse_pairs(reader: ReaderOfTask, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    """(pairs of a `Row`, None) or (None, error) of the cells of a row."""
     columns = reader.task.columns
     for old, new in reader.task.published.replacements:
-        text_a, text_b = text_a.replace(old, new), text_b and text_b.replace(old, new)
+        text_a = text_a.replace(old, new)
+        if text_b is not None:
+            text_b = text_b.replace(old, new)
+
+    # Only now is it known whether a cell is empty: a replacement may have removed its text.
     if not text_a.strip():
         return None, "column '{}' is empty".format(" ".join(columns.text_a))
     if text_b is not None and not text_b.strip() and not reader.takes_empty_text_b:
         return None, "column '{}' is empty".format(" ".join(columns.text_b))
+
     pairs, error = reader.parse_pairs(text_a, text_b, choices)
-    if not error and not all(is_text(text) for pair in pairs for text in pair if text):
-        return None, NOT_TEXT
-    return pairs, error
+    if error:
+        return pairs, error
+    for first, second in pairs:
+        if not is_text(first or "") or not is_text(second or ""):
+            return None, NOT_TEXT
+    return pairs, None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from xlnet.errors import UserError
@@ -115,7 +115,7 @@ class ColumnReader:
         self._word, self._tag = self._find_columns(line)
         self._number: Optional[int] = None  # the index of the column of the sentence
         if form.sentence_column:
-            self._number = self._index(form.sentence_column)
+            self._number = self._index(form.sentence_column, "--sentence_column")
 
     def _first_line(self) -> tuple[int, str]:
         for number, line in enumerate(self._lines):
@@ -138,12 +138,12 @@ class ColumnReader:
         form = self._form
         # The first column of CoNLL-U has the numbers of the words.
         has_numbers = form.is_conllu and form.word_column == "1"
-        word = self._index("2" if has_numbers else form.word_column)
+        word = self._index("2" if has_numbers else form.word_column, "--word_column")
         tag: Optional[int]
         if form.tag_column is None:
             tag = self._width - 1
         elif self._need_tags or form.tag_column in self._known_columns(form.tag_column):
-            tag = self._index(form.tag_column)
+            tag = self._index(form.tag_column, "--tag_column")
         else:
             tag = None
         if not self._need_tags:
@@ -167,11 +167,14 @@ class ColumnReader:
             return [str(number) for number in range(1, self._width + 1)]
         return self._names
 
-    def _index(self, column: str) -> int:
+    def _index(self, column: str, flag: str) -> int:
         known = self._known_columns(column)
         if column not in known:
-            hint = tagged_hints.of_line(",".join(self._names), self._form.delimiter)
-            raise UserError(f"{self._path}: {readers.no_column(column, known)}{hint}")
+            line = (self._form.delimiter or " ").join(self._names)
+            hint = tagged_hints.of_line(line, self._form.delimiter)
+            raise UserError(
+                f"{self._path}: {readers.no_column(column, known)}; {flag} names it{hint}"
+            )
         return readers.column(self._path, column, known)
 
     def read(self, skips: bool) -> Iterator[TaggedSentence]:
@@ -182,7 +185,8 @@ class ColumnReader:
         """
         errors = RowErrors()
         has_words = False
-        last: Optional[TaggedSentence] = None  # it gets the lines behind it, which may be the last
+        # the last complete sentence; lines behind it may still be added to it
+        last: Optional[TaggedSentence] = None
         before: list[str] = []  # lines without a word since the last sentence, as written again
         lines: list[str] = []  # of the sentence, all of them
         words: list[tuple[str, str, list[str]]] = []  # (place, line, cells) of its words
@@ -213,7 +217,7 @@ class ColumnReader:
                 lines, words, extra = [], [], []
                 its_number = number_here
             if is_between:
-                before.append(self._written_again(number, line))
+                before.append(self._line_between_sentences(number, line))
                 continue
             if not lines and self._is_comment(line):
                 before.append(line)
@@ -232,7 +236,7 @@ class ColumnReader:
         errors.end(self._path, skips and has_words)
         if last is None:
             raise UserError(f"{self._path}: no words")
-        before.pop()  # the end is not a line of the file
+        before.pop()  # the empty line that was added at the end
         assert isinstance(last.source, ColumnLines)
         yield last._replace(source=last.source._replace(after=tuple(before)))
 
@@ -250,7 +254,7 @@ class ColumnReader:
         if self._form.is_conllu:
             if _RANGE_OR_EMPTY_NODE.fullmatch(cells[0]):
                 return cells
-            # Some files count from 0 on. A word that was lost leaves a gap.
+            # Some files count words from 0 on. A gap means that a word is missing.
             if cells[0] not in (str(count), str(count + 1)):
                 raise ValueError(
                     f"column 1 is '{cells[0]}', expected {count + 1}, the number of the word "
@@ -262,7 +266,7 @@ class ColumnReader:
         return cells
 
     def _number_in(self, line: str) -> str:
-        """What the column of the sentence has; "" if there is none."""
+        """The cell of the sentence column; "" if there is no such column."""
         if self._number is None:
             return ""
         try:
@@ -270,7 +274,7 @@ class ColumnReader:
         except (ValueError, IndexError):
             return ""  # an error of the line
 
-    def _written_again(self, number: int, line: str) -> str:
+    def _line_between_sentences(self, number: int, line: str) -> str:
         """A line between sentences in the file of predictions."""
         if number == self._header:
             return line + self._separator + ADDED
@@ -300,13 +304,14 @@ class ColumnReader:
         )
 
     def _skipped(self, place: str, before: list[str], lines: list[str]) -> TaggedSentence:
-        """What represents a sentence with errors, so that predictions are as long as the file."""
+        """A sentence without words in place of one with errors, so that predictions are aligned
+        with the file."""
         source = ColumnLines(tuple(before), tuple(lines), (), self._separator)
         return TaggedSentence((), None, None, (place,), source)
 
 
 def _refuse_other_conll(path: str, lines: decoding.Lines) -> None:
-    """Raises UserError for forms that their first line names, and that are not read."""
+    """Raises UserError for CoNLL forms that are not supported, which their first line names."""
     start = lines.start()
     if start.startswith(_CONLL_2012):
         raise UserError(
@@ -317,9 +322,9 @@ def _refuse_other_conll(path: str, lines: decoding.Lines) -> None:
         raise UserError(f"{path}: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002")
 
 
-def _separator_in(lines: Iterable[str], is_comment) -> str:
-    """What is between the columns of a file that is split at spaces and tabs: a tab if the first
-    line with columns has one. Predictions are written with it."""
+def _separator_in(lines: Iterable[str], is_comment: Callable[[str], bool]) -> str:
+    """The separator to write predictions with, of a file that is split at spaces and tabs: a tab if
+    the first line with columns has one."""
     for line in lines:
         if not is_comment(line) and len(line.split()) > 1:
             return "\t" if "\t" in line else " "
@@ -332,11 +337,13 @@ def _separator_in(lines: Iterable[str], is_comment) -> str:
 def conll_lines(
     sources: Iterable[ColumnLines], tags: Iterable[Optional[Sequence[str]]]
 ) -> Iterator[str]:
-    """Yields the lines of a file with one column more: the tags of each sentence, "_" on each line
-    where they are None, those of a skipped one."""
+    """Yields the lines of a file with one column more: the tags of each sentence; "_" on each line
+    of a skipped one, whose tags are None. Its bytes that are no characters become U+FFFD."""
     for source, column in zip(sources, tags):
         if column is None:
             column = [_NO_TAG] * len(source.rows)
         rows = (row + source.separator + tag for row, tag in zip(source.rows, column))
         for line in (*source.before, *rows, *source.after):
+            if not is_text(line):
+                line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             yield line + "\n"

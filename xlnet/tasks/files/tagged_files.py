@@ -31,7 +31,6 @@ from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_columns import ColumnForm
 from xlnet.tasks.files.tagged_words import TEXT_KEY, TaggedSentence, of_text
 
-FORMS = ("conll", "conllu", "jsonl", "json", "parquet", "text")
 _BY_EXTENSION = {
     "conllu": "conllu",
     "jsonl": "jsonl",
@@ -45,7 +44,7 @@ _WHAT = "sentences with tagged words"  # the role of a file in errors
 class Declared(NamedTuple):
     """What flags say about files of tagged words; None: the default of the file's extension."""
 
-    form: Optional[str] = None  # of `FORMS`
+    form: Optional[str] = None  # a key of `_READERS`
     word_column: str = "1"  # in JSON and Parquet the key; a number: the usual ones
     tag_column: Optional[str] = None
     sentence_column: Optional[str] = None  # of columns: that of the number of the sentence
@@ -83,6 +82,21 @@ def check_to_predict(path: str, declared: Optional[str]) -> None:
         )
 
 
+def check_output(path: str, declared: Optional[str], output: str) -> None:
+    """Raises UserError for a name of predictions that promises another form than they have: JSON
+    lines for texts and JSON, and the columns of the file with one more for columns."""
+    form = form_of(readers.each_path(path)[0], declared)
+    are_columns = form in ("conll", "conllu")
+    wrong = ("json", "jsonl") if are_columns else ("csv", "tsv", "conll", "conllu", "json")
+    if readers.extension(output) in wrong:
+        what = (
+            "the columns of the file and one more, expected a name that does not end in .json"
+            if are_columns
+            else "JSON lines, expected a name that ends in .jsonl"
+        )
+        raise UserError(f"{output}: predictions for a file in the form {form} are {what}")
+
+
 def read(
     path: str,
     declared: Declared,
@@ -109,6 +123,11 @@ def read(
                 "{} and {} have different forms: {}; expected files of one form to predict".format(
                     *first.values(), " and ".join(first)
                 )
+            )
+        if need_tags and declared.keep_where and form in ("conll", "conllu"):
+            raise UserError(
+                f"{each}: --keep_where is for JSON and Parquet, whose examples have more fields; "
+                "words in columns have none"
             )
         yield from _READERS[form](each, declared, need_tags, skips)
 
@@ -166,7 +185,7 @@ def _read_jsonl(
     path: str, declared: Declared, need_tags: bool, skips: bool
 ) -> Iterator[TaggedSentence]:
     lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
-    hint = diagnosis.of_json_lines(path, lines)
+    hint = diagnosis.of_json_lines(lines)
     yield from _of_objects(path, forms.json_lines(path, lines), declared, need_tags, skips, hint)
 
 
@@ -236,6 +255,7 @@ def _of_objects(
     )
     keeps = skips and not need_tags
     yield from _sentences(path, values, objects.sentence, skips, keeps, hint)
+    objects.check_filter(path)
     objects.notes.note(path, "entities or examples are not used as they are")
 
 

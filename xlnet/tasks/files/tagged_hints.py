@@ -39,7 +39,7 @@ def of_line(line: str, delimiter: Optional[str]) -> str:
 
 
 def of_columns(start: str, lines: Iterable[str], delimiter: Optional[str]) -> Optional[str]:
-    """What is wrong with a file that is read as columns because nobody declared its form; None:
+    """What is wrong with a file that is read as columns because its form was not declared; None:
     nothing. start: the beginning of its text."""
     if _JSON.match(start):
         return (

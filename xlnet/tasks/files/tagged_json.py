@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Optional
 
+from xlnet.errors import UserError
 from xlnet.tasks.files import diagnosis, forms, readers, schemes
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_words import (
@@ -60,7 +61,7 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         columns = dict(features.items())
     except (KeyError, TypeError, AttributeError, ValueError):
-        return {}  # written by something else
+        return {}  # written by another program
     found = {}
     for key, feature in columns.items():
         # A list of classes is {"feature": {"names": [...]}}, in old versions in a list.
@@ -102,6 +103,7 @@ class ObjectReader:
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
         self._need_tags = need_tags
         self._keep_where = keep_where
+        self._keys: dict[str, None] = {}  # of all objects, where some are left out
         self.notes = RowErrors()
 
     def sentence(self, value: Any, place: str) -> Optional[TaggedSentence]:
@@ -132,7 +134,7 @@ class ObjectReader:
             )
         if key is None:
             raise ValueError(
-                "no '{}' (keys: {})".format(
+                "no '{}' (keys: {}); --word_column names it".format(
                     "' or '".join(self._text_keys), ", ".join(value) or "none"
                 )
             )
@@ -145,15 +147,25 @@ class ObjectReader:
 
     def _is_left_out(self, value: dict, place: str) -> bool:
         """Whether `keep_where` leaves an object out. One that an annotator rejected or skipped, as
-        Prodigy writes it, is an error if nobody said what to do with it."""
+        Prodigy writes it, is an error if no flag says what to do with it."""
         if self._keep_where is None:
             diagnosis.refuse_rejected(place, value, ())
             return False
+        if self._keep_where:
+            self._keys.update(dict.fromkeys(value))
         for key, wanted in self._keep_where.items():
             if readers.to_text(value.get(key)) != wanted:
                 self.notes.add(place, f"{key} is not {wanted}: the example is left out")
                 return True
         return False
+
+    def check_filter(self, path: str) -> None:
+        """Raises UserError if no object had a key of `keep_where`."""
+        for key in self._keep_where or ():
+            if self._keys and key not in self._keys:
+                raise UserError(
+                    f"{path}: {readers.no_column(key, self._keys)}; --keep_where names it"
+                )
 
     def _of_tokens(self, value: dict, key: str, place: str, line: str) -> TaggedSentence:
         """The sentence of an object with tokens and, perhaps, a tag for each."""
@@ -206,8 +218,8 @@ class ObjectReader:
         self, source: JsonLine, entities: Sequence[schemes.TagSpan], place: str
     ) -> tuple[str, ...]:
         """The tags of a text's words; an entity has all words that it overlaps."""
-        # Of "Mr. Smith's", an entity "Smith" at 4 to 9 has the word at 4 alone. Ends and starts of
-        # words are sorted, so the words that it overlaps are found by bisection.
+        # Starts and ends of words are sorted, so the words that an entity overlaps are found by
+        # bisection. Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
         spans = []
         free = 0  # the first word that belongs to no entity yet
         for start, end, label in entities:
@@ -216,8 +228,8 @@ class ObjectReader:
             if (source.starts[first], source.ends[last - 1]) != (start, end):
                 self.notes.add(
                     place,
-                    "an entity begins or ends inside of a word: the complete "
-                    "word is tagged, so it is counted as wrong in an evaluation",
+                    "an entity begins or ends inside of a word: the complete word is tagged, so it "
+                    "is counted as wrong in an evaluation",
                 )
             if first < free:
                 self.notes.add(
@@ -264,9 +276,11 @@ def _checked_entities(text: str, entities: Any, key: str) -> tuple[schemes.TagSp
 def _entity_parts(entity: Any) -> Any:
     """[start, end, label] of an entity, or what is there instead."""
     if isinstance(entity, dict):
-        entity = [
-            next((entity[name] for name in names if name in entity), None) for names in _PARTS
-        ]
+        parts = []
+        for names in _PARTS:  # the first of these keys that the entity has
+            known = [entity[name] for name in names if name in entity]
+            parts.append(known[0] if known else None)
+        entity = parts
     if not isinstance(entity, list) or len(entity) != len(_PARTS):
         return entity
     start, end, label = entity
@@ -279,7 +293,8 @@ def _entity_parts(entity: Any) -> Any:
 
 
 def skipped(value: Any, place: str) -> TaggedSentence:
-    """What represents an object with an error: its keys, if it has some, and no words."""
+    """A sentence without words in place of an object with an error; it keeps the keys of the
+    object, if it has some."""
     line = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "{}"
     return TaggedSentence(
         (), None, None, (place,), JsonLine(line if is_text(line) else "{}", "", (), ())

@@ -76,7 +76,7 @@ def find_words(text: str) -> Iterator[tuple[int, int]]:
     the word before."""
     start, word = 0, ""  # of the word before: its start and the kind of its characters
     for i, char in enumerate(text):
-        kind = kind_of(char)
+        kind = character_kind(char)
         if word and (kind == "mark" or kind == word != "single"):
             continue
         if word:
@@ -92,7 +92,7 @@ _IN_SYLLABLE = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
 
 
 @functools.cache
-def kind_of(char: str) -> str:
+def character_kind(char: str) -> str:
     """The kind of a character: "letter", "digit"; "single", a word alone; "mark", which belongs to
     the word before; "", which is not in a word."""
     category = unicodedata.category(char)[0]
@@ -138,7 +138,7 @@ def of_words(words: Sequence[str]) -> TaggedSentence:
     )
 
 
-def located(
+def entities_with_offsets(
     sentence: TaggedSentence, spans: Iterable[schemes.TagSpan]
 ) -> list[tuple[int, int, str]]:
     """Entities in the characters of the sentence's text or, if it has none, in its words."""
@@ -155,7 +155,8 @@ def entities(
     located: Iterable[schemes.TagSpan],
     scores: Optional[Sequence[float]] = None,
 ) -> tuple[Entity, ...]:
-    """Entities in characters or words, as `located` returns them, with their texts."""
+    """Entities in characters or words, as `entities_with_offsets` returns them, with their
+    texts."""
     source, words = sentence.source, sentence.words
     text = source.text if isinstance(source, JsonLine) else ""
     return tuple(
@@ -177,7 +178,7 @@ def tagged(
         tuple(schemes.tags_of(spans, len(sentence.words), scheme)),
         entities(
             sentence,
-            located(sentence, spans),
+            entities_with_offsets(sentence, spans),
             [float(sum(probabilities[first:last]) / (last - first)) for first, last, _ in spans],
         ),
     )

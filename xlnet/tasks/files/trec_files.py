@@ -120,7 +120,8 @@ def _judgements(task: Task, path: str, is_noted: bool = True) -> dict[tuple[str,
             errors.add(place, cells)
             continue
         query, _, document, grade, *_ = cells
-        relevance, error = task.reader.parse_score(grade)
+        reader: Any = task.reader  # that of rankings, which has this method
+        relevance, error = reader.parse_score(grade)
         if (query, document) in found:
             errors.add(place, f"duplicate document '{document}' of query '{query}'")
         elif error:

@@ -33,7 +33,7 @@ def text(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> s
     return "\n".join(lines)
 
 
-def _pairs_text(names, labels, predictions):
+def _pairs_text(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> str:
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     wrong = labels != predictions
     found = collections.Counter(zip(labels[wrong].tolist(), predictions[wrong].tolist()))
@@ -67,7 +67,7 @@ def draw(
     of the true label, with those predicted as a label that is not shown. A figure that cannot be
     plotted is a note."""
     with figure.optional(path):
-        # Which labels are shown, and the counts between them; totals count all predictions.
+        # Find the labels that are shown and the counts between them; totals count all predictions.
         from sklearn.metrics import confusion_matrix
 
         ids = most_confused(labels, predictions, len(names))

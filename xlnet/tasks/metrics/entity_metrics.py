@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xlnet.tasks.files import schemes
 
@@ -87,10 +87,10 @@ def table(counts: dict[str, Counts]) -> str:
     )
 
 
-def _line(label, count):
+def _line(label: str, count: Counts) -> tuple[Any, ...]:
     ratios = (count.precision, count.recall, count.f1)
     return (label, *(0.0 if math.isnan(ratio) else ratio for ratio in ratios), count.true)
 
 
-def _mean(values, weights):
+def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return sum(v * w for v, w in zip(values, weights)) / max(sum(weights), 1)

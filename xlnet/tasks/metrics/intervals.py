@@ -43,36 +43,47 @@ def interval(
         return wilson(round(value * len(rows)), len(rows))
     if not 1 < len(rows) <= SMALL:
         return None
-    # Samples are scored by the scale of the complete split.
-    task = task.type.fixed(task, rows) if task.type.fixed else task
+
+    # A sample is scored by the scale of the complete split, not by its own.
+    if task.type.with_scale:
+        task = task.type.with_scale(task, rows)
     scorer = dataclasses.replace(task, metrics=(name,)).scorer
+
     # What is sampled: rows, or queries with all of their rows.
-    units: dict[Any, list[int]] = {}
+    units: dict[Any, list[int]] = {}  # query, or number of a row -> numbers of rows
     for index, row in enumerate(rows):
         units.setdefault(index if row.query is None else row.query, []).append(index)
-    # As many units as there are, with replacement; the seed is fixed, so a result is repeatable.
-    groups, random, found = list(units.values()), np.random.default_rng(0), []
+    groups = list(units.values())
+
+    # Each sample has as many units as there are, drawn with replacement. The seed is fixed, so that
+    # a result is repeatable.
+    random = np.random.default_rng(0)
+    scores = []
     for _ in range(_SAMPLES):
-        chosen = [
-            (copy, index)
-            for copy, group in enumerate(random.integers(len(groups), size=len(groups)))
-            for index in groups[group]
-        ]
-        # A query that is chosen twice is two queries.
-        sample = [
-            rows[index]
-            if rows[index].query is None
-            else rows[index]._replace(query=f"{copy} {rows[index].query}")
-            for copy, index in chosen
-        ]
-        numbers = [index for _, index in chosen]
-        mine = (
-            [values[index] for index in numbers]
-            if isinstance(values, list)
-            else np.asarray(values)[numbers]
-        )
-        score = scorer.evaluate(mine, scorer.gold_labels(sample), threshold)[name]
+        drawn = random.integers(len(groups), size=len(groups))
+        indices, sample = _sample(rows, [groups[number] for number in drawn])
+        if isinstance(values, list):
+            sampled_values: Any = [values[index] for index in indices]
+        else:
+            sampled_values = np.asarray(values)[indices]
+        score = scorer.evaluate(sampled_values, scorer.gold_labels(sample), threshold)[name]
         if math.isfinite(score):
-            found.append(score)
-    low, high = np.percentile(found, [2.5, 97.5]) if found else (value, value)
+            scores.append(score)
+    if not scores:
+        return None
+    low, high = np.percentile(scores, [2.5, 97.5])
     return (float(low), float(high)) if low < high else None
+
+
+def _sample(rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> tuple[list[int], list[Row]]:
+    """(the numbers of the rows of these groups, the rows)."""
+    indices: list[int] = []
+    sample: list[Row] = []
+    for copy, group in enumerate(groups):
+        for index in group:
+            row = rows[index]
+            if row.query is not None:  # a query that is drawn twice counts as two queries
+                row = row._replace(query=f"{copy} {row.query}")
+            indices.append(index)
+            sample.append(row)
+    return indices, sample

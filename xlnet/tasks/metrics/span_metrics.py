@@ -51,7 +51,7 @@ def f1_words_1(prediction: str, answer: str) -> float:
     return f1_words(prediction, answer) if normalized(prediction) and normalized(answer) else 0.0
 
 
-def _f1(common, num_predicted, num_true):
+def _f1(common: int, num_predicted: int, num_true: int) -> float:
     """F1 of `common` units among those predicted and those of the answer."""
     if not common:
         return 0.0
@@ -137,25 +137,27 @@ class Scores(NamedTuple):
 
 def score(rule_name: str, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> Scores:
     """Compares predictions, n texts, with the answers to each question; () where there is none."""
+    rule = RULES[rule_name]
     exact: list[float] = []
     f1: list[float] = []
     for prediction, texts in zip(predictions, answers):
         if rule_name == "squad2.0":  # answers without a word do not count
             texts = list(filter(normalized, texts))
-        for compare, scores in zip(RULES[rule_name], (exact, f1)):
-            scores.append(max(compare(prediction, text) for text in texts or [""]))
-    return Scores(np.array(exact), np.array(f1), np.array([bool(texts) for texts in answers]))
+        references = texts or [""]  # without an answer, an empty prediction is right
+        exact.append(max(rule.exact(prediction, text) for text in references))
+        f1.append(max(rule.f1(prediction, text) for text in references))
+    has_answer = np.array([bool(texts) for texts in answers])
+    return Scores(np.array(exact), np.array(f1), has_answer)
 
 
 def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Scores:
     """The scores if no answer is predicted where the null score, float [n], is above
     `threshold`."""
     says_none = np.asarray(null_scores) > threshold
+    score_of_none = (~scores.has_answer).astype(float)  # 1 where there is no answer to find
     return scores._replace(
-        **{
-            name: np.where(says_none, (~scores.has_answer).astype(float), getattr(scores, name))
-            for name in ("exact", "f1")
-        }
+        exact=np.where(says_none, score_of_none, scores.exact),
+        f1=np.where(says_none, score_of_none, scores.f1),
     )
 
 
@@ -185,14 +187,16 @@ def best_threshold(
 ) -> Best:
     """The threshold of null scores with the best mean of `values`, exact or f1 of `scores`, float
     [n]. has_prediction: bool [n], whether the predicted text is not empty."""
-    # From the surest answers on: each question that is answered adds its value if it has an answer,
-    # and loses the 1 of saying nothing if it has none, unless its text is empty anyway.
+    # The threshold is raised from below all null scores, so that one question after the other is
+    # answered, those with the surest answers first. A question with an answer then adds its value;
+    # one without loses the 1 that it has as long as no answer is predicted, unless the text that is
+    # predicted is empty anyway.
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
-    nothing = float((~scores.has_answer).sum())  # right if no answer is predicted at all
-    totals = np.cumsum([nothing, *gains])
-    best = int(totals.argmax())
-    return Best(
-        100.0 * float(totals[best]) / len(order),
-        float(null_scores[order[best - 1]]) if best else 0.0,
-    )
+    none_predicted = float((~scores.has_answer).sum())  # the sum if no question is answered
+    totals = np.cumsum([none_predicted, *gains])  # [n+1], by the number of answered questions
+    num_answered = int(totals.argmax())
+    threshold = 0.0
+    if num_answered:
+        threshold = float(null_scores[order[num_answered - 1]])
+    return Best(100.0 * float(totals[num_answered]) / len(order), threshold)

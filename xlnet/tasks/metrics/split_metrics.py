@@ -14,6 +14,7 @@ import math
 import os
 import runpy
 import traceback
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -52,8 +53,8 @@ def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
     )
 
 
-def _averaged_f1(average):
-    def f1(task, decisions, labels, values):
+def _averaged_f1(average: str) -> Metric:
+    def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
         from sklearn import metrics
 
         labels, decisions, ids = _occurring(labels, decisions)
@@ -64,7 +65,7 @@ def _averaged_f1(average):
     return f1
 
 
-def _occurring(labels, decisions):
+def _occurring(labels: np.ndarray, decisions: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
     """(labels, decisions, the ids of the labels in either), over which scikit-learn averages by
     default. The only label of a multi-label task is class 1 of two; class 0 is not a label."""
     labels, decisions = np.asarray(labels), np.asarray(decisions)
@@ -95,10 +96,15 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     from sklearn import metrics
 
     labels, count = np.asarray(labels), len(task.class_names)
+    has_several = labels.ndim > 1  # whether a row may have several labels, [n,L]
+    ids: Sequence[int] = range(count)
+    if count == 2 and not has_several:  # the curve of the other label would be the same
+        ids = [positive_label(task)]
     areas = []
-    for id in [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count):
-        has_label = labels[:, id] > 0 if labels.ndim > 1 else labels == id  # [n]
-        if 0 < np.count_nonzero(has_label) < len(has_label):
+    for id in ids:
+        has_label = labels[:, id] > 0 if has_several else labels == id  # [n]
+        num_with_label = np.count_nonzero(has_label)
+        if 0 < num_with_label < len(has_label):
             areas.append(metrics.roc_auc_score(has_label, values[:, id]))
     return np.mean(areas) if areas else math.nan
 
@@ -117,10 +123,11 @@ def spearman(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.n
     return _correlation(stats.spearmanr, decisions, labels)
 
 
-def _correlation(measure, predictions, labels):
+def _correlation(measure: Callable[..., Any], predictions: np.ndarray, labels: np.ndarray) -> float:
     if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
         return math.nan
-    # In float64: a narrow range of float32 scores loses digits when the mean is subtracted.
+    # Computed in float64: scores in a narrow range would lose digits in float32 when the mean is
+    # subtracted.
     return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
 
@@ -147,7 +154,7 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
     names = np.array([name.rjust(width) for name in task.class_names], object)
     labels, predictions, occurring = _occurring(labels, predictions)
 
-    def report(ids):
+    def report(ids: Any) -> tuple[str, str, str]:
         return (
             metrics.classification_report(
                 labels,
@@ -194,11 +201,9 @@ def is_own(name: str) -> bool:
     return ":" in name
 
 
-def _parts(name):
+def _parts(name: str) -> tuple[str, str]:
     """(file or module, function) of an own metric."""
-    place, _, function = (
-        name[: -len(":min")].rpartition(":") if name.endswith(":min") else name.rpartition(":")
-    )
+    place, _, function = name.removesuffix(":min").rpartition(":")
     return place, function
 
 
@@ -233,8 +238,7 @@ def own(name: str) -> Metric:
     if place.endswith(".py") and not os.path.exists(place):
         raise UserError(
             f"metric: no such file {os.path.abspath(place)}; if it was moved, give "
-            f"--metric={name} with its new "
-            "path"
+            f"--metric={name} with its new path"
         )
     try:
         if place.endswith(".py"):
@@ -250,11 +254,10 @@ def own(name: str) -> Metric:
     except Exception as e:
         raise UserError(
             f"metric: '{name}' cannot be loaded: {type(e).__name__}: {e}; expected "
-            "file.py:function or "
-            "module:function"
+            "file.py:function or module:function"
         ) from None
 
-    # What a function of scikit-learn takes is what scikit-learn says.
+    # For a function of scikit-learn, scikit-learn's own scorers say what it takes.
     known: Optional[SklearnMetric] = None
     if isinstance(function, SklearnMetric):
         known = function

@@ -19,9 +19,12 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet import files
-from xlnet.tasks.task import Row, Task
+from xlnet.errors import UserError
+from xlnet.tasks.task import Form, Row, Task
 
 _log = logging.getLogger(__name__)
+
+_PLAIN = Form()
 
 # extension: of the file's name. what: the words before its path in the log, None for the main file.
 # lines: an iterator over its lines with their ends.
@@ -39,34 +42,35 @@ def write(
     threshold: float,
     is_official: bool,
     output: Optional[str] = None,
+    form: Form = _PLAIN,
 ) -> None:
     """Writes the predictions for a split in every form of its task type; step: of the checkpoint.
 
     rows: also skipped ones, which have no texts, and no values. is_official: whether they are those
     of the split's official file, which may be submitted. output: path of the main file, the only
-    one that is then written; "-": the standard output. A table has commas if its name ends in .csv.
+    one that is then written; "-": the standard output. form: how a table in `output` is written,
+    except that its delimiter is a tab unless the name ends in .csv.
     """
     contents = task.scorer.prediction_files(rows, values, threshold)
-    # Phase: one file with a name, as of a filter between others, or one of each form.
+    # With `output` only the main file is written, under that name.
     if output:
-        main = contents[0]
-        files.write_lines(
-            output,
-            _as_csv(main.lines)
-            if main.extension == "tsv" and output.lower().endswith(".csv")
-            else main.lines,
-        )
+        _write_main(output, contents[0], form, _columns_of_numbers(task))
         _say_predicted(task, split, step, rows, output)
         return
+
+    # Without it, a file of each form.
     stem = os.path.join(directory, f"predictions_{task.name}_{split}")
     for extension, what, lines in contents:
         path = f"{stem}.{extension}"
+        if extension == "tsv":
+            lines = _as_table(path, lines, "\t", _PLAIN, frozenset())
         files.write_lines(path, lines)
         if what:
             _log.info("%s: %s", what, path)
         else:
             _say_predicted(task, split, step, rows, path)
-    # Phase: the server's form, which has a line for each row in order: nothing may be missing.
+
+    # The form of a benchmark's server, which has a line for each row in order: none may be missing.
     if is_official and split in task.published.submissions:
         path = os.path.join(directory, task.published.submissions[split])
         server = "CLUE" if task.published.submission_form == "json" else "GLUE"
@@ -80,19 +84,20 @@ def write(
                 skipped,
             )
             return
-        # A network's scores may be beyond what the server accepts; metrics and our own file have
-        # them as they are.
+        # A network's scores may be outside of the range that the server accepts; metrics and our
+        # own file have them as they are.
         accepted = task.scorer.submitted_range
-        texts = task.scorer.texts(np.clip(values, *accepted) if accepted else values, threshold)
-        files.write_lines(
-            path,
-            json_lines(
+        if accepted:
+            values = np.clip(values, *accepted)
+        texts = task.scorer.texts(values, threshold)
+        if server == "CLUE":
+            lines = json_lines(
                 {"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
                 for row, text in zip(rows, texts)
             )
-            if server == "CLUE"
-            else tsv([("index", (row.id for row in rows)), ("prediction", texts)], rows),
-        )
+        else:
+            lines = tsv([("index", (row.id for row in rows)), ("prediction", texts)], rows)
+        files.write_lines(path, lines)
         _log.info("for the %s server: %s", server, path)
 
 
@@ -132,38 +137,95 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
         columns["text_b"] = lambda number, row, case: " | ".join(
             dict.fromkeys(text for _, text in row.pairs if text)
         )
-    files.write_lines(
-        path,
-        itertools.chain(
-            [_line(columns)],
-            (
-                _line(cell(number, rows[number], case) for cell in columns.values())
-                for number, case in wrong
-            ),
+    lines = itertools.chain(
+        [_line(columns)],
+        (
+            _line(cell(number, rows[number], case) for cell in columns.values())
+            for number, case in wrong
         ),
     )
+    # With quotation marks as in predictions, so that readers of tables give the texts back.
+    files.write_lines(path, _as_table(path, lines, "\t", _PLAIN, frozenset()))
     return len(wrong)
 
 
-def _say_predicted(task, split, step, rows, path):
-    _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, len(rows), path)
+def _say_predicted(task: Task, split: str, step: int, rows: Sequence[Row], path: str) -> None:
+    count = sum(task.reader.lists_skipped or bool(row.pairs) for row in rows)
+    _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, count, path)
 
 
 def tsv(columns: Sequence[tuple], rows: Sequence[Row]) -> Iterator[str]:
     """Yields the lines of a table, the columns' names first, of (name, texts) of each column. A
     skipped row has no texts, and only its name and query in the table."""
-    yield _line(name for name, _ in columns)
-    answered = zip(*(texts for _, texts in columns))
+    names = [name for name, _ in columns]
+    yield _line(names)
+    cells_of_predicted_rows = zip(*(texts for _, texts in columns))
     for row in rows:
-        known = {"id": row.id, "query": row.query or ""}
-        yield _line(next(answered) if row.pairs else (known.get(name, "") for name, _ in columns))
+        if row.pairs:
+            yield _line(next(cells_of_predicted_rows))
+        else:
+            known = {"id": row.id, "query": row.query or ""}
+            yield _line(known.get(name, "") for name in names)
 
 
-def _as_csv(lines):
-    """Yields the lines of a table with commas in place of tabs."""
+def _columns_of_numbers(task: Task) -> frozenset[str]:
+    """The names of the columns of a prediction file that have fractions."""
+    scorer = task.scorer
+    scores = (scorer.column, "gold") if scorer.is_number else ()
+    return frozenset((*scores, *(f"p_{name}" for name in scorer.probabilities)))
+
+
+def _write_main(output: str, main: PredictionFile, form: Form, numbers: frozenset[str]) -> None:
+    """Writes a prediction file under the name of a flag, in the form of the input if it is a table
+    or columns; JSON and TREC's runs have their own.
+
+    numbers: the columns whose decimal mark is that of the form.
+    """
+    lines, encoding = main.lines, "utf-8"
+    if main.extension == "tsv":
+        delimiter = "\t"
+        if output.lower().endswith(".csv"):
+            delimiter = form.delimiter or ","
+        lines = _as_table(output, lines, delimiter, form, numbers)
+    if main.extension in ("tsv", "conll") and not files.is_standard_output(output):
+        encoding = form.encoding or encoding
+    try:
+        files.write_lines(output, lines, encoding=encoding)
+    except UnicodeEncodeError as e:
+        raise UserError(
+            f"{output}: '{e.object[e.start]}' is not in {encoding}, the encoding of the input, as "
+            "which predictions are written; convert the input to UTF-8"
+        ) from None
+
+
+def _as_table(
+    output: str, lines: Iterable[str], delimiter: str, form: Form, numbers: frozenset[str]
+) -> Iterator[str]:
+    """Yields the lines of a table, whose first one has the names, in another form; without the
+    names if the form has none."""
+    names: list[str] = []
     for line in lines:
+        cells = line[:-1].split("\t")
+        if not names:
+            names = cells
+            if form.header == "none":
+                continue
+        if form.decimal != "." and cells is not names:
+            cells = [
+                cell.replace(".", form.decimal) if name in numbers else cell
+                for name, cell in zip(names, cells)
+            ]
+        if form.quoting == "none":
+            for cell in cells:
+                if delimiter in cell:
+                    raise UserError(
+                        f"{output}: the cell '{cell:.80}' has the delimiter '{delimiter}', which "
+                        "--quoting=none cannot write; give a name that ends in .tsv"
+                    )
+            yield delimiter.join(cells) + "\n"
+            continue
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(line[:-1].split("\t"))
+        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(cells)
         yield text.getvalue()
 
 
@@ -173,9 +235,11 @@ def json_lines(values: Iterable[dict]) -> Iterator[str]:
         yield json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _line(cells):
-    # Without the characters that end a cell or a line.
-    return (
-        "\t".join(" ".join(text.split()) if re.search("[\t\n\r]", text) else text for text in cells)
-        + "\n"
-    )
+def _line(cells: Iterable[str]) -> str:
+    """A line of a table; tabs and line ends in cells become spaces."""
+    texts = []
+    for text in cells:
+        if re.search("[\t\n\r]", text):
+            text = " ".join(text.split())
+        texts.append(text)
+    return "\t".join(texts) + "\n"

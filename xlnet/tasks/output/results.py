@@ -101,7 +101,7 @@ class Tagged(NamedTuple):
     tokens: Optional[int] = None
 
 
-def served(result: Any, names: Any) -> dict[str, Any]:
+def as_json(result: Any, names: Any) -> dict[str, Any]:
     """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model;
     names: of all labels."""
     if isinstance(result, Label):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +53,8 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
     for count in windows.tolist():
         part = slice(first, first + count)
         chosen = outputs["is_allowed"][part]
-        # From [m,S,E] to a list: the spans of all windows compete by the sum of both log
-        # probabilities, each normalized over its own window, as in the original.
+        # Spans [m,S,E] become a list for each question. The spans of all its windows compete by the
+        # sum of both log probabilities, each normalized over its own window, as in the original.
         spans = [
             ScoredSpan(int(start), int(end), float(start_score), float(end_score))
             for start, end, start_score, end_score in zip(
@@ -123,7 +123,7 @@ def official(
 def answers(
     rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int, threshold: float
 ) -> list[Answer]:
-    """As `official`, an object for each question."""
+    """The same as `official`, as an object for each question."""
     made = []
     for row, best, has_answer, probability in _predicted(rows, values, n_best_size, threshold):
         starts = [
@@ -139,7 +139,9 @@ def answers(
     return made
 
 
-def _predicted(rows, values, most, threshold):
+def _predicted(
+    rows: Sequence[Row], values: Sequence[BestSpans], most: int, threshold: float
+) -> Iterator[tuple[Row, list[tuple[str, ScoredSpan, float]], bool, float]]:
     """Yields of each question: row, its best (text, span, probability), whether it has an answer,
     the probability of no answer."""
     for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
@@ -148,7 +150,7 @@ def _predicted(rows, values, most, threshold):
         yield (
             row,
             [(*one, ratio) for one, ratio in zip(best, ratios)],
-            best and probability <= threshold,
+            bool(best) and probability <= threshold,
             probability,
         )
 

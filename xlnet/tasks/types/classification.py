@@ -9,7 +9,8 @@ import logging
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -38,10 +39,10 @@ class ClassificationReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
         where = f"{path}: column '{self.task.columns.label[0]}'"
-        # Labels that nearly all differ, or are all the same, are another column; lists are for
-        # another task type.
+        # If nearly all labels differ, or all are the same, this is probably another column. Lists
+        # of labels are for another task type.
         rows = self.read(path, True)
-        names = one_spelling({row.label for row in rows}, where)
+        names = merge_spellings({row.label for row in rows}, where)
         if len(rows) >= _FEW_ROWS and 2 * len(names) > len(rows):
             _log.warning(
                 "note: %s has %d labels in %d rows, nearly each of them once; is it the "
@@ -161,7 +162,8 @@ class ClassificationScorer(contract.Scorer):
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """int [n]"""
         values = np.asarray(values)
-        # At 0.5 the more probable one, also where both have exactly that.
+        # At the threshold 0.5 the more probable label is chosen; if both have exactly 0.5, the
+        # first one.
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
@@ -212,7 +214,7 @@ CLASSIFICATION = contract.TaskType(
     ClassificationHead,
     ClassificationScorer,
     has_labels=True,
-    asked_by="task_name",
+    selecting_flag="task_name",
     export=ClassificationExport,
 )
 
@@ -265,7 +267,7 @@ def known_label(task: Task, text: str) -> tuple:
     that does not know its labels yet: ()."""
     if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
-    spelled = _labels_by_plain(task.labels).get(plain(text))
+    spelled = _labels_by_plain(task.labels).get(plain_spelling(text))
     if spelled is not None:
         return spelled, None
     return None, f"unknown label '{text:.{_LONGEST_SHOWN}}'{_known_in_words(task, text)}"
@@ -274,7 +276,7 @@ def known_label(task: Task, text: str) -> tuple:
 @functools.lru_cache(maxsize=8)
 def _labels_by_plain(labels: tuple[str, ...]) -> dict[str, str]:
     """The first label of each common spelling."""
-    return {plain(label): label for label in reversed(labels)}
+    return {plain_spelling(label): label for label in reversed(labels)}
 
 
 def _known_in_words(task: Task, text: str) -> str:
@@ -290,7 +292,7 @@ def _known_in_words(task: Task, text: str) -> str:
     return f"{nearest} ({len(names):,} labels)"
 
 
-def plain(name: str) -> str:
+def plain_spelling(name: str) -> str:
     """The common form of the spellings of a label: 1 for 1.0, true for True and TRUE, Unicode's
     composed form. 01 is a code and stays."""
     if re.fullmatch(r"-?(0|[1-9]\d*)\.0*", name, re.ASCII):
@@ -298,13 +300,13 @@ def plain(name: str) -> str:
     return name.lower() if name.lower() in ("true", "false") else unicodedata.normalize("NFC", name)
 
 
-def one_spelling(names: set, where: str) -> set:
+def merge_spellings(names: set, where: str) -> set:
     """The names of labels with the shortest spelling of each (1 of 1 and 1.0, True of True, true);
     where: the beginning of messages. True and 1 in one file may be the same label or two:
     refused."""
     by_plain: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (len(name), name)):
-        by_plain.setdefault(plain(name), []).append(name)
+        by_plain.setdefault(plain_spelling(name), []).append(name)
     for word, number in (("true", "1"), ("false", "0")):
         if word in by_plain and number in by_plain:
             raise UserError(
@@ -338,7 +340,7 @@ def note_similar(names: Collection[str], where: str) -> None:
             )
 
 
-def _is_list(name, names, separators=SEPARATORS):
+def _is_list(name: str, names: AbstractSet[str], separators: Iterable[str] = SEPARATORS) -> bool:
     """Whether a label is a list of other labels, and not a number with a decimal comma."""
     return not re.fullmatch(r"\d+,\d+", name) and any(
         separator in name and {part.strip() for part in name.split(separator)} <= names

@@ -25,10 +25,10 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, table_rows
-from xlnet.tasks.files.row_store import Mapped, store_rows
+from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
-from xlnet.tasks.task import Asked, Row, Task
+from xlnet.tasks.task import InlineExample, Row, Task
 
 THRESHOLD = 0.5  # of a label's probability, where labels are independent or there are two
 _LEAST_ERROR = 1e-9
@@ -57,7 +57,7 @@ class NoOptions:
     """The options of a task type that has none."""
 
 
-class _Part:
+class _TaskComponent:
     """One of the objects of a task."""
 
     def __init__(self, task: Task):
@@ -68,7 +68,7 @@ class _Part:
 # ---- files to examples
 
 
-class Reader(_Part):
+class Reader(_TaskComponent):
     """Files to rows, and rows to the examples of records."""
 
     own_forms: ClassVar[tuple[str, ...]] = (  # extensions of a user's own files; (): any
@@ -84,7 +84,9 @@ class Reader(_Part):
     forms: ClassVar[Mapping[str, Callable]] = {}
     directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
+    lists_skipped: ClassVar[bool] = True  # a file of predictions has an empty one of a skipped row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
+    cut_words: ClassVar[str] = encoding.CUT_WORDS  # what a note says where texts lost some tokens
     suggestions: int = 0  # errors about labels that named the nearest one
 
     @property
@@ -100,13 +102,12 @@ class Reader(_Part):
     def from_train_file(self, path: str) -> Task:
         """The task with what its train file determines: its labels."""
         raise UserError(
-            f"task type {self.task.type.name} has no Reader.from_train_file, which finds "
-            "the labels of own "
-            "files; give it, or register a Task with its labels"
+            f"task type {self.task.type.name} has no Reader.from_train_file, which finds the "
+            "labels of own files; give it, or register a Task with its labels"
         )
 
     def from_model(self, stored: dict) -> Task:
-        """The same from the `task.json` of a model."""
+        """The same from what a model was trained for, the section `task` of its `run.json`."""
         return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
@@ -118,6 +119,18 @@ class Reader(_Part):
         """Raises UserError for a file to predict whose form is declared in two ways, or in none
         that is safe."""
         readers.check_to_predict(self, path)
+
+    def flag_of(self, column: str) -> str:
+        """The flag that names a column of a user's own files; "": none does."""
+        columns = self.task.columns
+        by_flag = {
+            "text_a_column": columns.text_a,
+            "text_b_column": columns.text_b,
+            "label_column": columns.label,
+            "choice_columns": columns.choices,
+            "query_id_column": (columns.query,),
+        }
+        return next((flag for flag, names in by_flag.items() if column in names), "")
 
     def files_of(self, path: str) -> Sequence[str]:
         """The files that `read` reads for `path`."""
@@ -150,7 +163,7 @@ class Reader(_Part):
         type's own use, empty at the first row of a file."""
         return None
 
-    def row(self, id: str, asked: Asked) -> tuple:
+    def row(self, id: str, asked: InlineExample) -> tuple:
         """Returns (`Row`, None) or (None, error in words) for texts without a file."""
         pairs, error = table_rows.parse_texts(self, asked.text_a, asked.text_b, list(asked.choices))
         return (None, error) if error else (Row(id, pairs, None), None)
@@ -166,7 +179,7 @@ class Reader(_Part):
     def examples(self, rows: Sequence[Row]) -> Collection[Any]:
         """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON, or an
         iterable that makes them each time."""
-        return Mapped(
+        return MappedRows(
             lambda row, label: encoding.Example(row.pairs, label),
             rows,
             self.label_array(rows).tolist(),
@@ -194,7 +207,7 @@ class Reader(_Part):
 # ---- the output layer
 
 
-class Head(_Part):
+class Head(_TaskComponent):
     """The output layer. nn: a `network.heads.HeadBuilder`; features: a batch, dict of tensors
     [B, ...]."""
 
@@ -233,8 +246,11 @@ class Head(_Part):
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
         """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
         and those of `outputs`. windows: int [n], the records of each row; None: one each."""
+        # By default `outputs` has one array besides the loss, under the name of the field that it
+        # becomes. A head with other outputs overrides this.
         return Predictions(
-            *(mean_over_windows(outputs[name], windows) for name in Predictions._fields)
+            values=mean_over_windows(outputs["values"], windows),
+            loss=mean_over_windows(outputs["loss"], windows),
         )
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
@@ -244,7 +260,7 @@ class Head(_Part):
             f"class_weights: task {self.task.name} is not a classification into classes"
         )
 
-    def words(self) -> str:
+    def outputs_in_words(self) -> str:
         """The outputs in words, for the banner of a training."""
         if self.task.labels is None:
             return "no labels"
@@ -255,7 +271,7 @@ class Head(_Part):
 # ---- predictions, metrics, files
 
 
-class Scorer(_Part):
+class Scorer(_TaskComponent):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
 
     default_metrics: ClassVar[tuple[str, ...]] = ()  # of own data; the first selects checkpoints
@@ -355,19 +371,20 @@ class Scorer(_Part):
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The frequencies of the labels in the train file, for the banner of a training."""
-        if self.task.labels is None:
+        labels = self.task.labels
+        if labels is None:
             return f"{len(rows):,} rows"
-        found = collections.Counter(
-            name
-            for row in rows
-            for name in (row.label if isinstance(row.label, tuple) else (row.label,))
-        )
-        counts = [(name, found[name]) for name in self.task.labels]
-        if len(counts) <= LABELS_SHOWN:
-            return ", ".join("{}: {}".format(name, f"{count:,}") for name, count in counts)
-        least, most = (pick(counts, key=lambda one: one[1]) for pick in (min, max))
-        return "{} labels, from {} rows ({}) to {} ({})".format(
-            f"{len(counts):,}", least[1], least[0], most[1], most[0]
+        count_of: collections.Counter = collections.Counter()
+        for row in rows:
+            several = isinstance(row.label, tuple)
+            count_of.update(row.label if several else (row.label,))
+        if len(labels) <= LABELS_SHOWN:
+            return ", ".join(f"{label}: {count_of[label]:,}" for label in labels)
+        rarest = min(labels, key=lambda label: count_of[label])
+        commonest = max(labels, key=lambda label: count_of[label])
+        return (
+            f"{len(labels):,} labels, from {count_of[rarest]} rows ({rarest}) to "
+            f"{count_of[commonest]} ({commonest})"
         )
 
     def texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
@@ -394,11 +411,11 @@ class Scorer(_Part):
         """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
         predictions, probabilities and, if some row has one, the gold labels. rows: also those
         without texts, which were skipped and have no values."""
-        answered = store_rows(row for row in rows if row.pairs)
-        values = checked(self, values, len(answered))
+        predicted_rows = store_rows(row for row in rows if row.pairs)
+        values = checked(self, values, len(predicted_rows))
         # Texts are made one at a time to save memory.
         columns = [
-            ("id", (row.id for row in answered)),
+            ("id", (row.id for row in predicted_rows)),
             (self.column, self.texts(values, threshold)),
             *(
                 ("p_" + name, map("%.6f".__mod__, column))
@@ -406,10 +423,10 @@ class Scorer(_Part):
             ),
         ]
         if has_query_names(self.task):
-            columns.insert(0, ("query", (row.query for row in answered)))
-        if any(row.label is not None for row in answered):
+            columns.insert(0, ("query", (row.query for row in predicted_rows)))
+        if any(row.label is not None for row in predicted_rows):
             columns.append(
-                ("gold", (case.gold for case in self.compare(answered, values, threshold)))
+                ("gold", (case.gold for case in self.compare(predicted_rows, values, threshold)))
             )
         return [PredictionFile("tsv", None, tsv(columns, rows))]
 
@@ -422,7 +439,7 @@ class Scorer(_Part):
 # ---- an exported model
 
 
-class Export(_Part):
+class Export(_TaskComponent):
     """The graph of an exported model. A type without it has the inputs of a text or a pair of
     texts, and the outputs of its `Head`."""
 
@@ -441,9 +458,8 @@ class Export(_Part):
             or type(reader).parse_pairs is not Reader.parse_pairs
         ):
             raise UserError(
-                f"texts of task type {self.task.type.name} cannot be encoded in the "
-                "graph; serve the model "
-                "directory (xlnet serve), or export with --signatures=ids"
+                f"texts of task type {self.task.type.name} cannot be encoded in the graph; serve "
+                "the model directory (xlnet serve), or export with --signatures=ids"
             )
         return encoder.records([[*map(text, reader.texts), None][:2]])
 
@@ -458,10 +474,10 @@ class Export(_Part):
 
 @dataclasses.dataclass(frozen=True)
 class TaskType:
-    """A task type. `asked_by`, `own_columns` and `configured` serve the flags for your own files;
-    they are optional."""
+    """A task type. `selecting_flag`, `own_columns` and `with_settings` are optional: they serve the
+    flags for your own files."""
 
-    name: str  # in task.json and in `known.TASK_TYPES`
+    name: str  # in run.json and in `known.TASK_TYPES`
     reader: type[Reader]
     head: type[Head]
     scorer: type[Scorer]
@@ -471,15 +487,15 @@ class TaskType:
     program: str = "xlnet classify"  # that trains it
     # The setting that chooses the type if it is not empty; the first such type of the registry is
     # used. Each program has one with "task_name", which always has a value.
-    asked_by: Optional[str] = None
+    selecting_flag: Optional[str] = None
     # settings (`FineTuningSettings`) -> dict of the fields of a `Task` that name columns of own
     # files; None: those of a table.
     own_columns: Optional[Callable[[Any], dict]] = None
     # (task, settings) -> the task with the options of the settings.
-    configured: Optional[Callable[[Task, Any], Task]] = None
+    with_settings: Optional[Callable[[Task, Any], Task]] = None
     # (task, rows) -> the task with the options that its `Scorer` otherwise takes from the rows that
     # it scores, so that a sample of `rows` is scored by the scale of all of them.
-    fixed: Optional[Callable[[Task, Sequence[Row]], Task]] = None
+    with_scale: Optional[Callable[[Task, Sequence[Row]], Task]] = None
     export: type[Export] = Export  # not needed in the plain case
 
 
@@ -487,8 +503,9 @@ class TaskType:
 
 
 def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
-    """Values as an array: [count,L] where they have names, `Scorer.probabilities`, [count] where
-    they are numbers, else [count,...]; raises ValueError if they have another shape."""
+    """Predictions as an array: [count,L] if they are probabilities of names
+    (`Scorer.probabilities`), [count] if they are numbers, otherwise [count,...]. Raises ValueError
+    if they have another shape."""
     values, names = np.asarray(values), scorer.probabilities
     expected: tuple[int, ...] = (count, *values.shape[1:])
     if names:

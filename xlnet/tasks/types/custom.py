@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from xlnet import encodings
@@ -21,28 +22,27 @@ from xlnet.tasks.types.known import TASK_TYPES
 _log = logging.getLogger(__name__)
 
 
-def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
+def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     """The `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
 
-    stored: the `task.json` of a model: without training it has what otherwise the train file
-    determines, such as the labels of own files; also the fraction that is held out.
+    stored: the `task` of a model's `run.json`: without training it has what otherwise the train
+    file determines, such as the labels of own files; also the fraction that is held out.
     """
     stored = stored or {}
     settings = _with_composed_columns(settings)
-    if known.plain(settings.task_name) == CUSTOM:
+    if known.canonical_name(settings.task_name) == CUSTOM:
         task = _own_task(settings, stored)
     else:
         task = known.find_task(settings.task_name)
         if task.type.program != settings.program:
             raise UserError(f"task_name: {task.name} is a task of {task.type.program}")
-        task = _configured(task, settings)
+        task = _with_settings(task, settings)
         if settings.is_regression and not task.is_regression:
             raise UserError(
                 "is_regression is True, but task {} has the labels {}".format(
                     task.name, ", ".join(task.class_names)
                 )
             )
-    task = _with_forms(task, settings)
     # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
@@ -100,13 +100,15 @@ def _with_forms(task: Task, settings: Any) -> Task:
         return dataclasses.replace(form, **declared)
 
     keep_where = task.files.keep_where
+    asked = _pairs(settings.keep_where or "")
     if settings.keep_where is not None:
         # Of a published set, the rows of its task are wanted in any case.
-        keep_where = {**(keep_where or {}), **_pairs(settings.keep_where)}
+        keep_where = {**(keep_where or {}), **asked}
     return task.with_files(
         form=changed(task.files.form),
         forms={name: changed(form) for name, form in task.files.forms.items()},
         keep_where=keep_where,
+        filter_columns=tuple(asked),
         skips_errors=settings.on_error == "skip",
     )
 
@@ -157,27 +159,34 @@ def with_metric(task: Task, name: Optional[str]) -> Task:
 
 
 def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
-    """The task type that own files have: the model's, if it is not one of the library's; that of
-    --task_module; or the one that the flags ask for."""
+    """The task type of a user's own files, by the first of:
+
+    1. the type of the model in model_dir, if that is not one of the library's;
+    2. the type that --task_module registers for this program;
+    3. the library's type whose `selecting_flag` is given; of several the first of `TASK_TYPES`,
+       which ends with the types whose flag always has a value.
+    """
     own = known.load(settings.task_module)
     if stored and (stored.get("module") or stored.get("kind") not in TASK_TYPES):
         return known.type_of(stored, "model_dir")
-    return next(
-        each
-        for each in (*own, *TASK_TYPES.values())
-        if each.program == settings.program
-        and (each in own or each.asked_by and getattr(settings, each.asked_by))
-    )
+    for each in own:
+        if each.program == settings.program:
+            return each
+    for each in TASK_TYPES.values():
+        is_selected = bool(each.selecting_flag and getattr(settings, each.selecting_flag, None))
+        if each.program == settings.program and is_selected:
+            return each
+    raise AssertionError(f"no task type of {settings.program} is selected")
 
 
-def _own_task(settings, stored):
+def _own_task(settings: Any, stored: dict) -> Task:
     its_type = find_type(settings, stored if "kind" in stored else None)
     if its_type.own_columns:
         columns = its_type.own_columns(settings)
     else:
-        columns = _table_columns(settings, takes_several_labels=not known.is_ours(its_type))
+        columns = _table_columns(settings, takes_several_labels=not known.is_built_in(its_type))
     found, dev_share = _own_files(settings, its_type.reader)
-    return _configured(
+    return _with_settings(
         Task(
             CUSTOM,
             Columns(**columns),
@@ -191,18 +200,18 @@ def _own_task(settings, stored):
     )
 
 
-def _configured(task, settings):
+def _with_settings(task: Task, settings: Any) -> Task:
     if getattr(settings, "label_thresholds", None) and not settings.multi_label:
         raise UserError(
             "label_thresholds is for --multi_label=True; predict_threshold is for the "
             "second of two labels"
         )
-    task = _with_named_files(task, settings)
-    return task.type.configured(task, settings) if task.type.configured else task
+    task = _with_forms(_with_named_files(task, settings), settings)
+    return task.type.with_settings(task, settings) if task.type.with_settings else task
 
 
-def _table_columns(settings, takes_several_labels):
-    # Names that are missing, and flags that ask for two task types at once.
+def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
+    # Refuse missing names, and flags that select two task types at once.
     for name in ("text_a_column", "label_column", "choice_columns"):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
@@ -220,8 +229,8 @@ def _table_columns(settings, takes_several_labels):
         )
     if settings.query_id_column and not _listed(settings.text_b_column):
         raise UserError(
-            "query_id_column makes a ranking of documents for the queries in "
-            "text_a_column; give --text_b_column, the column of the documents"
+            "query_id_column makes a ranking of documents for the queries in text_a_column; give "
+            "--text_b_column, the column of the documents"
         )
     for name in ("label_column", "choice_columns"):
         names = _listed(getattr(settings, name))
@@ -262,7 +271,7 @@ def _check_label_form(settings: Any) -> None:
         )
 
 
-def _listed(names):
+def _listed(names: Optional[str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
@@ -279,12 +288,12 @@ _DEV_SHARE = 0.1
 _OF_RECORDS = (".tfrecord", ".npy", ".seen.json")
 
 
-def _own_files(settings, reader):
+def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
     """({split: path}, fraction of train to hold out) for `data_dir`, which has train.csv or the
     like, or is one file. Without training, all splits are all rows of that file, unless `dev_share`
     says that a part of it is dev.
     """
-    # One file: in training a part of it is held out.
+    # For a single file, a part is held out in training.
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
         found = dict.fromkeys(_SPLIT_NAMES, os.path.abspath(data_dir))
@@ -293,7 +302,7 @@ def _own_files(settings, reader):
         if settings.dev_share:
             del found["dev"]
         return found, settings.dev_share or 0.0
-    # A directory: a file of each split, by its name.
+    # In a directory, the file of each split is found by its name.
     there = sorted(
         name
         for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
@@ -308,19 +317,15 @@ def _own_files(settings, reader):
                     data_dir, " and ".join(fitting), split
                 )
             )
-        if fitting or split != "dev":
-            found[split] = (
-                fitting[0]
-                if fitting
-                else tuple(
-                    f"{name}.{form}"
-                    for name in names
-                    for form in reader.own_forms or ("txt", "jsonl")
-                )
-            )
+        if fitting:
+            found[split] = fitting[0]
+        elif split != "dev":
+            # These names are shown where the file is needed. A missing dev is a part of train.
+            extensions = reader.own_forms or ("txt", "jsonl")
+            found[split] = tuple(f"{name}.{each}" for name in names for each in extensions)
     if "dev" in found or not isinstance(found["train"], str):
         return found, 0.0 if "dev" in found else _DEV_SHARE
-    # Part of the train file will be dev: was one of the other files meant?
+    # A part of the train file will be dev. A file that is not read may have been meant as dev.
     unread = [
         name
         for name in there
@@ -343,23 +348,28 @@ def _own_files(settings, reader):
     return found, _DEV_SHARE
 
 
-def _named(names, there, forms):
-    """The files that are `there` with a name of a split, or else with a part of it, such as
-    train-v2.0.json and eng.train; first those of the extensions `forms`, (): any."""
-    # Other files of a directory, such as notes, are a last resort.
-    for wanted in (forms, ("txt", *readers.FOREIGN)) if forms else ((),):
-        fitting = [name for name in there if not wanted or readers.extension(name) in wanted]
-        found = (
-            forms
-            and [name for name in fitting if readers.stem(name) in names]
-            or [name for name in fitting if set(re.split("[.-]", name)) & set(names)]
-        )
-        if found:
-            return found
+def _named(names: Sequence[str], there: Sequence[str], forms: tuple[str, ...]) -> list[str]:
+    """The files of a directory that are named after a split.
+
+    Args:
+      names: of the split; a file has one of them as its name, or as a part of it, such as
+        train-v2.0.json and eng.train. Files of the first kind take precedence.
+      there: the names of the files in the directory.
+      forms: the extensions of the task type; (): any. Files of text and of forms that are not read
+        are a last resort: they may be notes, or are refused later with what to do.
+    """
+    if not forms:
+        return [name for name in there if set(re.split("[.-]", name)) & set(names)]
+    for extensions in (forms, ("txt", *readers.FOREIGN)):
+        files = [name for name in there if readers.extension(name) in extensions]
+        complete = [name for name in files if readers.stem(name) in names]
+        partial = [name for name in files if set(re.split("[.-]", name)) & set(names)]
+        if complete or partial:
+            return complete or partial
     return []
 
 
-def _with_named_files(task, settings):
+def _with_named_files(task: Task, settings: Any) -> Task:
     """The task with the files that flags name instead of those in `data_dir`."""
     named = {
         split: readers.Paths.of(paths, split + "_file")

@@ -57,7 +57,9 @@ def _task(
 
 
 def _names(names: Union[None, str, tuple[str, ...]]) -> tuple[str, ...]:
-    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 # --- GLUE (https://gluebenchmark.com)
@@ -167,7 +169,7 @@ _GLUE_TASKS = (
         ("accuracy",),
         submissions={"test": "WNLI.tsv"},
     ),
-    # The diagnostic set: predicted with a model that was trained on MNLI.
+    # The diagnostic set is predicted with a model that was trained on MNLI.
     _task(
         "ax",
         "sentence1",
@@ -193,7 +195,13 @@ _ESCAPED = (("\\n", " "), ('\\"', '"'))
 _BACKSLASHES = (("\\", " "),)
 
 
-def _csv_task(name, columns, text_a, num_labels, replacements=_ESCAPED):
+def _csv_task(
+    name: str,
+    columns: tuple[str, ...],
+    text_a: Any,
+    num_labels: int,
+    replacements: tuple[tuple[str, str], ...] = _ESCAPED,
+) -> Task:
     """A set of https://arxiv.org/abs/1509.01626: CSV files without header, labels from 1 on."""
     return _task(
         name,
@@ -254,7 +262,7 @@ _OTHER_TASKS = (
 )
 
 
-def _race(name, folders):
+def _race(name: str, folders: Any) -> Task:
     return _task(
         name,
         "article",
@@ -287,7 +295,9 @@ _RACE_TASKS = (
 _JSON_FILES = {"train": "train.json", "dev": "dev.json", "test": "test.json"}
 
 
-def _clue(name, text_a, text_b, labels, submitted=None, **more):
+def _clue(
+    name: str, text_a: Any, text_b: Any, labels: Any, submitted: Optional[str] = None, **more: Any
+) -> Task:
     """A classification set of CLUE (https://www.cluebenchmarks.com) in its JSON lines.
 
     submitted: what its server calls the task, with the version of the test set (CLUE 1.1).
@@ -380,7 +390,7 @@ XNLI_LANGUAGES = (
 )
 
 
-def _xnli(language):
+def _xnli(language: str) -> Task:
     """XNLI (https://arxiv.org/abs/1809.05053): MultiNLI in translation, one language at a time."""
     train = f"multinli.train.{language}.tsv"
     return _task(
@@ -425,7 +435,7 @@ _RANKING = _task(
 # --- Tagging: columns of words and tags; labels and scheme are those of the train file
 
 
-def _tagging(name, tag_column, scheme, files):
+def _tagging(name: str, tag_column: str, scheme: str, files: Any) -> Task:
     task = _task(
         name,
         "1",
@@ -467,7 +477,7 @@ _TAGGING_TASKS = (
 # --- Questions on paragraphs
 
 
-def _questions(name, scoring, files):
+def _questions(name: str, scoring: str, files: Any) -> Task:
     spans = TASK_TYPES["spans"]
     columns = Columns(("context",), ("question",), ("answers",), id="id", query="context")
     return Task(
@@ -507,7 +517,7 @@ _GROUP = "xlnet.tasks"  # of entry points
 _OURS = frozenset(TASK_TYPES)
 
 
-def is_ours(its_type: TaskType) -> bool:
+def is_built_in(its_type: TaskType) -> bool:
     """Whether a task type is one of the library's."""
     return its_type.name in _OURS
 
@@ -531,7 +541,8 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
         return ()
     before = dict(TASK_TYPES), dict(TASKS)
     found = own_modules.load(module, "task_module")
-    # Those that have a name in it, and those that it registers without one.
+    # The types that the module registers, and registered types that it has as variables: these may
+    # have been registered by an earlier import.
     own = tuple(
         each
         for each in TASK_TYPES.values()
@@ -546,7 +557,7 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     return own
 
 
-def _load_packages():
+def _load_packages() -> None:
     """Imports the entry points of the group, as packages declare them."""
     points: Any = importlib.metadata.entry_points()
     for point in (
@@ -562,8 +573,8 @@ def _load_packages():
 
 
 def type_of(stored: dict, path: str) -> TaskType:
-    """The type of a model's `task.json`. What that file names is never imported: a model may come
-    from a stranger."""
+    """The type of the `task` in a model's `run.json`. What that names is never imported: a model
+    may come from a stranger."""
     kind = str(stored.get("kind"))
     if kind not in TASK_TYPES:
         _load_packages()
@@ -594,23 +605,23 @@ def module_of(its_type: TypeOfTask) -> Optional[str]:
 def find_task(name: str) -> Task:
     """The known task of that name; case, hyphens and underscores do not matter. `mnli_matched` and
     `mnli_mismatched` are MNLI with this half of its dev and test files."""
-    if not any(plain(name) == plain(each) for each in TASKS):
+    if not any(canonical_name(name) == canonical_name(each) for each in TASKS):
         _load_packages()
-    by_name = {plain(task.name): task for task in TASKS.values()}
+    by_name = {canonical_name(task.name): task for task in TASKS.values()}
     for half in ("matched", "mismatched"):
         by_name["mnli" + half] = GLUE["mnli"].with_files(
             groups={"dev": ("dev_" + half,), "test": ("test_" + half,)}
         )
-    if plain(name) not in by_name:
+    if canonical_name(name) not in by_name:
         known = [*TASKS, CUSTOM]
         raise UserError(
             "task_name: unknown task '{}'{} (tasks: {})".format(
                 name, did_you_mean(name.lower(), known), ", ".join(known)
             )
         )
-    return by_name[plain(name)]
+    return by_name[canonical_name(name)]
 
 
-def plain(name: str) -> str:
+def canonical_name(name: str) -> str:
     """A task's name without case, hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")

@@ -28,9 +28,9 @@ from xlnet.tasks.types.classification import (
     SEPARATORS,
     ClassificationHead,
     known_label,
+    merge_spellings,
     note_joined,
     numbers_of,
-    one_spelling,
     sorted_names,
 )
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -74,7 +74,7 @@ class MultiLabelReader(contract.Reader):
         where = f"{path}: column '{task.columns.label[0]}'"
         found = {row.label for row in self.read(path, True)}
 
-        # Lists of 0 and 1 with an item for each label.
+        # The form "indicators": lists of 0 and 1 with an item for each label.
         if task.columns.label_form == "indicators":
             lengths = sorted(set(map(len, found)))
             if len(lengths) > 1:
@@ -88,7 +88,7 @@ class MultiLabelReader(contract.Reader):
             _log.info("%s: the labels are called %s to %s", where, labels[0], labels[-1])
             return dataclasses.replace(task, labels=labels)
 
-        # Names.
+        # All other forms have names of labels.
         names = {name for label in found for name in label}
         if not names:
             raise UserError(f"{where} holds no label; expected one or more")
@@ -112,7 +112,7 @@ class MultiLabelReader(contract.Reader):
             _log.warning(
                 "note: %s has no row with two labels or more; label_separator is ','", where
             )
-        return dataclasses.replace(task, labels=sorted_names(one_spelling(names, where)))
+        return dataclasses.replace(task, labels=sorted_names(merge_spellings(names, where)))
 
     def parse_label(self, cells: list) -> tuple:
         """A sorted tuple of names; with the form "indicators" the 0s and 1s until the labels are
@@ -177,7 +177,7 @@ class MultiLabelReader(contract.Reader):
             )
         return tuple(sorted(name for name, value in zip(labels, values) if value == "1")), None
 
-    def _parse_indicators(self, cells):
+    def _parse_indicators(self, cells: list) -> tuple:
         """Labels as columns of 0 and 1, in the order of the task's labels."""
         task = self.task
         texts = [to_text(cell).strip() for cell in cells]
@@ -257,7 +257,8 @@ class MultiLabelScorer(contract.Scorer):
 
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """float32 [n,L]"""
-        # In float32, as in an exported model: a probability of 0.7 reaches a threshold of 0.7.
+        # Compared in float32, as in an exported model, so that a probability of 0.7 reaches a
+        # threshold of 0.7.
         thresholds = np.array(_thresholds(self.task, threshold), np.float32)
         return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
 
@@ -280,7 +281,7 @@ class MultiLabelScorer(contract.Scorer):
     ) -> str:
         return split_metrics.class_table(self.task, self.decide(values, threshold), gold_labels)
 
-    def _names(self, values, threshold):
+    def _names(self, values: Any, threshold: float) -> list[tuple[str, ...]]:
         """The labels of each row, a list of n tuples."""
         return [
             tuple(itertools.compress(self.task.class_names, row))
@@ -319,17 +320,13 @@ class MultiLabelScorer(contract.Scorer):
                 continue
             is_wrong = labels != decision
             of_decision = np.where(decision > 0, found, 1 - found)
-            worst = (
-                np.argmax(np.where(is_wrong, np.abs(labels - found), -1))
-                if is_wrong.any()
-                else np.argmin(of_decision)
-            )
-            yield contract.Comparison(
-                gold,
-                predicted,
-                float(of_decision[worst]),
-                float(max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0),
-            )
+            error = 0.0
+            if is_wrong.any():
+                worst = np.argmax(np.where(is_wrong, np.abs(labels - found), -1))
+                error = float(max(abs(labels[worst] - found[worst]), 1e-9))
+            else:
+                worst = np.argmin(of_decision)
+            yield contract.Comparison(gold, predicted, float(of_decision[worst]), error)
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = contract.checked(self, values, len(rows))
@@ -339,7 +336,7 @@ class MultiLabelScorer(contract.Scorer):
         ]
 
 
-def _thresholds(task, threshold):
+def _thresholds(task: Task, threshold: float) -> list[float]:
     """The threshold of each label, floats [L]; raises UserError for bad options."""
     return numbers_of(
         "label_thresholds",
@@ -351,7 +348,7 @@ def _thresholds(task, threshold):
     )
 
 
-def _configured(task: Task, settings: Any) -> Task:
+def _with_settings(task: Task, settings: Any) -> Task:
     return task.with_options(
         separator=_SPELLED.get(settings.label_separator, settings.label_separator),
         thresholds=settings.label_thresholds or "",
@@ -365,8 +362,8 @@ MULTI_LABEL = contract.TaskType(
     MultiLabelScorer,
     MultiLabelOptions(),
     has_labels=True,
-    configured=_configured,
-    asked_by="multi_label",
+    with_settings=_with_settings,
+    selecting_flag="multi_label",
     export=MultiLabelExport,
 )
 
@@ -398,15 +395,13 @@ def _python_value(text: str) -> Any:
         tokens = list(tokenize.generate_tokens(io.StringIO(text.strip()).readline))
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         raise ValueError(f"'{text:.80}' is not a list of Python") from None
-    # Texts without a comma between, as NumPy prints them, are one text in Python.
+    # NumPy prints texts without commas between them; Python joins such texts to one.
     if any(
         first.type == second.type == tokenize.STRING for first, second in zip(tokens, tokens[1:])
     ):
         raise ValueError(f"'{text:.80}' has no commas, as NumPy's arrays; write array.tolist()")
-    return (
-        sorted(value, key=str)
-        if isinstance(value, set)
-        else [*value]
-        if isinstance(value, (list, tuple))
-        else value
-    )
+    if isinstance(value, set):
+        return sorted(value, key=str)
+    if isinstance(value, tuple):
+        return list(value)
+    return value

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import re
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import diagnosis, readers
+from xlnet.tasks.files import decoding, diagnosis, readers
+from xlnet.tasks.files.forms import Table, parsed, plain_object
 from xlnet.tasks.files.readers import to_text
-from xlnet.tasks.files.row_store import Mapped
+from xlnet.tasks.files.row_store import MappedRows
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice
 from xlnet.tasks.task import Row, Task
@@ -25,11 +25,9 @@ from xlnet.tasks.types.classification import (
     ClassificationHead,
     ClassificationReader,
     ClassificationScorer,
-    plain,
+    plain_spelling,
 )
 from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, checked
-
-_log = logging.getLogger(__name__)
 
 _LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
 _EXPECTED = {
@@ -51,7 +49,7 @@ class ChoiceOptions:
 # ---- RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions
 
 
-def _read_race(task, path):
+def _read_race(task: Task, path: str) -> Table:
     folders = [os.path.join(path, name) for name in ("middle", "high")]
     articles = [
         file
@@ -61,17 +59,17 @@ def _read_race(task, path):
     return _race_table(task, ((file, readers.text_of(file, task)) for file in articles))
 
 
-def _read_race_text(task, path, lines):
+def _read_race_text(task: Task, path: str, lines: decoding.Lines) -> Table:
     """An article, or the common lines of text."""
     if task.files.directory_form == "race" and lines.start().startswith("{"):
         return _race_table(task, [(path, "\n".join(lines))])
     return readers.plain_table(task, path, lines, "text")
 
 
-def _race_table(task, articles):
-    return readers.Table(
+def _race_table(task: Task, articles: Iterable[tuple[str, str]]) -> Table:
+    return Table(
         [
-            task.columns.id,
+            task.columns.id or "",
             *task.columns.text_a,
             *task.columns.text_b,
             *task.columns.choices,
@@ -81,9 +79,9 @@ def _race_table(task, articles):
     )
 
 
-def _questions(path, text):
+def _questions(path: str, text: str) -> list[Any]:
     """One table row for each question of an article in JSON, or an error."""
-    value = readers.plain_object(readers.parsed(text))
+    value = plain_object(parsed(text))
     if isinstance(value, str):
         return [value]
     questions, options, answers = map(value.get, ("questions", "options", "answers"))
@@ -110,7 +108,8 @@ class ChoiceReader(ClassificationReader):
     directory_forms: ClassVar = {"race": _read_race}
 
     def from_train_file(self, path: str) -> Task:
-        """With as many labels as the row with the most answers has, in the declared form."""
+        """The task with as many labels as the row with the most answers has, in the declared
+        form."""
         task, rows = self.task, self.read(path, True)
         count = max(len(row.pairs) for row in rows)
         choices = task.columns.choices
@@ -123,7 +122,7 @@ class ChoiceReader(ClassificationReader):
         found = {row.label for row in rows}
         if form is None and len(choices) == count and found <= set(choices):
             return dataclasses.replace(task, labels=choices)
-        found = set(map(plain, found))
+        found = set(map(plain_spelling, found))
         forms = {
             "letters": [tuple(letters[:count]) for letters in _LETTERS],
             "numbers": [_numbers(1, count)],
@@ -146,7 +145,7 @@ class ChoiceReader(ClassificationReader):
         )
 
     def from_model(self, stored: dict) -> Task:
-        # Those of a converted model may be another type's.
+        # The options in the description of a converted model may be those of another type.
         options = stored.get("kind_options", {})
         return (
             super()
@@ -162,6 +161,12 @@ class ChoiceReader(ClassificationReader):
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         task, options = self.task, _texts(choices)
+        if len(choices) == 1 and isinstance(choices[0], str):
+            # As pandas writes lists to CSV; nothing declares how to read such a cell.
+            return None, (
+                f"column '{task.columns.choices[0]}' is a text, expected a list of the answers; a "
+                "table has a column for each: --choice_columns=first,second"
+            )
         if len(options) < 2 or not all(option.strip() for option in options):
             return None, "column '{}': expected two or more answers, none of them empty".format(
                 " ".join(task.columns.choices)
@@ -170,7 +175,7 @@ class ChoiceReader(ClassificationReader):
             return None, f"{len(options)} answers, expected at most {len(task.labels)}"
         return tuple((text_a, self._answered(text_b, option)) for option in options), None
 
-    def _answered(self, question, option):
+    def _answered(self, question: Optional[str], option: str) -> str:
         """The question with the answer in its gap, or after it."""
         if question is None:
             return option
@@ -218,11 +223,11 @@ class ChoiceReader(ClassificationReader):
         """Examples of C answers, with empty texts for those that a row does not have."""
         count = len(self.task.class_names)
 
-        def example(row, label):
+        def example(row: Row, label: int) -> encoding.Example:
             absent = ("", row.pairs[0][1] and "")
             return encoding.Example((*row.pairs, *[absent] * (count - len(row.pairs))), label)
 
-        return Mapped(example, rows, self.label_array(rows).tolist())
+        return MappedRows(example, rows, self.label_array(rows).tolist())
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         arrays, counts = super().encode(examples, tokenizer, layout)
@@ -285,7 +290,9 @@ class ChoiceHead(ClassificationHead):
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
         scores = tf.reshape(scores, [-1, count])
-        return tf.where_v2(_is_there(features, count), scores, tf.constant(_ABSENT, scores.dtype))
+        return tf.where_v2(
+            _is_real_choice(features, count), scores, tf.constant(_ABSENT, scores.dtype)
+        )
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """Labels are smoothed over the answers that a row has."""
@@ -294,7 +301,7 @@ class ChoiceHead(ClassificationHead):
         smoothing = options.label_smoothing if options else 0.0
         loss = super().loss(nn, logits, features, None)
         if smoothing:
-            is_there = _is_there(features, len(self.task.class_names))
+            is_there = _is_real_choice(features, len(self.task.class_names))
             log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.0)
             mean = tf.reduce_sum(log_probs, 1) / tf.reduce_sum(tf.cast(is_there, tf.float32), 1)
             loss = (1 - smoothing) * loss - smoothing * mean
@@ -302,7 +309,7 @@ class ChoiceHead(ClassificationHead):
 
 
 class ChoiceExport(ClassificationExport):
-    """As of a classification, of a text and its answers."""
+    """The outputs of a classification, for a text and its answers."""
 
     def features(self, encoder: Any, text: Callable) -> dict:
         return encoder.choices(
@@ -314,7 +321,7 @@ class ChoiceExport(ClassificationExport):
 
 
 class ChoiceScorer(ClassificationScorer):
-    """That of a classification whose labels are the answers."""
+    """The scorer of a classification whose labels are the answers."""
 
     default_metrics = ("accuracy",)
     metrics = {"accuracy": split_metrics.accuracy}
@@ -335,7 +342,7 @@ MULTIPLE_CHOICE = TaskType(
     ChoiceOptions(),
     has_labels=True,
     verb="choose",
-    asked_by="choice_columns",
+    selecting_flag="choice_columns",
     export=ChoiceExport,
 )
 
@@ -344,7 +351,7 @@ def _numbers(first: int, count: int) -> tuple[str, ...]:
     return tuple(map(str, range(first, first + count)))
 
 
-def _is_there(features, count):
+def _is_real_choice(features: dict, count: int) -> Any:
     """Whether each of `count` answers exists, and is not padding: bool [B,C]."""
     import tensorflow.compat.v1 as tf
 
@@ -352,16 +359,14 @@ def _is_there(features, count):
     return tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2) < 1
 
 
-def _texts(choices):
+def _texts(choices: list) -> list[str]:
     """The texts in the cells of several columns, or in a list in one, without empty ones at the
     end."""
-    cells = (
-        choices
-        if len(choices) > 1
-        else choices[0]
-        if choices and isinstance(choices[0], list)
-        else []
-    )
+    cells: list = []
+    if len(choices) > 1:
+        cells = choices
+    elif choices and isinstance(choices[0], list):
+        cells = choices[0]
     texts = [to_text(cell.get("text") if isinstance(cell, dict) else cell) for cell in cells]
     while texts and not texts[-1].strip():
         texts.pop()

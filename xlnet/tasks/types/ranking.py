@@ -21,7 +21,7 @@ import collections
 import dataclasses
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -58,7 +58,7 @@ Judged = collections.namedtuple("Judged", "relevance queries missing")
 
 @dataclasses.dataclass(frozen=True)
 class RankingOptions:
-    """How it is trained and measured."""
+    """How rankings are trained and measured."""
 
     pairwise: bool = False
     highest_grade: int = 0  # of a perfect document, for ERR; 0: the highest one of a file
@@ -74,16 +74,19 @@ class RankingReader(RegressionReader):
         return "pairs" if self.options.pairwise else "rows"
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
-        """As trec_eval does, metrics of a run count its judged queries alone, and all documents
-        that are relevant for one of these. A document whose row was skipped was not retrieved."""
+        """The rows of a file. As in trec_eval, the metrics of a run count only queries with
+        judgements, and for these all relevant documents. A document whose row was skipped counts as
+        not retrieved."""
         rows = super().read(path, need_labels, form)
-        # Those of a `.qrels` itself have more documents than rows only if some were skipped.
+        # The judgements next to a run may have documents that the run lacks. A `.qrels` file that
+        # is read itself has such documents only if some of its rows were skipped.
         qrels = trec_files.judgements_of(
             path, form, ("run", "qrels") if self.task.files.skips_errors else ("run",)
         )
         if not need_labels or not qrels:
             return rows
-        # Without a judgement all documents of a query would count as not relevant.
+        # Queries without judgements are left out, as all of their documents would count as not
+        # relevant.
         judged = store_rows(row for row in rows if row.label is not None)
         if not judged:
             raise UserError("{}: no query has a judgement in {}".format(path, ", ".join(qrels)))
@@ -96,13 +99,13 @@ class RankingReader(RegressionReader):
                 queries,
                 ", ".join(qrels),
             )
-        # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
-        # and NDCG: `Row.source` of its query's first row.
+        # Relevant documents that the run lacks, or that were skipped, count in the denominators of
+        # recall, MAP and NDCG: they are in `Row.source` of the first row of their query.
         missing = trec_files.missing(self.task, qrels, judged)
         return store_rows(row._replace(source=missing.pop(row.query, None)) for row in judged)
 
     def files_of(self, path: str) -> Sequence[str]:
-        """With those next to judgements and runs."""
+        """The file, and the files that belong to judgements and runs."""
         is_table = readers.extension(path) not in trec_files.FORMS
         return (path,) if is_table else (path, *trec_files.next_to(path))
 
@@ -170,7 +173,7 @@ class RankingHead(RegressionHead):
             return nn.sigmoid_cross_entropy(logits, features["label_ids"])
         return super().loss(nn, logits, features, options)
 
-    def words(self) -> str:
+    def outputs_in_words(self) -> str:
         return "scores of documents, trained on %s" % (
             "pairs of them" if self.options.pairwise else "their relevance"
         )
@@ -212,7 +215,7 @@ class RankingScorer(RegressionScorer):
             result["loss"] = pair_loss(values, gold_labels)
         return result
 
-    def _means(self, values, gold_labels):
+    def _means(self, values: Any, gold_labels: Judged) -> dict:
         # Without a relevant document every order is as good as any other.
         if not _highest(gold_labels):
             return dict.fromkeys(self.task.metrics, np.nan)
@@ -235,14 +238,14 @@ class RankingScorer(RegressionScorer):
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> Iterator[Comparison]:
-        """The prediction is the rank; the error, the fraction of the query's documents of another
-        relevance that are on the wrong side of the document."""
+        """Yields the `Comparison`s. The prediction is the rank. The error is the fraction of the
+        query's documents with another relevance that are on the wrong side of the document."""
         relevance = super().gold_labels(rows)
         ranks, counts, errors = (np.zeros(len(rows)) for _ in range(3))
         for query in by_query(rows):
             ranks[best_first(np.asarray(values), query)] = np.arange(1, len(query) + 1)
             counts[query] = len(query)
-            # Pairs on the wrong side of each other: the better one has the lower rank.
+            # A pair is in the wrong order if the better document is ranked behind the other one.
             mine, rank = relevance[query], ranks[query]
             is_better = mine[:, None] > mine
             is_wrong = is_better & (rank[:, None] > rank)
@@ -272,14 +275,14 @@ class RankingScorer(RegressionScorer):
         ]
 
 
-def _configured(task: Task, settings: Any) -> Task:
+def _with_settings(task: Task, settings: Any) -> Task:
     return dataclasses.replace(task, metrics=RankingScorer.default_metrics).with_options(
         pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade
     )
 
 
-def _fixed(task: Task, rows: Sequence[Row]) -> Task:
-    """With the highest label of all rows, the scale of ERR."""
+def _with_scale(task: Task, rows: Sequence[Row]) -> Task:
+    """The task with the highest label of all rows, the scale of ERR."""
     highest = task.options.highest_grade or _highest(task.scorer.gold_labels(rows))
     return task.with_options(highest_grade=int(highest))
 
@@ -291,9 +294,9 @@ RANKING = TaskType(
     RankingScorer,
     RankingOptions(),
     verb="rank",
-    asked_by="query_id_column",
-    configured=_configured,
-    fixed=_fixed,
+    selecting_flag="query_id_column",
+    with_settings=_with_settings,
+    with_scale=_with_scale,
     export=RegressionExport,
 )
 
@@ -354,7 +357,7 @@ def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
             )
 
 
-def _unequal(relevance):
+def _unequal(relevance: np.ndarray) -> tuple[np.ndarray, ...]:
     """All pairs of documents whose first one has the higher relevance: two int arrays."""
     return np.nonzero(relevance[:, None] > relevance[None, :])
 
@@ -372,8 +375,12 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 
 # ---- measures ----
 
-# The libraries of trec_eval are compiled, take names in place of arrays, and lack ERR; scikit-learn
-# averages ties and knows no documents that a run missed.
+# These measures are not taken from libraries: those of trec_eval are compiled, take names in place
+# of arrays and lack ERR; scikit-learn averages over ties and has no documents that a run missed.
+
+# A measure of a query: a function of (relevance [m] of the run's documents in the order of the
+# scores; cutoff; relevance of all judged documents of the query; highest relevance).
+Measure = Callable[[np.ndarray, int, np.ndarray, float], float]
 
 
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
@@ -385,32 +392,34 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
     highest = highest or _highest(judged)
-    # Documents that were missed are not in the order, but in what the best order would have.
+    # Documents that a run missed are not in its order, but are counted among the judged ones, with
+    # which the best possible order is made.
     ranked = [
         (relevance[best_first(values, query)], missing)
         for query, missing in zip(judged.queries, judged.missing)
     ]
     result = {}
     for name in names:
-        measure, cutoff = _measure_of(name)
+        known = _measure_of(name)
+        assert known, f"{name} is not a measure"
+        measure, cutoff = known
         each = [
             measure(found, cutoff or len(found), np.concatenate([found, missing]), highest)
             for found, missing in ranked
         ]
-        result[name] = (
-            float(np.mean(each))
-            if name != "gm_map"
-            else float(np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
-        )
+        if name == "gm_map":  # the geometric mean
+            result[name] = float(np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
+        else:
+            result[name] = float(np.mean(each))
     return result
 
 
-def _highest(judged):
+def _highest(judged: Judged) -> float:
     """The highest relevance that there is, at least 0."""
     return max(np.concatenate([judged.relevance, *judged.missing]).max(), 0)
 
 
-def _measure_of(name):
+def _measure_of(name: str) -> Optional[tuple[Measure, int]]:
     """(function, cutoff; 0: none) of a measure's name; None: there is no such measure."""
     if name in _WITHOUT_CUTOFF:
         return _WITHOUT_CUTOFF[name], 0
@@ -419,41 +428,45 @@ def _measure_of(name):
     return (known[found[1]], int(found[3])) if found and found[1] in known else None
 
 
-def _average_precision(relevance, cutoff, judged, highest):
+def _average_precision(
+    relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float
+) -> float:
     relevant = relevance[:cutoff] > 0
     precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
     return (precision * relevant).sum() / max(np.count_nonzero(judged), 1)
 
 
-def _reciprocal_rank(relevance, cutoff, judged, highest):
+def _reciprocal_rank(
+    relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float
+) -> float:
     found = np.flatnonzero(relevance[:cutoff])
     return 1 / (found[0] + 1) if len(found) else 0.0
 
 
-def _precision(relevance, cutoff, judged, highest):
+def _precision(relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float) -> float:
     return np.count_nonzero(relevance[:cutoff]) / cutoff
 
 
-def _recall(relevance, cutoff, judged, highest):
+def _recall(relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float) -> float:
     return np.count_nonzero(relevance[:cutoff]) / max(int(np.count_nonzero(judged)), 1)
 
 
-def _ndcg(relevance, cutoff, judged, highest):
+def _ndcg(relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float) -> float:
     """With gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363)."""
     return _trec_ndcg(2**relevance - 1, cutoff, 2**judged - 1, highest)
 
 
-def _trec_ndcg(relevance, cutoff, judged, highest):
+def _trec_ndcg(relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float) -> float:
     """As trec_eval, with gains equal to the relevance."""
     ideal = _dcg(np.sort(judged)[::-1][:cutoff])
     return _dcg(relevance[:cutoff]) / ideal if ideal else 0.0
 
 
-def _dcg(gains):
+def _dcg(gains: np.ndarray) -> float:
     return (gains / np.log2(np.arange(2, len(gains) + 2))).sum()
 
 
-def _err(relevance, cutoff, judged, highest):
+def _err(relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float) -> float:
     """Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down the
     list and stops at a document with a probability that depends on its relevance."""
     stops = (2 ** relevance[:cutoff] - 1) / 2**highest
@@ -461,19 +474,20 @@ def _err(relevance, cutoff, judged, highest):
     return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
 
 
-def _success(relevance, cutoff, judged, highest):
+def _success(relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float) -> float:
     return float((relevance[:cutoff] > 0).any())
 
 
-def _precision_at_all(relevance, cutoff, judged, highest):
+def _precision_at_all(
+    relevance: np.ndarray, cutoff: int, judged: np.ndarray, highest: float
+) -> float:
     """The precision among as many documents as are relevant."""
     count = int(np.count_nonzero(judged))
     return np.count_nonzero(relevance[:count]) / max(count, 1)
 
 
-# By name, with @k behind it: functions of (relevance [m] in the order of the scores, cutoff,
-# relevance of all documents of the query, highest relevance).
-MEASURES = {
+# The measures by name, to which @k may be added for a cutoff.
+MEASURES: dict[str, Measure] = {
     "map": _average_precision,
     "ndcg": _ndcg,
     "err": _err,
@@ -484,14 +498,14 @@ MEASURES = {
     "trec_ndcg": _trec_ndcg,
 }
 # The same under the names of trec_eval, with _k behind it; and measures of all documents.
-_TREC_EVAL = {
+_TREC_EVAL: dict[str, Measure] = {
     "map_cut": _average_precision,
     "P": _precision,
     "recall": _recall,
     "success": _success,
     "ndcg_cut": _trec_ndcg,
 }
-_WITHOUT_CUTOFF = {
+_WITHOUT_CUTOFF: dict[str, Measure] = {
     "map": _average_precision,
     "gm_map": _average_precision,
     "recip_rank": _reciprocal_rank,

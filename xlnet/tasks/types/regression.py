@@ -22,7 +22,7 @@ _NARROW = 0.01  # scores with a spread below this fraction of the labels' are de
 
 @dataclasses.dataclass(frozen=True)
 class RegressionOptions:
-    """What a published set says of its scores.
+    """What a published set declares about its scores.
 
     Attributes:
       submitted_range: lowest and highest score that its server accepts; None: any.
@@ -78,7 +78,7 @@ class RegressionHead(contract.Head):
 
         return tf.square(logits - features["label_ids"])
 
-    def words(self) -> str:
+    def outputs_in_words(self) -> str:
         return "scores"
 
 
@@ -143,6 +143,6 @@ REGRESSION = contract.TaskType(
     RegressionScorer,
     options=RegressionOptions(),
     verb="score",
-    asked_by="is_regression",
+    selecting_flag="is_regression",
     export=RegressionExport,
 )

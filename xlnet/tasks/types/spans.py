@@ -31,11 +31,11 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
-from xlnet.tasks.files.row_store import Mapped, digest, store_rows
+from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
 from xlnet.tasks.metrics import span_metrics
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.task import Asked, Row, Task
+from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
@@ -70,7 +70,10 @@ class SpanReader(contract.Reader):
     plain_form = "json"
     forms = squad_files.FORMS
     takes_empty_text_b = True
+    lists_skipped = False  # answers have the names of questions, which a bad row may lack
     pads = "right"
+    # Sliding windows cover all of a context.
+    cut_words = "the questions are cut, their contexts are not; see --max_query_length"
 
     @property
     def record_options(self) -> tuple:
@@ -81,6 +84,12 @@ class SpanReader(contract.Reader):
         rows = super().read(path, *args, **how)
         squad_files.note_positions(path, rows)
         return rows
+
+    def flag_of(self, column: str) -> str:
+        columns = self.task.columns
+        flags = ("context_column", "question_column", "answer_column", "answer_start_column")
+        names = (*columns.text_a, *columns.text_b, *columns.label)
+        return dict(zip(names, flags)).get(column, "")
 
     def parse_label(self, cells: list) -> tuple:
         return squad_files.parse_answers(cells)
@@ -99,7 +108,7 @@ class SpanReader(contract.Reader):
                 )
         return None
 
-    def row(self, id: str, asked: Asked) -> tuple:
+    def row(self, id: str, asked: InlineExample) -> tuple:
         if not (asked.text_b or "").strip():
             return None, "the question is empty, expected a text"
         return super().row(id, asked)
@@ -117,11 +126,11 @@ class SpanReader(contract.Reader):
     def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:
         """The first answer of a row that has a position is the one to be learned."""
 
-        def example(row):
+        def example(row: Row) -> Any:
             (context, question), position = row.pairs[0], squad_files.position_of(row)
             return question_windows.Question(context, question, position.start, position.end)
 
-        return Mapped(example, rows)
+        return MappedRows(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         stride, max_query_length, segments = self.record_options
@@ -197,24 +206,28 @@ class SpanHead(contract.Head):
         with nn.beside_network():
             return self._joint_head(nn, is_hidden, cls_index, num_starts, true_start)
 
-    def _separate_head(self, nn, is_hidden, cls_index, num_starts):
+    def _separate_head(
+        self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int]
+    ) -> dict:
         """The beam has ends within `max_answer_length` of the start. `cls_logits` is the logarithm
         of the ratio of the probabilities of no answer and of the best one."""
         import tensorflow.compat.v1 as tf
 
-        # Start and end do not know of each other; positions that cannot be are hidden.
+        # Start and end are predicted independently of each other; impossible positions are masked.
         both = nn.dense(nn.sequence, 2, "span_logits/dense")  # [B,T,2]
-        start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
+        start, end = (tf.nn.log_softmax(_mask_logits(both[..., i], is_hidden)) for i in range(2))
         outputs = {"start_log_probs": start, "end_log_probs": end}
         if num_starts:
-            # The beam: S starts in the paragraph, and for each the best ends within reach.
+            # The beam has S starts in the paragraph, and for each the best ends within
+            # `max_answer_length`.
             size = tf.shape(nn.sequence)[1]
             no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
-            best = _top(_hide(start, no_text), num_starts)
+            best = _top(_mask_logits(start, no_text), num_starts)
             length = tf.range(size) - best.indices[:, :, None] + 1  # [B,S,T]
             fits = tf.cast((length >= 1) & (length <= self.options.max_answer_length), tf.float32)
             ends = _top(
-                _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)), self.options.end_n_top
+                _mask_logits(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
+                self.options.end_n_top,
             )
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             outputs["end_top_log_probs"], outputs["end_top_index"] = ends
@@ -222,15 +235,17 @@ class SpanHead(contract.Head):
             outputs["cls_logits"] = tf.gather(start + end, cls_index, batch_dims=1) - answer
         return outputs
 
-    def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
+    def _joint_head(
+        self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int], true_start: Any
+    ) -> dict:
         import tensorflow.compat.v1 as tf
 
         sequence = nn.sequence
         width = sequence.shape.as_list()[-1]
 
-        # The start: one score for each token.
+        # The start has one score for each token.
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]  # [B,T]
-        start = _hide(start, is_hidden)
+        start = _mask_logits(start, is_hidden)
         outputs = {"start_log_probs": tf.nn.log_softmax(start)}
         starts = true_start[:, None]
         if num_starts:
@@ -238,20 +253,22 @@ class SpanHead(contract.Head):
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             starts = tf.concat([best.indices, starts], axis=1)  # [B,S+1]
 
-        # The end, given each start of the beam and, last, the true one, which the loss needs.
+        # The end is scored given each start of the beam and, last, given the true start, which the
+        # loss needs.
         last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
         at_start = nn.gather_rows(sequence, tf.minimum(starts, last))  # [B,S+1,D]
         with tf.variable_scope("end_logits"):
             hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
             end = nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]  # [B,S+1,T]
-        ends = tf.nn.log_softmax(_hide(end, is_hidden[:, None]))
+        ends = tf.nn.log_softmax(_mask_logits(end, is_hidden[:, None]))
         outputs["end_log_probs"] = ends[:, -1]
         if num_starts:
             outputs["end_top_log_probs"], outputs["end_top_index"] = _top(
                 ends[:, :-1], self.options.end_n_top
             )
 
-        # Whether there is an answer at all, from <cls> and what the starts look at.
+        # Whether there is an answer is predicted from <cls> and the mean of the sequence, weighted
+        # by the probabilities of the start.
         of_start = tf.einsum("btd,bt->bd", sequence, tf.nn.softmax(start))
         of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
         with tf.variable_scope("answer_class"):
@@ -262,17 +279,17 @@ class SpanHead(contract.Head):
     def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean of the losses of start and end; with the joint head, as in the original, plus
         half of that of answerability."""
-        where = [
+        losses = [  # of start and end
             -nn.gather_rows(
                 logits[name + "_log_probs"][:, :, None], features[name + "_positions"][:, None]
             )[:, 0, 0]
             for name in ("start", "end")
         ]
         if self.options.span_head == "separate":
-            return 0.5 * (where[0] + where[1])
+            return 0.5 * (losses[0] + losses[1])
         return 0.5 * (
-            where[0]
-            + where[1]
+            losses[0]
+            + losses[1]
             + nn.sigmoid_cross_entropy(logits["cls_logits"], features["is_impossible"])
         )
 
@@ -313,7 +330,7 @@ class SpanHead(contract.Head):
             contract.mean_over_windows(outputs["loss"], windows),
         )
 
-    def words(self) -> str:
+    def outputs_in_words(self) -> str:
         return (
             f"answers of up to {self.options.max_answer_length} tokens, windows every "
             f"{self.options.doc_stride} tokens"
@@ -440,16 +457,16 @@ def _own_columns(settings: SpanSettings) -> dict:
     )
 
 
-def _configured(task: Task, settings: SpanSettings) -> Task:
-    # Without a directory nothing but what is named is read.
+def _with_settings(task: Task, settings: SpanSettings) -> Task:
+    # The standard names of files are looked for only if a directory or a file is given.
     files = dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
-    # The file to predict is evaluated, too, if it has answers. Where there is nothing else to
-    # evaluate, reading it reports missing ones.
+    # The file to predict is evaluated, too, if it has answers. If it is the only file to evaluate,
+    # it is not looked at here: reading it reports that answers are missing.
     path = settings.named_file
     is_looked_at = (settings.do_train or settings.do_eval or settings.do_prepro) and (
         not settings.do_eval or settings.data_dir or settings.train_file
     )
-    if path and is_looked_at and not squad_files.has_answers(task, path, settings.predict_form):
+    if path and is_looked_at and not squad_files.has_answers(task, path):
         _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
         path = None
     if path and "dev" not in settings.named_files:
@@ -465,8 +482,8 @@ def _configured(task: Task, settings: SpanSettings) -> Task:
     return task.with_options(**options)
 
 
-def _fixed(task: Task, rows: Sequence[Row]) -> Task:
-    """With the rule of all rows: whether one of them has no answer chooses it."""
+def _with_scale(task: Task, rows: Sequence[Row]) -> Task:
+    """The task with the rule that fits all rows: it depends on whether some row has no answer."""
     return task.with_options(scoring=task.scorer.gold_labels(rows).rule)
 
 
@@ -478,18 +495,18 @@ SPANS = contract.TaskType(
     SpanOptions(),
     verb="answer",
     program="xlnet squad",
-    asked_by="task_name",
+    selecting_flag="task_name",
     own_columns=_own_columns,
-    configured=_configured,
-    fixed=_fixed,
+    with_settings=_with_settings,
+    with_scale=_with_scale,
 )
 
 
-def _hide(logits, is_hidden):
+def _mask_logits(logits: Any, is_hidden: Any) -> Any:
     return logits * (1 - is_hidden) + _HIDDEN * is_hidden
 
 
-def _top(log_probs, count):
+def _top(log_probs: Any, count: int) -> Any:
     """The `count` best of the last axis; where it has fewer, with positions beyond its end."""
     import tensorflow.compat.v1 as tf
 

@@ -15,10 +15,10 @@ from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import schemes, tagged_columns, tagged_files, tagged_json, tagged_words
 from xlnet.tasks.files.row_errors import LISTED, RowErrors
-from xlnet.tasks.files.row_store import Mapped, store_rows
+from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.task import Asked, Row, Task
+from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import note_similar, weights_of
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -28,24 +28,26 @@ from xlnet.tokenization.tokenizer import is_unspaced
 _MOST_ILLEGAL = 0.01
 
 
-def _entity_metric(name):
+def _entity_metric(name: str) -> Callable[..., float]:
     """Precision, recall or F1 of entities; tags are legal, so both modes of seqeval agree."""
 
-    def metric(task, decisions, gold_labels, values):
+    def metric(task: Task, decisions: Any, gold_labels: Any, values: Any) -> float:
         return getattr(entity_metrics.total(_counts(decisions, gold_labels)), name)
 
     return metric
 
 
-def _counts(decisions, rows):
+def _counts(
+    decisions: Sequence[Sequence[str]], rows: Sequence[Row]
+) -> dict[str, entity_metrics.Counts]:
     """Entities by label; those of a text are where its file has them, even inside of words."""
     return entity_metrics.by_label(
         [
-            tagged_words.located(row.source, schemes.spans(tags))
+            tagged_words.entities_with_offsets(row.source, schemes.spans(tags))
             for row, tags in zip(rows, decisions)
         ],
         [
-            tagged_words.located(row.source, schemes.spans(row.label))
+            tagged_words.entities_with_offsets(row.source, schemes.spans(row.label))
             if row.source.entities is None
             else [tuple(entity) for entity in row.source.entities]
             for row in rows
@@ -53,7 +55,7 @@ def _counts(decisions, rows):
     )
 
 
-def _accuracy(task, decisions, gold_labels, values):
+def _accuracy(task: Task, decisions: Any, gold_labels: Any, values: Any) -> float:
     return entity_metrics.accuracy(decisions, [row.label for row in gold_labels])
 
 
@@ -91,17 +93,18 @@ class TaggingReader(contract.Reader):
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
-        """With the tags, their column, and whether there are spaces between words."""
+        """The task with the tags, their column, and whether there are spaces between words."""
         task = self.task
         sentences = store_rows(self._sentences(path, None, need_tags=True))
         sentences = self._with_right_tags(path, sentences, None, has_notes=False)
-        labels = schemes.labels_of(Mapped(lambda sentence: sentence.tags, sentences))
+        labels = schemes.labels_of(MappedRows(lambda sentence: sentence.tags, sentences))
         if not labels:
             raise UserError(f"{path}: all tags are O; expected some entities")
         note_similar(labels, path)
         source = sentences[0].source
         if isinstance(source, tagged_words.ColumnLines):
-            # As found in the file; names stay.
+            # Columns that are given by number are those found in the file; columns that are given
+            # by name stay.
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,)
                 for names, column in (
@@ -192,10 +195,12 @@ class TaggingReader(contract.Reader):
         are_many = len(illegal) > max(1, _MOST_ILLEGAL * count)
         hint = ""
         if wrong or are_many:
-            better = schemes.fitting(Mapped(lambda sentence: sentence.tags, sentences))
+            better = schemes.fitting(MappedRows(lambda sentence: sentence.tags, sentences))
             if better not in (None, scheme):
                 hint = f"; the tags of the file fit --scheme={better}"
         if not self.task.files.skips_errors or all(has_error):
+            if len(wrong) == 1 and not hint:
+                hint = self._hint_of_names(sentences[0], error_of)
             wrong.refuse(hint)
         wrong.note(path, "tags are wrong; their sentences are skipped")
         if are_many and hint:
@@ -207,6 +212,16 @@ class TaggingReader(contract.Reader):
         return store_rows(
             sentence for sentence, is_wrong in zip(sentences, has_error) if not is_wrong
         )
+
+    def _hint_of_names(
+        self, first: tagged_words.TaggedSentence, error_of: Callable[[str], Optional[str]]
+    ) -> str:
+        """The end of an error about a file whose first line may have the names of its columns."""
+        are_columns = isinstance(first.source, tagged_words.ColumnLines)
+        if are_columns and not self.task.files.form.header and first.tags:
+            if error_of(first.tags[0]):
+                return "; if the first line has the names of the columns, give --header=names"
+        return ""
 
     def _error_of(self, labels: Optional[Sequence[str]]) -> Callable[[str], Optional[str]]:
         """A function of a tag that returns its error; labels: those of the training, None: any."""
@@ -226,12 +241,14 @@ class TaggingReader(contract.Reader):
         return error_of
 
     def from_model(self, stored: dict) -> Task:
-        text_a, label = (
-            tuple(stored["columns"].get(name, getattr(self.task.columns, name)))
-            for name in ("text_a", "label")
-        )
+        # As found in the train file, unless a flag names the columns of this one.
+        columns = {"text_a": self.task.columns.text_a, "label": self.task.columns.label}
+        for name, flag in (("text_a", "word_column"), ("label", "tag_column")):
+            kept = stored.get("settings", {}).get(flag)
+            if columns[name] == ((kept,) if kept else ()):
+                columns[name] = tuple(stored["columns"].get(name, columns[name]))
         options = stored["kind_options"]
-        task = super().from_model(stored).with_columns(text_a=text_a, label=label)
+        task = super().from_model(stored).with_columns(**columns)
         return task.with_options(
             # A file may have another scheme than the one that the model has learned.
             scheme=self.options.scheme if self.options.is_scheme_given else options["scheme"],
@@ -279,7 +296,7 @@ class TaggingReader(contract.Reader):
     def examples(self, rows: Sequence[Row]) -> Collection:
         position = {tag: id for id, tag in enumerate(self.task.class_names)}
 
-        def example(row):
+        def example(row: Row) -> Any:
             words = row.source.words
             return word_encoding.TaggedExample(
                 words,
@@ -287,7 +304,7 @@ class TaggingReader(contract.Reader):
                 None if row.label is None else [position[tag] for tag in row.label],
             )
 
-        return Mapped(example, rows)
+        return MappedRows(example, rows)
 
     def _space_marks(self, sentence: tagged_words.TaggedSentence) -> list[int]:
         """1 for each word that is tokenized as after a space, else 0.
@@ -309,7 +326,7 @@ class TaggingReader(contract.Reader):
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return word_encoding.arrays_of(examples, tokenizer, layout)
 
-    def row(self, id: str, asked: Asked) -> tuple:
+    def row(self, id: str, asked: InlineExample) -> tuple:
         try:
             sentence = (
                 tagged_words.of_text(asked.text_a)
@@ -366,7 +383,7 @@ class TaggingHead(contract.Head):
             tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0), axis=2, batch_dims=2
         )  # [B,T']
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
-        # Back to T tokens: on the left is padding.
+        # Restore T tokens by adding padding on the left.
         tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
         return {
             "values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
@@ -392,7 +409,7 @@ class TaggingHead(contract.Head):
             None if rows is None else collections.Counter(tag for row in rows for tag in row.label),
         )
 
-    def words(self) -> str:
+    def outputs_in_words(self) -> str:
         labels = schemes.labels_of([self.task.class_names])
         more = ", ..." if len(labels) > contract.LABELS_SHOWN else ""
         listed = ", ".join(labels[: contract.LABELS_SHOWN])
@@ -463,11 +480,11 @@ class TaggingScorer(contract.Scorer):
         how many entities are missed or predicted wrongly."""
         for row, tags, found in zip(rows, self.decide(values), values):
             sentence = row.source
-            predicted = tagged_words.located(sentence, schemes.spans(tags))
+            predicted = tagged_words.entities_with_offsets(sentence, schemes.spans(tags))
             gold = (
                 []
                 if row.label is None
-                else tagged_words.located(sentence, schemes.spans(row.label))
+                else tagged_words.entities_with_offsets(sentence, schemes.spans(row.label))
                 if sentence.entities is None
                 else [tuple(entity) for entity in sentence.entities]
             )
@@ -489,7 +506,7 @@ class TaggingScorer(contract.Scorer):
         _check_lengths(values, [row for row in rows if row.pairs])
         decided = iter(self.decide(values))
         spans = [schemes.spans(next(decided)) if row.pairs else None for row in rows]
-        places = Mapped(lambda row: row.source.source, rows)
+        places = MappedRows(lambda row: row.source.source, rows)
         tags = (
             None
             if found is None
@@ -521,7 +538,7 @@ def _own_columns(settings: TaggerSettings) -> dict:
     )
 
 
-def _configured(task: Task, settings: TaggerSettings) -> Task:
+def _with_settings(task: Task, settings: TaggerSettings) -> Task:
     task = task.with_options(sentence_column=settings.sentence_column)
     if settings.scheme is None:  # that of the task, or of the model
         return task
@@ -537,14 +554,14 @@ TAGGING = contract.TaskType(
     has_labels=True,
     verb="tag",
     program="xlnet tag",
-    asked_by="task_name",
+    selecting_flag="task_name",
     own_columns=_own_columns,
-    configured=_configured,
+    with_settings=_with_settings,
     export=TaggingExport,
 )
 
 
-def _check_lengths(values, rows):
+def _check_lengths(values: Sequence[Tags], rows: Sequence[Row]) -> None:
     """Raises ValueError unless each row has as many tags as words."""
     if [len(found.ids) for found in values] != [len(row.source.words) for row in rows]:
         raise ValueError("the numbers of tags are not those of the words of rows")

@@ -3,7 +3,7 @@
 
     pip download --no-deps -d wheels tensorflow==2.21.0 nvidia-cuda-runtime-cu12 \\
         nvidia-cuda-nvcc-cu12
-    python benchmarks/gpu/bundle.py wheels bundle --compute_capability=90
+    python benchmarks/accelerators/bundle.py wheels bundle --compute_capability=90
 
 What other GPUs need is zeroed in place, so that it packs to nothing; headers, symbols and the
 profiler's plugin are left out. The target needs CUDA 13's libraries, as PyTorch brings them:

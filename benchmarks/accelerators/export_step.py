@@ -1,9 +1,10 @@
 """Writes the program that `--xla` compiles, loss and gradients of a step, for run_step.py: its HLO,
 and for a small network also its inputs and outputs.
 
-    python benchmarks/gpu/export_step.py steps/pretrain '{"work": "pretrain", "batch": 32}'
-    python benchmarks/gpu/export_step.py steps/check '{"work": "pretrain", "batch": 2, "length": 32,
-        "memory": 16, "targets": 6, "config": "configs/model/tiny.json", "precision": "fp32"}'
+    python benchmarks/accelerators/export_step.py steps/pretrain '{"work": "pretrain", "batch": 32}'
+    python benchmarks/accelerators/export_step.py steps/check '{"work": "pretrain", "batch": 2,
+        "length": 32, "memory": 16, "targets": 6, "config": "configs/model/tiny.json",
+        "precision": "fp32"}'
 
 Needs no GPU: TensorFlow makes the same HLO for a CPU, before any optimization. The network is that
 of benchmarks/time_xlnet.py. With "config" of a large network give "values": false (default for
@@ -94,17 +95,20 @@ def main(directory, text):
     process = subprocess.Popen(
         [sys.executable, os.path.abspath(__file__), directory, text], env=environment
     )
-    found = []
-    while process.poll() is None and (values or not found):
-        time.sleep(1)
-        found = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
+    # Files that are there and do not grow any more.
+    before: dict[str, int] = {}
+    found: dict[str, int] = {}
+    while process.poll() is None and (values or not found or found != before):
+        before = found
+        time.sleep(5)
+        names = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
+        found = {name: os.path.getsize(name) for name in names}
     if not values:
-        time.sleep(2)  # until it is written
         process.send_signal(signal.SIGKILL)
     elif process.returncode:
         sys.exit(process.returncode)
-    found = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
-    largest = max(found, key=os.path.getsize)
+    names = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
+    largest = max(names, key=os.path.getsize)
     os.replace(largest, os.path.join(directory, "step.hlo.pb"))
     shutil.rmtree(dump)
     with open(os.path.join(directory, "step.json"), "w", encoding="utf-8") as file:

@@ -1,9 +1,11 @@
 """Runs the program that export_step.py wrote, with JAX: no TensorFlow needed.
 
-    python benchmarks/gpu/run_step.py steps/check                        compares the outputs
-    python benchmarks/gpu/run_step.py steps/pretrain --peak_tflops=989   times the step
-    python benchmarks/gpu/run_step.py steps/pretrain --profile=40        also lists the kernels
-    python benchmarks/gpu/run_step.py steps/tuned steps/fused            also compares the outputs
+In benchmarks/accelerators:
+
+    python run_step.py steps/check                        compares the outputs
+    python run_step.py steps/pretrain --peak_tflops=989   times the step
+    python run_step.py steps/pretrain --profile=40        also lists the kernels
+    python run_step.py steps/tuned steps/fused            also compares the outputs
 
 Two steps of one network have the same random weights here; with "dropout": 0 in export_step.py
 their outputs are the same up to rounding.
@@ -129,8 +131,15 @@ def print_difference(directory, outputs, first_directory, first):
         differences.append(float(np.linalg.norm(a - b) / (np.linalg.norm(b) + 1e-30)))
     print(
         f"{directory}: the outputs differ from those of {first_directory} by at most "
-        f"{max(differences):.2g} of their norms, in the median by {np.median(differences):.2g}"
+        f"{max(differences):.2g} of their norms, in the median by {np.median(differences):.2g}; "
+        "those that differ most:"
     )
+    for index in np.argsort(differences)[::-1][:5]:
+        norms = [float(np.linalg.norm(np.asarray(x[index], "f8"))) for x in (outputs, first)]
+        print(
+            f"  {index}: {outputs[index].shape}, {differences[index]:.2g}, norms "
+            f"{norms[0]:.3g} and {norms[1]:.3g}"
+        )
 
 
 def random_inputs(shapes, work, config):

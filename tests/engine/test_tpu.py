@@ -1,0 +1,165 @@
+"""A training step as TPUs would run it, traced by `TPUStrategy` without one.
+
+What is compiled by `benchmarks/accelerators/` for a TPU is that step, without the sum over replicas
+and the update.
+"""
+
+import collections
+import functools
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from helpers import fake_tpu, gpu_steps
+from helpers.golden import assert_close
+from helpers.matmuls import function_graphs
+from tensorflow.python.framework import kernels
+
+from xlnet.engine import train_step
+from xlnet.network import kernels_tuned
+
+pytestmark = pytest.mark.slow
+
+WIDE = tf.int64, tf.uint64, tf.float64
+# Types of operations that only say how a graph is wired.
+WIRING = {"Const", "Identity", "IdentityN", "NoOp", "Placeholder", "TPUReplicateMetadata"}
+OF_TPUS = {"CrossReplicaSum"}  # whose kernel only TensorFlow for TPUs has
+BF16 = dict(precision="bf16")
+KINDS = {
+    "permutation": (BF16, {}),
+    "recomputed": (dict(precision="bf16", recompute=True), {}),
+    "clipped": (dict(precision="bf16", clamp_len=100), {}),
+    "causal": (BF16, dict(objective="causal", same_length=True)),
+    "next segment": (BF16, dict(next_segment_loss=1.0)),
+    "accumulated": (BF16, dict(grad_accum_steps=2)),
+}
+
+
+@functools.cache
+def traced(kind):
+    """The graph of a step of pretraining on four chips."""
+    with tf.Graph().as_default() as graph, fake_tpu.strategy() as strategy, strategy.scope():
+        model, batch = gpu_steps.pretraining_model_and_batch(*KINDS[kind])
+
+        def on_replica(features):
+            spec = model.model_fn(features)
+            with tf.control_dependencies([spec.train_op]):
+                return tf.identity(spec.loss)
+
+        strategy.run(on_replica, args=(batch,))
+    return graph
+
+
+def operations(graph):
+    """Those of the chips, and of the functions that they call."""
+    inner = [op for each in function_graphs(graph).values() for op in each.get_operations()]
+    return fake_tpu.operations(graph) + inner
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_xla_has_kernels_for_all_of_it(kind):
+    with tf.Graph().as_default(), tf.Session() as session:  # XLA registers its kernels when used
+        session.run(
+            tf2.function(lambda x: x + 1.0, jit_compile=True, autograph=False)(tf.zeros([]))
+        )
+
+    def devices(name):
+        return {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(name).kernel}
+
+    used = {op.type for op in operations(traced(kind))} - WIRING - OF_TPUS
+    assert "XLA_CPU_JIT" not in devices("StringJoin")
+    assert not {name for name in used if "XLA_CPU_JIT" not in devices(name)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_have_32_bits(kind):
+    """A TPU computes with 64 bits in two parts. Scalars, as the step, do no harm."""
+    for op in operations(traced(kind)):
+        wide = [x.name for x in op.outputs if x.dtype in WIDE and x.shape.num_elements() != 1]
+        assert not wide, (op.type, wide)
+
+
+@pytest.mark.parametrize("kind", ("permutation", "recomputed", "next segment"))
+def test_no_scores_by_distance_are_stored(kind):
+    distances = gpu_steps.MEMORY + 2 * gpu_steps.LENGTH
+    for op in operations(traced(kind)):
+        for x in op.outputs:
+            assert x.shape.rank is None or x.shape.rank < 4 or x.shape[-1] != distances, op
+
+
+def test_gradients_are_summed_over_the_chips():
+    """Each number of each gradient once, and the scalars that all replicas need."""
+    graph = traced("permutation")
+    with graph.as_default():
+        weights = sum(v.shape.num_elements() for v in tf.trainable_variables())
+    sums = [op for op in operations(graph) if op.type == "CrossReplicaSum"]
+    assert 0 <= sum(op.outputs[0].shape.num_elements() for op in sums) - weights < 10
+
+
+def test_it_is_the_step_that_is_compiled():
+    """The compute of the benchmark's program, `loss_and_gradients` under XLA with the kernels of a
+    TPU, has the operations of the replicas' graph, in which nothing else multiplies matrices."""
+    original = train_step.loss_and_gradients
+    with (
+        mock.patch.object(kernels_tuned, "device_here", lambda: "tpu"),
+        mock.patch.object(
+            train_step, "loss_and_gradients", lambda *given: original(*given[:-1], xla=True)
+        ),
+        tf.Graph().as_default() as graph,
+    ):
+        model, batch = gpu_steps.pretraining_model_and_batch(*KINDS["permutation"])
+        model.model_fn(batch)
+    (call,) = [
+        op
+        for op in graph.get_operations()
+        if "_XlaMustCompile" in op.node_def.attr and op.get_attr("_XlaMustCompile")
+    ]
+    function = graph._functions[call.get_attr("f").name]
+    compiled = collections.Counter(node.op for node in function.cached_definition.node_def)
+    on_chips = collections.Counter(op.type for op in operations(traced("permutation")))
+    names = "MatMul BatchMatMulV2 Einsum Exp Sigmoid RightShift BitwiseXor Rsqrt".split()
+    assert {name: compiled[name] for name in names} == {name: on_chips[name] for name in names}
+
+
+@pytest.mark.parametrize("recompute", (False, True))
+def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
+    """In float32 and without dropout, compiled by XLA on a CPU."""
+    rows = 2
+    sizes = mock.patch.multiple(gpu_steps, ROWS=rows, LENGTH=16, REUSED=8, MEMORY=12, SLOTS=5)
+
+    def results(device):
+        with (
+            mock.patch.object(kernels_tuned, "device_here", lambda: device),
+            tf.Graph().as_default(),
+        ):
+            tf.set_random_seed(1)
+            model, batch = gpu_steps.pretraining_model_and_batch(
+                dict(dropout=0.0, dropatt=0.0, recompute=recompute), {}
+            )
+            found = []
+            original = train_step.loss_and_gradients
+
+            def kept(*given):
+                found.append(original(*given[:-1], xla=device == "tpu"))
+                return found[-1]
+
+            with mock.patch.object(train_step, "loss_and_gradients", kept):
+                model.model_fn(batch)
+            random = np.random.RandomState(0)
+            fed = {name: random.randint(0, 2, x.shape) for name, x in batch.items()}
+            fed["rank"] = np.stack([random.permutation(16) for _ in range(rows)])
+            fed["positions"] = np.stack([random.permutation(16)[:5] for _ in range(rows)])
+            fed["input_ids"] = random.randint(0, 50, [rows, 16])
+            fed["starts_stream"] = np.zeros([rows])
+            fed["weights"] = np.ones([rows, 5])
+            with tf.Session() as session:
+                session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+                return session.run(found[0][:2], {batch[name]: fed[name] for name in batch})
+
+    with sizes:
+        (loss, gradients), (wanted_loss, wanted) = results("tpu"), results("cpu")
+    assert_close(loss, wanted_loss)
+    for mine, other in zip(gradients, wanted):
+        assert_close(mine, other)
