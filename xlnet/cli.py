@@ -348,7 +348,7 @@ def _showing_log() -> Iterator[_Console]:
     """Shows the log of this library from INFO on, not that of others."""
     # Records do not reach the root logger, which may show them a second time.
     log, console = logging.getLogger("xlnet"), _Console()
-    before = log.level, log.propagate
+    level, propagates = log.level, log.propagate
     log.addHandler(console)
     log.setLevel(logging.INFO)
     log.propagate = False
@@ -356,7 +356,8 @@ def _showing_log() -> Iterator[_Console]:
         yield console
     finally:
         log.removeHandler(console)
-        log.level, log.propagate = before
+        log.setLevel(level)
+        log.propagate = propagates
 
 
 def given(name: str) -> bool:

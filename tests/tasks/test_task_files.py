@@ -450,6 +450,21 @@ PAIRS = GLUE["rte"]
 TABLE = 'index%ssentence1%ssentence2%slabel\r\n7%s"naïve; or, say, caf\xe9"%sb%sentailment\r\n'
 
 
+def test_how_a_file_is_read_is_said_once_for_each_file(tmp_path, caplog, monkeypatch):
+    """Also where the name of two files is the same after a change of directory."""
+    caplog.set_level("INFO", "xlnet")
+    rows = ["sentence\tlabel", "a\t1", ""]
+    for directory in ("one", "two"):
+        (tmp_path / directory).mkdir()
+        write(tmp_path / directory, "train.tsv", *rows)
+        monkeypatch.chdir(tmp_path / directory)
+        for _ in range(2):
+            rows_of("sst-2", ".", "train")
+    assert [line for line in caplog.messages if "empty rows" in line] == [
+        "./train.tsv is read without 1 empty rows"
+    ] * 2
+
+
 @pytest.mark.parametrize(
     "encoding, shown",
     [

@@ -216,6 +216,12 @@ def _marked(path: str, start: bytes) -> Optional[str]:
     return found
 
 
-@functools.cache  # once for each file, however often it is read
 def note(path: str, how: str) -> None:
+    """Says how a file is read: once for each file, however often it is read."""
+    _note_once(os.path.abspath(path), path, how)
+
+
+@functools.cache
+def _note_once(absolute_path: str, path: str, how: str) -> None:
+    # A relative path alone is another file after a change of directory.
     _log.info("%s is read %s", path, how)
