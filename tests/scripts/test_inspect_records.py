@@ -351,6 +351,7 @@ def test_everything_from_the_command_line(place, tmp_path):
             ["--num_windows=0", "--count_windows=0"],
             "output: there is nothing to show; give --output",
         ),
+        (["--verify", "--stream=1"], "stream: it is for what is shown, --verify shows nothing"),
     ],
 )
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):

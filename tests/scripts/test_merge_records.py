@@ -1,5 +1,6 @@
 """xlnet data merge: the records of two tasks become one directory, or it says why not."""
 
+import pathlib
 import re
 
 from helpers import command
@@ -29,6 +30,13 @@ def test_records_of_two_tasks_are_merged(tmp_path):
                 f"input: no such directory: {directory}x; did you mean '{directory}'?"
                 in command.refused("xlnet data merge", input=directory + "x")
             )
+    vocabulary = pathlib.Path(directory, "spiece.model")
+    vocabulary.write_bytes(b"of somebody")
+    assert f"input: {vocabulary} is another vocabulary than " in command.refused(
+        "xlnet data merge", input=directory
+    )
+    assert vocabulary.read_bytes() == b"of somebody"
+    vocabulary.unlink()
     done = command.succeed("xlnet data merge", input=directory)
     manifest = Manifest.read(directory)
     found = re.match(

@@ -71,6 +71,16 @@ def test_the_sample_is_the_same_everywhere(sample):
     assert len(rows) == 160 and not any(label in text.lower() for _, text, label in rows)
 
 
+def test_a_text_of_somebody_is_not_replaced(tmp_path):
+    theirs = tmp_path / "pretrain" / "train.txt"
+    theirs.parent.mkdir()
+    theirs.write_text("of somebody\n")
+    assert f"output: {theirs} is there and is not the sample's" in command.refused(
+        "xlnet sample", output=tmp_path
+    )
+    assert theirs.read_text() == "of somebody\n" and not (tmp_path / "classify").exists()
+
+
 @pytest.fixture(scope="module")
 def short_text(sample):
     """Part of the sample with paragraph ends, small enough to train on in a second."""

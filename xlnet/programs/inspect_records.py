@@ -74,6 +74,9 @@ def main(settings: InspectionSettings) -> None:
     files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
     if settings.verify:
+        for name in InspectionSettings.__dataclass_fields__:
+            if name not in ("input", "verify") and cli.given(name):
+                raise UserError(f"{name}: it is for what is shown, --verify shows nothing")
         manifest.verify(settings.input)
         print(f"records in {settings.input} agree with their checksums")
         return

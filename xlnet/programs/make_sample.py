@@ -8,9 +8,11 @@ their package as the label; few to train on, so that pretraining matters, and ma
 
 import dataclasses
 import os
+import pathlib
 import zipfile
 
 from xlnet import cli, files
+from xlnet.errors import UserError
 from xlnet.settings.fields import required
 
 SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
@@ -25,8 +27,17 @@ class SampleSettings:
 
 def main(settings: SampleSettings) -> None:
     with zipfile.ZipFile(SAMPLE) as archive:
-        for name in archive.namelist():
-            text, path = archive.read(name).decode("utf-8"), os.path.join(settings.output, name)
+        texts = {
+            os.path.join(settings.output, name): archive.read(name).decode("utf-8")
+            for name in archive.namelist()
+        }
+        for path, text in texts.items():
+            if os.path.exists(path) and pathlib.Path(path).read_bytes() != text.encode():
+                raise UserError(
+                    f"output: {path} is there and is not the sample's; give another directory"
+                )
+        for path, text in texts.items():
+            name = os.path.basename(path)
             files.write_text(path, text)
             # Print what was written, by its form.
             if name.endswith(".tsv"):

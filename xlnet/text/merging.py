@@ -79,7 +79,14 @@ def merge(save_dir: str) -> Manifest:
         },
         **counts,
     )
-    Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
+    tokenizer = Tokenizer(os.path.join(folders[0], SPIECE_NAME))
+    found = preparation.another_vocabulary(save_dir, tokenizer)
+    if found and not os.path.exists(path):
+        raise UserError(
+            f"input: {found} is another vocabulary than {tokenizer.path}, which the merged records "
+            "would bring; move it to another directory"
+        )
+    tokenizer.save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
     # Tokens are kept only until here: another number of tasks would have used them, too.
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)

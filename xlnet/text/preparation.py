@@ -260,11 +260,10 @@ def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) ->
     if job.settings.overwrite:
         return False
     if not files.exists(path):
-        vocabulary = os.path.join(job.directory, SPIECE_NAME)
         used = tokenizer_of(job.settings)
-        if files.exists(vocabulary) and files.sha256(vocabulary) != used.sha256:
+        if found := another_vocabulary(job.directory, used):
             raise UserError(
-                f"save_dir: {vocabulary} is another vocabulary than sp_path {used.path}, which the "
+                f"save_dir: {found} is another vocabulary than sp_path {used.path}, which the "
                 "records would bring; give another directory or --overwrite=True"
             )
         return False
@@ -279,6 +278,12 @@ def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) ->
     return has_vocabulary and all(
         sizes.get(stream["file"]) == stream["bytes"] for stream in manifest.get("streams", ())
     )
+
+
+def another_vocabulary(directory: str, used: Tokenizer) -> Optional[str]:
+    """Path of a vocabulary that is not the one of the records, which would replace it; or None."""
+    path = os.path.join(directory, SPIECE_NAME)
+    return path if files.exists(path) and files.sha256(path) != used.sha256 else None
 
 
 def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
