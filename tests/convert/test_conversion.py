@@ -690,6 +690,21 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(*both, err_msg=name)
 
 
+def test_a_model_without_a_query_stream_comes_back_as_one(permuted, tmp_path):
+    folder = shutil.copytree(permuted.folder, tmp_path / "masked")
+    document = json.loads((folder / "run.json").read_text())
+    document["resolved"]["objective"] = "masked"
+    (folder / "run.json").write_text(json.dumps(document))
+    conversion.to_huggingface(str(folder), str(tmp_path / "theirs"))
+    conversion.from_huggingface(
+        str(tmp_path / "theirs"), str(tmp_path / "back"), huggingface_task.Columns()
+    )
+    for directory in ("masked", "back"):
+        with xlnet.load(tmp_path / directory) as model:
+            with pytest.raises(UserError, match="was trained with objective=masked"):
+                model.fill("the ___")
+
+
 def test_a_causal_model_comes_back_as_one(causal, tmp_path):
     conversion.to_huggingface(str(causal.folder), str(tmp_path / "theirs"))
     assert stored(tmp_path / "theirs", "config.json")["attn_type"] == "uni"

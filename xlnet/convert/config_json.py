@@ -86,6 +86,10 @@ CARRIED: Mapping[str, Any] = {
 # How questions and contexts are cut, which that library's config may have as entries of ours.
 SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
 
+# What a model of ours was pretrained to do, where it is not the permutation objective: another entry
+# of ours, as without it a model of `masked` would look like one with a trained query stream.
+OBJECTIVE = "objective"
+
 
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -97,7 +101,7 @@ class Model:
     problem: str = ONE_LABEL  # of SEQUENCE
     summary_type: str = "last"  # as in `ClassifierSettings`
     use_summ_proj: bool = True
-    # Known entries of `CARRIED` and `SPAN_LENGTHS`.
+    # Known entries of `CARRIED` and `SPAN_LENGTHS`, and `OBJECTIVE`.
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -142,7 +146,10 @@ def parse(values: dict[str, Any], path: str) -> Model:
     head = heads[classes[0]]
 
     # Entries that are used here need their type, and the value that is computed here.
-    carried = {name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values}
+    known = (*CARRIED, *SPAN_LENGTHS, OBJECTIVE)
+    carried = {name: values[name] for name in known if name in values}
+    if not isinstance(carried.get(OBJECTIVE, ""), str):
+        raise UserError(f"{path}: {OBJECTIVE} is {carried[OBJECTIVE]!r}, expected a name")
     for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
         if type(carried.get(name, 0)) is not int:
             raise UserError(f"{path}: {name} is {carried[name]!r}, expected an integer")

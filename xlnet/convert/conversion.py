@@ -117,12 +117,14 @@ def from_huggingface(
 
 def _settings_of(model: config_json.Model) -> dict[str, Any]:
     """The settings that weights without a task have: how far apart positions may be, and the
-    objective of a network that reads from left to right only."""
+    objective, which is that of a network that reads from left to right if none is named."""
     settings = {}
     if "clamp_len" in model.carried:
         settings["clamp_len"] = model.carried["clamp_len"]
     # `_describe_ours` is the opposite direction.
-    if model.carried.get("attn_type") == "uni":
+    if config_json.OBJECTIVE in model.carried:
+        settings["objective"] = model.carried[config_json.OBJECTIVE]
+    elif model.carried.get("attn_type") == "uni":
         settings["objective"] = "causal"
     return settings
 
@@ -249,8 +251,11 @@ def _describe_ours(
     # of the config that the weights came with; in place of both, what the task says.
     names = ("clamp_len", "mem_len", "same_length")
     of_run = {name: run.resolved[name] for name in names if name in run.resolved}
+    objective = run.resolved.get("objective", "permutation")
+    if objective != "permutation":
+        of_run[config_json.OBJECTIVE] = objective
     # One direction is an attention type there.
-    if run.resolved.get("objective") == "causal":
+    if objective == "causal":
         of_run["attn_type"] = "uni"
     carried = {**of_run, **(came.carried if came else {}), **model.carried}
     return dataclasses.replace(model, carried=carried), scope
