@@ -1,5 +1,6 @@
 """data_utils.py from the command line: what it writes, that it repeats itself, what it refuses."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -220,6 +221,18 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
     )
     assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
     assert "note: num_streams is 4, not a multiple of train_batch_size of" in held_out.stderr
+
+
+def test_records_for_an_odd_batch_have_pairs_of_streams(preset, monkeypatch):
+    monkeypatch.setattr(data_utils.cli, "given_names", frozenset)
+    with open(preset, encoding="utf-8") as f:
+        odd = dict(json.load(f), train_batch_size=3)
+    with open(preset, "w", encoding="utf-8") as f:
+        json.dump(odd, f)
+    asked = CorpusSettings(input_glob="-", save_dir="-", sp_path="-", for_config=preset)
+    for reads_backwards, streams in ((True, 6), (False, 3)):
+        fitted = data_utils.fit_to_preset(dataclasses.replace(asked, bi_data=reads_backwards))
+        assert fitted.num_streams == streams
 
 
 @pytest.mark.parametrize(

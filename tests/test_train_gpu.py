@@ -295,9 +295,9 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
     assert not (place / "never").exists()
 
 
-def manifest_of(split=None, share=0.05, content="x", streams="ab", **files):
+def manifest_of(split=None, share=0.05, content="x", streams="ab", form="lines", **files):
     """A manifest whose streams have these digests, of 10 sequences each."""
-    made = dict(split=split, heldout_share=share, input_content=content, **files)
+    made = dict(split=split, heldout_share=share, input_content=content, text_format=form, **files)
     if files:  # merged records
         del made["input_content"]
     streams = [dict(sha256=each, windows=10) for each in streams]
@@ -314,6 +314,16 @@ def manifest_of(split=None, share=0.05, content="x", streams="ab", **files):
         (manifest_of("heldout", 0.2, streams="cd"), manifest_of("train", 0.05), "15 of 20"),
         (manifest_of("heldout", 0.05, streams="cd"), manifest_of("train", 0.2), None),
         (manifest_of("heldout", 0.05, streams="cd"), manifest_of("heldout", 0.05), "20 of 20"),
+        (
+            manifest_of("heldout", streams="cd", form="paragraphs"),
+            manifest_of("train", 0.1),
+            "18 of 20 .* trained on: text_format is paragraphs for them, lines for the training",
+        ),
+        (
+            manifest_of("train", streams="cd", form="paragraphs"),
+            manifest_of("heldout", 0.1),
+            "2 of 20",
+        ),
         (manifest_of("all", streams="cd"), manifest_of("all", content="y"), None),
         (manifest_of(None, content=None, streams="cd"), manifest_of(None, content=None), None),
         (manifest_of("heldout", streams="cd", input="y"), manifest_of("all", input="y"), "20 of"),
@@ -367,7 +377,7 @@ def test_a_sample_of_many_records_is_compared_others_at_each_start(place, monkey
     directory, compared = str(place / "train"), []
     manifest = Manifest.read(directory)
     monkeypatch.setattr(
-        Manifest, "_compare", lambda self, directory, name, expected: compared.append(name)
+        Manifest, "_compare", lambda self, directory, flag, name, expected: compared.append(name)
     )
     manifest.verify_sample(directory, "record_info_dir", 0)
     assert len(compared) == 1 + 4 and not caplog.messages

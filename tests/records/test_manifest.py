@@ -3,10 +3,13 @@
 import hashlib
 import json
 
+import numpy as np
 import pytest
 
 from xlnet.errors import UserError
 from xlnet.records import tfrecord
+from xlnet.records.example_bytes import ExampleBytes
+from xlnet.records.feature_spec import Feature
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 
 VALUES = dict(
@@ -50,6 +53,19 @@ def rewrite(directory, **changes):
 def test_what_is_written_is_read(directory):
     assert Manifest.read(str(directory)) == Manifest(**VALUES)
     assert Manifest(**VALUES).format_version == FORMAT_VERSION == 4
+
+
+def test_a_directory_may_be_named_with_more_than_one_slash(directory):
+    assert Manifest.read(f"{directory}//") == Manifest(**VALUES)
+
+
+def test_a_file_that_is_gone_is_an_error_of_the_flag_that_named_its_directory(directory):
+    manifest = Manifest.read(str(directory))
+    for flag in ("input", "eval_record_info_dir"):
+        with pytest.raises(UserError, match=f"^{flag}: no such file: .*/spiece.model"):
+            manifest.verify(str(directory), flag)
+        with pytest.raises(UserError, match=f"^{flag}: no such file: .*/spiece.model"):
+            manifest.verify_sample(str(directory), flag, 0)
 
 
 @pytest.mark.parametrize("version", [3, 5, None, "4"])
@@ -202,3 +218,11 @@ def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
     (tmp_path / "900.tfrecord").write_bytes(b"12345")
     with pytest.raises(UserError, match="900.tfrecord has 5 bytes, expected 6"):
         Manifest.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("value", [-1, 301])
+def test_integers_that_records_cannot_hold_are_named(value):
+    encoder = ExampleBytes([Feature("labels", (2,), "int")], largest=300)
+    encoder.encode({"labels": np.array([[0, 300]])})
+    with pytest.raises(UserError, match=f"feature 'labels' has integers from .*{value}"):
+        encoder.encode({"labels": np.array([[5, value]])})

@@ -130,6 +130,20 @@ def test_a_text_with_accents_needs_its_language(tmp_path, words, changed, exampl
         (tmp_path / "sp.model").unlink()
 
 
+def test_a_file_of_somebody_beside_the_vocabulary_is_not_replaced(tmp_path):
+    """`tokenizer.json` is a name of Hugging Face's, and that of the description of `tokenizer`."""
+    (tmp_path / "text.txt").write_text("the cat sat\n")
+    theirs = tmp_path / "tokenizer.json"
+    theirs.write_text("{}")
+    line = command.refused(
+        "xlnet data vocabulary",
+        input_glob=tmp_path / "text.txt",
+        sp_path=tmp_path / "tokenizer",
+        language="english",
+    )
+    assert f"sp_path: {theirs} is there already" in line and theirs.read_text() == "{}"
+
+
 def test_an_english_text_needs_no_language(tmp_path):
     """A name with an accent among some hundred letters; full-width letters keep none."""
     text = sentences_of("the cat sat on a mat in Paris Ｔｏｋｙｏ".split(), 200, " ")

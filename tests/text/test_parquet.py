@@ -51,6 +51,17 @@ def read(chunks, settings, seen=None):
     ]
 
 
+def test_two_columns_of_the_name_are_refused(settings, tmp_path):
+    path = tmp_path / "shards" / "a.parquet"
+    path.parent.mkdir()
+    table = pyarrow.table([["a"], ["b"]], names=["content", "content"])
+    parquet.write_table(table, path)
+    with pytest.raises(
+        UserError, match="a.parquet: 2 columns 'content' .json_field., expected one"
+    ):
+        read(reading.cut([str(path)]), settings)
+
+
 @pytest.mark.parametrize(
     "how",
     (

@@ -14,6 +14,7 @@ import time
 
 import pytest
 from helpers.preparation import make_documents, make_workspace
+from helpers.vocabulary import train_tiny_model
 
 from xlnet import files, lock
 from xlnet.errors import UserError
@@ -402,6 +403,51 @@ def test_another_vocabulary_in_the_directory_is_not_replaced(settings):
     assert preparation.make_records(settings).seconds is None
 
 
+def test_a_vocabulary_that_was_trained_again_is_read_again(settings, workspace, tmp_path):
+    """In a process that has made records with the one before."""
+    path = shutil.copy(workspace.path("sp.model"), tmp_path)
+    settings = dataclasses.replace(settings, sp_path=path, num_workers=1)
+    first = preparation.make_records(settings).manifest
+    shutil.copy(train_tiny_model(tmp_path / "other.model"), path)
+    second = moved(settings, "second")
+    made = preparation.make_records(second).manifest
+    assert made.sp_model_sha256 != first.sp_model_sha256
+    made.verify(second.save_dir)
+
+
+def test_a_vocabulary_that_changes_while_records_are_made_is_an_error(
+    settings, workspace, tmp_path, monkeypatch
+):
+    path = shutil.copy(workspace.path("sp.model"), tmp_path)
+    settings = dataclasses.replace(settings, sp_path=path)
+    publish = preparation._publish
+
+    def changed(job, manifest):
+        shutil.copy(train_tiny_model(tmp_path / "other.model"), path)
+        tokenizer = preparation.Tokenizer(workspace.path("sp.model"))
+        tokenizer.path = path
+        monkeypatch.setattr(preparation, "tokenizer_of", lambda settings: tokenizer)
+        publish(job, manifest)
+
+    monkeypatch.setattr(preparation, "_publish", changed)
+    with pytest.raises(UserError, match="sp.model: it was replaced by another one since"):
+        preparation.make_records(settings)
+    assert not os.path.exists(os.path.join(settings.save_dir, "manifest.json"))
+
+
+def test_a_name_that_is_not_utf_8_can_be_read(settings, workspace, tmp_path):
+    """Also where its form is not in its name, and so is part of the manifest."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    name = os.fsdecode(b"caf\xe9.json")
+    rows = [json.dumps({"text": " ".join(document)}) for document in make_documents(0, 40)]
+    (folder / name).write_text("\n".join(rows))
+    settings = dataclasses.replace(settings, input_glob=str(folder / "*.json"))
+    preparation.make_records(settings)
+    assert preparation.make_records(settings).seconds is None
+    Manifest.read(settings.save_dir).verify(settings.save_dir)
+
+
 def test_overwrite_replaces_records_once_the_new_ones_are_complete(
     settings, small_pieces, monkeypatch
 ):
@@ -508,6 +554,11 @@ def test_merging_checks_that_all_belongs_together(settings, small_pieces):
         merging.merge(shared.save_dir)
     preparation.make_records(dataclasses.replace(shared, task=1, seed=1))
     with pytest.raises(UserError, match="seed 0 in .*task-00000-of-00002, 1 in .*task-00001"):
+        merging.merge(shared.save_dir)
+    preparation.make_records(dataclasses.replace(shared, task=1, overwrite=True))
+    first = os.path.join(shared.save_dir, "task-00000-of-00002")
+    shutil.copytree(first, first + ".bak")
+    with pytest.raises(UserError, match=r"00002.bak has the records of task-00000-of-00002; move"):
         merging.merge(shared.save_dir)
 
 

@@ -527,7 +527,8 @@ def test_text_of_another_encoding(tmp_path, name, content):
         ("a.gz", b"<!DOCTYPE html>\n", "an HTML page"),
         ("a.txt", b'<div class="post">\nSome text.\n</div>\n', "markup, such as HTML"),
         ("a.txt", b"<!-- saved -->\ntext\n", "markup, such as HTML"),
-        ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
+        ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv -f utf-16 "),
+        ("a.txt", "hello".encode("utf-32"), "UTF-32.*iconv -f utf-32 "),
         ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd"),
     ],
 )
@@ -632,8 +633,8 @@ def unmarked(lines):
 @pytest.mark.parametrize("split", ["all", "train"])
 def test_a_record_longer_than_chunks_is_parsed_once(tmp_path, monkeypatch, split):
     """A library of novels, each a line of .jsonl, must not cost a parsing for each chunk of it."""
-    parsed, loads = [], json.loads
-    monkeypatch.setattr(text_forms.json, "loads", lambda text: parsed.append(text) or loads(text))
+    parsed, parse = [], files.parse_json
+    monkeypatch.setattr(files, "parse_json", lambda text: parsed.append(text) or parse(text))
     path = tmp_path / "novels.jsonl"
     path.write_text(
         "".join(
@@ -785,8 +786,14 @@ def test_a_huge_line_is_read_by_blocks(tmp_path):
 
 
 def test_deep_json_is_refused(tmp_path):
-    with pytest.raises(UserError, match="line 1: not JSON: a number too long or lists too deep"):
+    with pytest.raises(UserError, match="line 1: not JSON: nested too deeply"):
         read(write(tmp_path / "a.jsonl", b"[" * 100000))
+
+
+def test_a_key_twice_is_refused(tmp_path):
+    path = write(tmp_path / "a.jsonl", b'{"text": "a"}\n{"text": "a", "text": "b"}\n')
+    with pytest.raises(UserError, match="line 2: not JSON: the key 'text' twice in an object"):
+        read(path)
 
 
 def test_bad_text_is_left_out_and_no_other(tmp_path, short_lines):
@@ -846,6 +853,7 @@ def test_an_unreadable_file_is_named(tmp_path):
         (dict(heldout_share=1.0), "heldout_share is 1.0"),
         (dict(json_field=""), "json_field is empty"),
         (dict(encoding="utf-16"), "encoding: utf-16 .* iconv"),
+        (dict(encoding="iso2022_kr"), "encoding: iso2022_kr .* iconv"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(values, message):

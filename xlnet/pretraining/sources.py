@@ -87,6 +87,10 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     return held_out
 
 
+# What decides where documents and sentences begin and end, of `Manifest.made_from`.
+_CUT_DOCUMENTS = ("text_format", "document_separator", "json_field", "sentence_rules")
+
+
 def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
     """Notes how many sequences of held-out records are trained on.
 
@@ -102,12 +106,25 @@ def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
     trained = {stream["sha256"] for stream in manifest.streams}
     count = sum(stream["windows"] for stream in held_out.streams if stream["sha256"] in trained)
     made, other = held_out.made_from, manifest.made_from
+    why = ""
     # Merged records have no checksum of the text, but that of the names and sizes of its files.
     name = "input_content" if "input_content" in made and "input_content" in other else "input"
     is_same_text = made.get(name) is not None and made.get(name) == other.get(name)
     parts = {made.get("split"), other.get("split")}
+    cut_differently = [name for name in _CUT_DOCUMENTS if made.get(name) != other.get(name)]
     if is_same_text and parts != {"train", "heldout"}:
         count = total  # all of the text in one of them, or one part in both
+    elif is_same_text and cut_differently:
+        # Documents are held out by a hash of their sentences. Where these differ, the parts are
+        # drawn independently of each other.
+        shares = {each["split"]: each["heldout_share"] for each in (made, other)}
+        is_trained = {"train": 1 - shares["train"], "heldout": shares["heldout"]}
+        count = max(count, round(total * is_trained[other["split"]]))
+        setting = cut_differently[0]
+        why = (
+            f": {setting} is {made.get(setting)} for them, {other.get(setting)} for the training "
+            "records"
+        )
     elif is_same_text and made["heldout_share"] != other["heldout_share"]:
         # The held-out documents are those whose hash is below the fraction, so a smaller held-out
         # part is contained in a larger one. Example: with 5 % held out in training and 20 % here,
@@ -118,12 +135,13 @@ def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
         count = max(count, round(total * both / evaluated))
     if count:
         _log.warning(
-            "note: %s: about %s of %s sequences (%.1f %%) are trained on: their loss says little "
+            "note: %s: about %s of %s sequences (%.1f %%) are trained on%s: their loss says little "
             "about other texts",
             flag,
             f"{count:,}",
             f"{total:,}",
             100 * count / total,
+            why,
         )
 
 

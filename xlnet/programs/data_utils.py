@@ -62,7 +62,9 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     batch_size = preset.get("train_batch_size", PretrainingSettings.train_batch_size)
     streams = settings.num_streams
     if not streams:
-        found["num_streams"] = batch_size
+        # Streams of both directions come in pairs.
+        is_odd = found.get("bi_data", settings.bi_data) and batch_size % 2
+        found["num_streams"] = 2 * batch_size if is_odd else batch_size
     elif streams % batch_size:
         print(
             f"note: num_streams is {streams}, not a multiple of train_batch_size of {path}, "

@@ -74,10 +74,8 @@ def main(settings: InspectionSettings) -> None:
     files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
     if settings.verify:
-        for name in InspectionSettings.__dataclass_fields__:
-            if name not in ("input", "verify") and cli.given(name):
-                raise UserError(f"{name}: it is for what is shown, --verify shows nothing")
-        manifest.verify(settings.input)
+        refuse_what_is_not_shown()
+        manifest.verify(settings.input, "input")
         print(f"records in {settings.input} agree with their checksums")
         return
     check(settings, manifest)
@@ -163,6 +161,13 @@ def main(settings: InspectionSettings) -> None:
 
         figures.draw_masks(settings.output, excerpt, settings.picture_memory)
         print(f"masks: {settings.output}")
+
+
+def refuse_what_is_not_shown() -> None:
+    """Raises UserError for flags that a comparison with checksums would ignore."""
+    for field in dataclasses.fields(InspectionSettings):
+        if field.name not in ("input", "verify") and cli.given(field.name):
+            raise UserError(f"{field.name}: it is for what is shown, --verify shows nothing")
 
 
 def check(settings: InspectionSettings, manifest: "Manifest") -> None:

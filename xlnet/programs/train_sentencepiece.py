@@ -102,7 +102,7 @@ class VocabularySettings(InputSettings):
 def main(settings: VocabularySettings) -> None:
     from xlnet.text import advice, reading
     from xlnet.text.accents import StrippedLetters
-    from xlnet.tokenization.tokenizer import describe
+    from xlnet.tokenization.tokenizer import describe, description_path, is_description
 
     # Settings that are not given follow from the language.
     stripped = None
@@ -121,6 +121,12 @@ def main(settings: VocabularySettings) -> None:
     if os.path.exists(settings.sp_path):
         raise UserError(
             f"sp_path: {settings.sp_path} is there already; remove it, or give another name"
+        )
+    description = description_path(settings.sp_path)
+    if os.path.exists(description) and not is_description(description):
+        raise UserError(
+            f"sp_path: {description} is there already, and how text is cleaned would be written to "
+            "it; give another name"
         )
     paths = reading.find_files(settings.input_glob)
     # The sentences that records will have, cleaned alike, or a sample of them.

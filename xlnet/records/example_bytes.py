@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xlnet.errors import UserError
 from xlnet.records.feature_spec import Feature
 
 
@@ -34,13 +35,22 @@ class ExampleBytes:
         count = len(next(iter(columns.values())))
         view = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])  # [n,R]
         for name, values in columns.items():
-            numbers = (
-                np.ascontiguousarray(values, "<f4").view(np.uint8)
-                if self._layout[name].dtype == "float"
-                else self._varints[values]
-            )
+            if self._layout[name].dtype == "float":
+                numbers = np.ascontiguousarray(values, "<f4").view(np.uint8)
+            else:
+                self._check_range(name, values)
+                numbers = self._varints[values]
             view[:, self._slots[name]] = numbers.reshape(count, -1)
         return [row.tobytes() for row in view]
+
+    def _check_range(self, name: str, values: np.ndarray) -> None:
+        """Raises UserError for an int without an entry in the table."""
+        largest = len(self._varints) - 1
+        if np.size(values) and not 0 <= np.min(values) <= np.max(values) <= largest:
+            raise UserError(
+                f"feature '{name}' has integers from {np.min(values)} to {np.max(values)}, "
+                f"expected 0 to {largest}"
+            )
 
 
 @functools.lru_cache(maxsize=1)

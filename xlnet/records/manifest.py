@@ -145,6 +145,7 @@ class Manifest:
 
     def _check_sizes(self, directory: str, path: str) -> None:
         """Compares the sizes of all files with a listing; opens only the first of 65,536."""
+        directory = directory.rstrip("/") or "/"  # listings have one slash
         found: dict[str, int] = {}
         # Streams of merged tasks are in several folders.
         for folder in {os.path.dirname(stream) for stream in self.stream_paths(directory)}:
@@ -167,11 +168,12 @@ class Manifest:
                     )
                 )
 
-    def verify(self, directory: str) -> None:
-        """Compares all files with their checksums; a UserError names the first damaged record."""
-        self._compare(directory, self.sp_model, self.sp_model_sha256)
+    def verify(self, directory: str, flag: str = "record_info_dir") -> None:
+        """Compares all files with their checksums; a UserError names the first damaged record.
+        flag: what named the directory."""
+        self._compare(directory, flag, self.sp_model, self.sp_model_sha256)
         for stream in self.streams:
-            self._compare(directory, stream["file"], stream["sha256"])
+            self._compare(directory, flag, stream["file"], stream["sha256"])
 
     def verify_sample(self, directory: str, flag: str, number: int) -> None:
         """Compares the vocabulary and record files with their checksums, up to 1 GiB of them: a
@@ -179,21 +181,21 @@ class Manifest:
         out.
 
         Args:
-          flag: what named the directory, for that note.
+          flag: what named the directory.
           number: chooses the files if they are more than that; the step from which a run resumes,
             so that each start compares others.
 
         Raises:
           UserError: a file is not the one that was made.
         """
-        self._compare(directory, self.sp_model, self.sp_model_sha256)
+        self._compare(directory, flag, self.sp_model, self.sp_model_sha256)
         order = list(self.streams)
         random.Random(number).shuffle(order)
         size = compared = 0
         for stream in order:
             if compared and size + stream["bytes"] > _SAMPLE:
                 break
-            self._compare(directory, stream["file"], stream["sha256"])
+            self._compare(directory, flag, stream["file"], stream["sha256"])
             size += stream["bytes"]
             compared += 1
         if compared < len(order):
@@ -206,10 +208,10 @@ class Manifest:
                 directory,
             )
 
-    def _compare(self, directory: str, name: str, expected: str) -> None:
+    def _compare(self, directory: str, flag: str, name: str, expected: str) -> None:
         """Raises UserError, with the first damaged record, unless a file has this checksum."""
         path = os.path.join(directory, name)
-        files.require_file(path, "record_info_dir")
+        files.require_file(path, flag)
         found = files.sha256(path)
         if found != expected:
             damaged = None if name == self.sp_model else tfrecord.first_damaged(path)

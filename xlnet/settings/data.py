@@ -90,6 +90,13 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
                     f"encoding: {self.encoding} is not supported, as its line feed is not one "
                     f"byte; convert the files: iconv -f {self.encoding} -t utf-8 OLD > NEW"
                 )
+            # They are decoded in parts: a part must not need what stands at the file's beginning.
+            if codecs.lookup(self.encoding).name == "iso2022_kr":
+                raise UserError(
+                    f"encoding: {self.encoding} is not supported, as it says at the beginning of a "
+                    f"file what its bytes mean; convert the files: iconv -f {self.encoding} -t "
+                    "utf-8 OLD > NEW"
+                )
 
     def _check_separator(self) -> None:
         separator = self.document_separator

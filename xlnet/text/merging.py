@@ -46,6 +46,12 @@ def merge(save_dir: str) -> Manifest:
                     f"input: {name} {value} in {folders[0]}, {other} in {folder}; regenerate the "
                     "tasks with equal settings"
                 )
+        # A copy under another name would be read twice.
+        own = preparation.task_folder(manifest.made_from["task"], count)
+        if os.path.basename(folder) != own:
+            raise UserError(
+                f"input: {folder} has the records of {own}; move it to another directory"
+            )
 
     # All streams are shortened to the length of the shortest one, which costs little, as the tasks
     # have about equal amounts of text. What is cut off counts as dropped.

@@ -48,6 +48,11 @@ def events(chunk: Any, settings: InputSettings, bad: Any, seen: Any = None) -> I
                         chunk.path, field, ", ".join(names)
                     )
                 )
+            if names.count(field) > 1:
+                raise UserError(
+                    f"{chunk.path}: {names.count(field)} columns '{field}' (json_field), expected "
+                    "one"
+                )
             for index in range(stored.num_row_groups):
                 group = stored.metadata.row_group(index)
                 columns = [group.column(i) for i in range(group.num_columns)]

@@ -188,7 +188,12 @@ def task_directory(settings: CorpusSettings) -> str:
     """`save_dir`, or the folder of this task in it."""
     if settings.num_task == 1:
         return settings.save_dir
-    return os.path.join(settings.save_dir, f"task-{settings.task:05}-of-{settings.num_task:05}")
+    return os.path.join(settings.save_dir, task_folder(settings.task, settings.num_task))
+
+
+def task_folder(task: int, num_task: int) -> str:
+    """The name of the folder of one of several tasks."""
+    return f"task-{task:05}-of-{num_task:05}"
 
 
 def unfinished_folder(directory: str) -> str:
@@ -231,7 +236,9 @@ def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) ->
     them, and the rules that find sentences in running text."""
     found: dict[str, Any] = {}
     if not all(reading.form_is_in_name(chunk) for chunk in chunks):
-        found["input_forms"] = reading.in_words(chunks, settings)
+        # A name of bytes that are not UTF-8 is no JSON.
+        words = reading.in_words(chunks, settings)
+        found["input_forms"] = words.encode("utf-8", "backslashreplace").decode("utf-8")
     if settings.text_format != "lines" or any(chunk.form.kind != TEXT for chunk in chunks):
         found["sentence_rules"] = token_store.RULES  # of sentences found in running text
     return found
@@ -261,9 +268,9 @@ def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) ->
         return False
     if not files.exists(path):
         used = tokenizer_of(job.settings)
-        if found := another_vocabulary(job.directory, used):
+        if other := another_vocabulary(job.directory, used):
             raise UserError(
-                f"save_dir: {found} is another vocabulary than sp_path {used.path}, which the "
+                f"save_dir: {other} is another vocabulary than sp_path {used.path}, which the "
                 "records would bring; give another directory or --overwrite=True"
             )
         return False
@@ -314,7 +321,7 @@ def exclusive(job: RecordsJob) -> Iterator[None]:
     folder = unfinished_folder(job.directory)
     try:
         with contextlib.ExitStack() as holding:
-            with _naming(folder):
+            with _write_errors_named(folder):
                 holding.enter_context(
                     lock.held(
                         os.path.join(folder, LOCK), f"save_dir: records are made in {job.directory}"
@@ -327,7 +334,7 @@ def exclusive(job: RecordsJob) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _write_errors_named(path: str) -> Iterator[None]:
     """Turns a failure to write into a `UserError` that names the file."""
     try:
         yield
@@ -382,7 +389,7 @@ def _of_chunks(
 
 def tokenize_chunk(job: RecordsJob, index: int) -> Made:
     """Makes the tokens of one chunk unless they exist."""
-    with _naming(token_directory(job.settings)):
+    with _write_errors_named(token_directory(job.settings)):
         return job.token_store().tokenize(job.chunks[index])
 
 
@@ -462,7 +469,7 @@ def write_stream(
         ),
     )
     digest, size, count = hashlib.sha256(), 0, 0
-    with _naming(path), files.writing(path) as f:
+    with _write_errors_named(path), files.writing(path) as f:
         for batch, num_windows in batches:
             f.write(batch)
             digest.update(batch)
@@ -475,7 +482,7 @@ def write_stream(
         "bytes": size,
         "sha256": digest.hexdigest(),
     }
-    with _naming(done), files.writing(done) as f:
+    with _write_errors_named(done), files.writing(done) as f:
         f.write(json.dumps(entry).encode("utf-8"))
     return entry
 
@@ -539,7 +546,7 @@ def _publish(job: RecordsJob, manifest: Manifest) -> None:
     """Replaces the records that are there by the streams and their manifest."""
     # The manifest is removed first and written last. If the job is killed meanwhile, each stream is
     # either still unfinished work or already among the records, and the job resumes.
-    with _naming(job.directory):
+    with _write_errors_named(job.directory):
         for path in vouching(job):
             with contextlib.suppress(FileNotFoundError):  # tasks may end at the same time
                 os.remove(path)
@@ -560,11 +567,19 @@ def _publish(job: RecordsJob, manifest: Manifest) -> None:
     shutil.rmtree(unfinished_folder(job.directory), ignore_errors=True)
 
 
-@functools.lru_cache(maxsize=1)
-def _load_tokenizer(path: str, uncased: Optional[bool], keep_accents: Optional[bool]) -> Tokenizer:
-    return Tokenizer(path, uncased, keep_accents)
-
-
 def tokenizer_of(settings: CorpusSettings) -> Tokenizer:
-    """The `Tokenizer` of the settings, loaded once in each process."""
-    return _load_tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
+    """The `Tokenizer` of the settings, loaded once in each process, and again if its file was
+    replaced: processes of notebooks and clusters live longer than a vocabulary."""
+    path = settings.sp_path
+    version = None
+    if os.path.exists(path):
+        status = os.stat(path)
+        version = status.st_mtime_ns, status.st_size
+    return _load_tokenizer(path, version, settings.uncased, settings.keep_accents)
+
+
+@functools.lru_cache(maxsize=1)
+def _load_tokenizer(
+    path: str, version: object, uncased: Optional[bool], keep_accents: Optional[bool]
+) -> Tokenizer:
+    return Tokenizer(path, uncased, keep_accents)

@@ -71,10 +71,16 @@ def look(
             return Form(PARQUET)
         f.seek(0)
         _refuse_foreign(path, f)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise UserError(
-                f"{path}: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
-            )
+        # The mark of UTF-32 begins with that of UTF-16.
+        for name_of_encoding, marks in (
+            ("UTF-32", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+            ("UTF-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+        ):
+            if head.startswith(marks):
+                raise UserError(
+                    f"{path}: {name_of_encoding}, expected UTF-8; convert it with iconv -f "
+                    f"{name_of_encoding.lower()} -t utf-8"
+                )
         is_packed = name.endswith(".gz") or head.startswith(_GZIP)
     if head.startswith(_GZIP):
         head = first_bytes(path)

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import encodings
+from xlnet import encodings, files
 from xlnet.settings.data import BLANK_LINE, InputSettings
 from xlnet.text.recognition import RECORDS, Form
 from xlnet.text.sentences import sentences_and_joints
@@ -203,8 +203,8 @@ def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
             continue  # the records of another chunk are parsed there
         try:
-            record = json.loads(text)
-        except (ValueError, RecursionError) as e:
+            record = files.parse_json(text)
+        except ValueError as e:
             bad.add(
                 offset,
                 "not JSON",
@@ -212,7 +212,7 @@ def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
                 % (
                     f"{e.msg} at column {e.colno}"
                     if isinstance(e, json.JSONDecodeError)
-                    else "a number too long or lists too deep"
+                    else str(e)
                 ),
             )
             yield End(offset)

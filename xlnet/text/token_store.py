@@ -115,7 +115,8 @@ class TokenStore:
 
     def read(self, chunk: Chunk, begin: int, end: int) -> np.ndarray:
         """Tokens [begin, end) of a chunk, uint32."""
-        with files.open_binary(self._path(chunk)) as f:
+        path = self._path(chunk)
+        with reading.naming(path), files.open_binary(path) as f:
             f.seek(4 * begin)
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 

@@ -307,7 +307,13 @@ class Tokenizer:
         return self._model.normalize(text, with_offsets=True)
 
     def save(self, path: str) -> None:
-        """Copies the model and its description to `path`."""
+        """Copies the model and its description to `path`; a UserError if the file is not the one
+        that was loaded any more."""
+        if files.sha256(self.path) != self.sha256:
+            raise UserError(
+                f"SentencePiece model {self.path}: it was replaced by another one since it was "
+                "read; run the same command again"
+            )
         describe(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
@@ -505,6 +511,15 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     files.write_json(
         description_path(path), {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents}
     )
+
+
+def is_description(path: str) -> bool:
+    """Whether a file is what `describe` writes."""
+    try:
+        stored = files.read_json(path, "vocabulary description")
+    except UserError:
+        return False
+    return set(stored) == {"sha256", *RELEASED_CLEANING}
 
 
 def _find_cleaning(
