@@ -1,7 +1,6 @@
 """Fixtures of all tests: golden values, a graph of one's own, records to pretrain on."""
 
 import functools
-import logging
 import os
 
 import pytest
@@ -61,15 +60,6 @@ def no_matmul_broadcasts(threads):
     with pytest.MonkeyPatch.context() as patched:
         matmuls.refuse_broadcast(patched)
         yield
-
-
-@pytest.fixture(autouse=True)
-def log_is_heard():
-    """The loggers of the library are as in a new process: a program of an earlier test that
-    ended in an unusual way may have left them silent, and `caplog` would see nothing."""
-    for name, logger in logging.root.manager.loggerDict.items():
-        if name.partition(".")[0] == "xlnet" and isinstance(logger, logging.Logger):
-            logger.propagate, logger.disabled = True, False
 
 
 @pytest.fixture

@@ -16,10 +16,14 @@ from helpers.pretraining import TINY, flags_of, losses, train, weights
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
 from xlnet.engine import checkpoint, progress
+from xlnet.errors import UserError
 from xlnet.pretraining import sources
+from xlnet.programs import train_gpu
 from xlnet.records import manifest as records_manifest
 from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
+from xlnet.settings.network import ArchitectureSettings
+from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -351,6 +355,58 @@ def test_training_records_are_no_held_out_records(place, trained):
         )
         assert done.returncode == 0, done.stderr
         assert ("sequences (100.0 %) are trained on" in done.stderr) == is_noted
+    # The note names the flag that gave the evaluated records.
+    flags = dict(do_eval=True, init_checkpoint=place / "whole")
+    for named in (
+        dict(record_info_dir=copied),
+        dict(record_info_dir=place / "heldout", eval_record_info_dir=copied),
+    ):
+        done = train(place, "whole", **flags, **named)
+        assert f"note: {list(named)[-1]}: about {count:,} of {count:,} sequences" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_a_finished_run_is_evaluated_on_is_kept(place):
+    """Otherwise a third command could choose among evaluations of other records."""
+    assert train(place, "evaluated", save_steps=2).returncode == 0
+    held_out = shutil.copytree(place / "train", place / "other_held_out")
+    done = train(place, "evaluated", save_steps=2, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 0 and "held out: step 4 " in done.stdout, done.stderr
+    read = json.loads((place / "evaluated" / "run.json").read_text())["read"]
+    assert read["eval_record_info_dir"] == Manifest.read(str(place / "heldout")).digest
+    done = train(place, "evaluated", save_steps=2, train_steps=6, eval_record_info_dir=held_out)
+    assert done.returncode == 1 and "eval_record_info_dir was " in done.stderr
+
+
+def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_path):
+    """Random numbers took their place."""
+    arrays = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
+    name = "model/transformer/layer_0/ff/layer_1/bias"
+    del arrays[name]
+    checkpoint.write_arrays(str(tmp_path / "xlnet_model.ckpt"), arrays)
+    done = train(
+        place,
+        "none",
+        do_eval=True,
+        init_checkpoint=tmp_path / "xlnet_model.ckpt",
+        record_info_dir=place / "heldout",
+    )
+    (line,) = done.errors
+    assert done.returncode == 1 and f"lacks 1 of the model's variables: {name}" in line
+
+
+def test_an_architecture_in_the_working_directory_is_none_of_the_weights(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    values = dict(TINY, n_token=60, ff_activation="relu")
+    (tmp_path / "xlnet_config.json").write_text(json.dumps(values))
+    (tmp_path / "weights").mkdir()
+    settings = PretrainingSettings(
+        record_info_dir="records", do_eval=True, init_checkpoint="weights/xlnet_model.ckpt"
+    )
+    with pytest.raises(UserError, match="architecture: give --model_config_path"):
+        train_gpu.choose_architecture(
+            settings, ArchitectureSettings(), types.SimpleNamespace(vocab_size=60)
+        )
 
 
 @pytest.mark.parametrize("what", ("record_info_dir", "eval_record_info_dir"))

@@ -10,22 +10,32 @@ from types import ModuleType
 from xlnet import files
 from xlnet.errors import UserError
 
+_imported: dict[str, str] = {}  # SHA-256 of the files by their paths
+
 
 def load(module: str, flag: str) -> ModuleType:
     """Imports FILE.py or the name of an installed module.
 
     Raises:
-      UserError: there is no such file, it raises an error, or another module has its name.
+      UserError: there is no such file, it raises an error, another module has its name, or it was
+        changed after it had been imported.
     """
     name = module
     if module.endswith(".py"):
         files.require_file(module, flag)
+        # Python imports a file once. What it registered may be in use, so it is not replaced.
+        digest = files.sha256(module)
+        if _imported.setdefault(os.path.realpath(module), digest) != digest:
+            raise UserError(
+                f"{flag}: {module} was changed since this process imported it; start a new process"
+            )
         directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
         if directory not in sys.path:  # where worker processes find it, too
             sys.path.insert(0, directory)
     try:
         found = importlib.import_module(name)
     except Exception as e:
+        _imported.pop(os.path.realpath(module), None)  # once it is corrected, it can be imported
         raise UserError(f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}") from e
     if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
         raise UserError(

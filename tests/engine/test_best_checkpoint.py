@@ -119,6 +119,19 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
     assert [one["step"] for one in again.evaluations] == [1, 2] and again.lacks(4, 2, 9)
 
 
+def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):
+    """Otherwise the next save could remove the checkpoint, which is in no `best/`."""
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    prefix = make_checkpoint(tmp_path, 2, 2)
+    for place, name in ((best_checkpoint, "export"), (best_checkpoint.files, "write_json")):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, lambda *arguments: (_ for _ in ()).throw(Killed()))
+            with pytest.raises(Killed):
+                chosen.add(2, {"score": 0.7}, prefix)
+        assert chosen.lacks(2, 2, 9)
+    assert chosen.add(2, {"score": 0.7}, prefix) and not chosen.lacks(2, 2, 9)
+
+
 def test_the_best_weights_of_dropped_steps_are_set_aside(tmp_path, caplog):
     """The run resumes before them: what `best/` has is always what the evaluations say."""
     caplog.set_level("INFO")

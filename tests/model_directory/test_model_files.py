@@ -9,7 +9,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 
 import xlnet
-from xlnet.engine import checkpoint
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files, run_document, task_settings
 from xlnet.settings.finetuning import ClassifierSettings
@@ -48,6 +48,20 @@ def model(tmp_path, vocabulary):
         shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
     checkpoint.note_newest(str(directory))
     return directory
+
+
+def test_the_best_weights_are_read_as_they_were_trained(permuted, tmp_path):
+    """Where the run went on with other settings."""
+    folder = shutil.copytree(permuted.folder, tmp_path / "m")
+    best_checkpoint.export(str(folder / "model.ckpt-4"), str(folder / "best"))
+    document = json.loads((folder / "run.json").read_text())
+    document["resolved"].update(objective="causal", clamp_len=3)
+    (folder / "run.json").write_text(json.dumps(document))
+    best, newest = (
+        model_files.read(str(folder), use_checkpoint=which) for which in ("best", "newest")
+    )
+    assert (best.objective, best.network.clamp_len) == ("permutation", 20)
+    assert (newest.objective, newest.network.clamp_len) == ("causal", 3)
 
 
 def test_a_directory_is_all_that_is_needed(model):

@@ -158,7 +158,9 @@ def test_what_a_run_was_evaluated_on_is_kept_where_it_resumes_without(tmp_path):
     assert not run_document.differences(found, document_of(tmp_path))
     run_document.check_host(without, groups_of(eval_record_info_dir=None))
     others = document_of(tmp_path, dict(RECORDS, eval_record_info_dir="3"))
-    assert run_document.differences(found, others) == ["eval_record_info_dir was not given, is e"]
+    assert run_document.differences(found, others) == [
+        "eval_record_info_dir was e, is e with other content"
+    ]
 
 
 def test_a_document_to_share_has_no_paths(tmp_path):

@@ -24,6 +24,7 @@ from helpers.pretraining import (
     weights,
 )
 
+from xlnet import own_modules
 from xlnet.engine import progress, train_step
 from xlnet.engine.estimator import Estimator
 from xlnet.errors import UserError
@@ -49,7 +50,7 @@ def held_out(printed):
 OWN_MODULE = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
 
 
-def test_an_order_and_an_objective_of_ones_own(place, tmp_path):
+def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
     """Trained, evaluated and resumed by the flags; another content of the module is refused."""
     module = tmp_path / "mine.py"
     module.write_text(OWN_MODULE.read_text())
@@ -75,6 +76,9 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path):
     )
     assert held_out(evaluated.stdout) == losses[1][1:], evaluated.stderr
     module.write_text(module.read_text() + "\n")
+    again = train(place, "ordered", **flags)
+    assert again.returncode == 1 and "mine.py was changed since this process" in again.stderr
+    monkeypatch.setattr(own_modules, "_imported", {})  # a new process
     again = train(place, "ordered", **flags)
     assert again.returncode == 1 and "objective_module was" in again.stderr
     unknown = train(place, "unknown", objective="all_maskd", objective_module=module)

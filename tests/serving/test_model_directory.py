@@ -509,6 +509,19 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
             load(path)
 
 
+def test_weights_that_were_refused_are_refused_again(permuted, tmp_path):
+    """The second call of a model used what the first one had refused."""
+    folder = shutil.copytree(permuted.folder, tmp_path / "m")
+    name = "model/lm_loss/bias"
+    arrays = checkpoint.read_weights(str(folder / "model.ckpt-4"))
+    arrays[name] = np.where(np.arange(len(arrays[name])) == 30, -np.inf, arrays[name])
+    checkpoint.write_arrays(str(folder / "model.ckpt-4"), arrays)
+    with xlnet.load(folder, device="cpu") as model:
+        for _ in range(2):
+            with pytest.raises(UserError, match=rf"{name} is -inf at \[30\]"):
+                model.fill("the ___ sat")
+
+
 def test_what_is_cut_is_not_counted(quick_start, model_of):
     """Long texts that lose their end anyway were not batched: 208 a second in place of 611."""
     model = opened(model_of("multi_label"))

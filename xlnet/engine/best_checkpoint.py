@@ -80,14 +80,20 @@ class BestCheckpoint:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far;
         returns whether it was. prefix: of the checkpoint; None: it was not saved."""
         # An evaluation that is repeated, as after a kill, replaces the earlier one.
-        others = [one for one in self.evaluations if one["step"] != step]
+        before = self.evaluations
+        others = [one for one in before if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)], key=lambda one: one["step"])
         is_exported = False
         best = self.best()
-        if prefix is not None and best and best["step"] == step:
-            export(prefix, os.path.join(self._model_dir, BEST))
-            is_exported = True
-        self._write()
+        try:
+            if prefix is not None and best and best["step"] == step:
+                export(prefix, os.path.join(self._model_dir, BEST))
+                is_exported = True
+            self._write()
+        except BaseException:  # a signal, too
+            # It is not in the file, so it is made again on resume: its checkpoint must be kept.
+            self.evaluations = before
+            raise
         return is_exported
 
     def _write(self) -> None:

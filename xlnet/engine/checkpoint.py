@@ -62,7 +62,13 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
         if prefix is None and os.path.exists(released + ".index"):
             prefix = released
         if prefix is None:
-            raise UserError(f"{flag}: no checkpoint in directory {directory}")
+            others = all_prefixes(directory)
+            raise UserError(
+                f"{flag}: the file 'checkpoint' in {directory} does not say which of its "
+                f"checkpoints is meant; give one, such as {others[-1][1]}"
+                if others
+                else f"{flag}: no checkpoint in directory {directory}"
+            )
         return prefix
     if not os.path.exists(path + ".index"):
         raise UserError(

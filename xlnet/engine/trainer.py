@@ -4,7 +4,7 @@ The order of events:
 
 1. `Trainer.train`: the directory is locked and tidied: unfinished files are removed, damaged
    checkpoints renamed. The newest complete checkpoint is found; evaluations that were interrupted
-   are run.
+   are run, behind the description of the run, which says on what.
 2. `Estimator.train`: the graph is built, the checkpoint restored. Only then is what this run adds
    written (`RunActions.start`): `training.csv`, the description of the run, with `saves_start`
    step 0.
@@ -111,9 +111,10 @@ class Trainer:
         if actions.has_no_batch:
             # The data repeat without end. Of several replicas only one gets the error of a batch
             # that cannot be read; the others, of which one may be the first to say so, get an end.
+            saved = ", which is saved" if actions.step else ""
             raise UserError(
-                f"the data ended at step {actions.step} of {last}, which is saved: a batch could "
-                "not be read; of records xlnet data verify names damaged ones"
+                f"the data ended at step {actions.step} of {last}{saved}: a batch could not be "
+                "read; of records xlnet data verify names damaged ones"
             )
         if selection.is_over():
             _log.info(
@@ -192,8 +193,6 @@ class RunActions(Actions):
             return
         for directory in ("", BEST):
             files.remove_unfinished(os.path.join(self._model_dir, directory, ""))
-        if self.run.memories:
-            self.run.memories.forget()  # of steps after the last checkpoint
 
     def resume(self) -> int:
         """Runs interrupted evaluations; returns the step from which the run resumes."""
@@ -203,6 +202,8 @@ class RunActions(Actions):
         if not self._is_chief:
             return step
         self._selection.set_dropped_aside(step)
+        if self.run.memories:
+            self.run.memories.forget()  # of steps after the last whole checkpoint
         # These were interrupted by a kill or a signal; their checkpoints were kept.
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
             if not (saved and self._lacks_evaluation(saved)):
@@ -211,6 +212,9 @@ class RunActions(Actions):
             if fault:
                 _log.info("note: %s; it is not evaluated", fault)
             else:
+                # Otherwise a kill behind it would leave an evaluation of which nobody knows on
+                # what it was made.
+                self.run.describe()
                 self._evaluate(saved, prefix)
         return step
 

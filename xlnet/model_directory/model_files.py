@@ -113,7 +113,10 @@ def read(
         _check_inside(os.path.join(path, BEST), path)
         found = best_checkpoint.best_or_newest(path, use_checkpoint)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
-        home = task_settings.home_of(path)
+        # After a change of settings the run says something else than the best weights before it.
+        home = os.path.dirname(prefix)
+        if not os.path.exists(run_document.path_in(home)):
+            home = task_settings.home_of(path)
     else:
         prefix = checkpoint.resolve(path, "model_dir")
         home = os.path.dirname(prefix) or "."

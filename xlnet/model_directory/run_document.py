@@ -358,10 +358,16 @@ def differences(before: RunDocument, now: RunDocument) -> list[str]:
         if name in _FILES:
             found.append(f"{_FILES[name]} have other content")
             continue
-        paths = [document.resolved.get(name) for document in (before, now)]
+        paths = [_path_of(document, name) for document in (before, now)]
         end = " with other content" if paths[0] == paths[1] else ""
         found.append(f"{name} was {_in_words(paths[0])}, is {_in_words(paths[1])}{end}")
     return found
+
+
+def _path_of(document: RunDocument, name: str) -> Optional[str]:
+    """The path that was read, perhaps by an earlier command, as `write` keeps its digest."""
+    earlier_ones = [each.get("resolved", {}) for each in reversed(document.history)]
+    return next((each[name] for each in (document.resolved, *earlier_ones) if each.get(name)), None)
 
 
 def refuse(run: RunDocument, different: Sequence[str], allow_changes: bool) -> None:

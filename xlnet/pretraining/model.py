@@ -150,7 +150,6 @@ class PretrainingModel:
           prediction also label and continues, int [b]: whether segment B continues A, and the
           prediction.
         """
-        tf.train.get_or_create_global_step()
         batch, store = self._batch(features)
         outputs, kept = self._forward(batch, None, is_training=False)
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)

@@ -324,37 +324,46 @@ class Pretrainer:
         )
         prefix = checkpoint.resolve(path, flag)
         _check_pretrained(os.path.dirname(prefix), flag)
-        is_run = "global_step" in checkpoint.names(prefix)
-        # Without a step these are weights alone, such as released ones: they are evaluated as the
-        # initial weights of a run without a directory.
-        if not is_run:
-            settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
-        self.settings = dataclasses.replace(
-            settings, eval_record_info_dir=settings.eval_record_info_dir or settings.record_info_dir
-        )
+        records_flag = "eval_record_info_dir"
+        if not settings.eval_record_info_dir:
+            records_flag = "record_info_dir"
+            self.settings = dataclasses.replace(
+                settings, eval_record_info_dir=settings.record_info_dir
+            )
         self._read()
         run_document.check_weights(prefix, self.config, self._tokenizer, flag)
         checkpoint.check_finite(prefix)
-        self._note_trained_on(os.path.dirname(prefix))
+        self._note_trained_on(os.path.dirname(prefix), records_flag)
+        # There are no initial weights: the evaluator restores all of the checkpoint, or refuses it.
+        self.settings = dataclasses.replace(self.settings, init_checkpoint=None)
         evaluator = self._evaluator(self._network_and_objective(), keeps=False)
         assert evaluator, "there are held-out records"
-        return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
+        has_step = "global_step" in checkpoint.names(prefix)  # released weights have none
+        return evaluator(checkpoint.step_in(prefix) if has_step else 0, prefix)
 
-    def _note_trained_on(self, directory: str) -> None:
+    def _note_trained_on(self, directory: str, flag: str) -> None:
         """Notes how many of the evaluated sequences the checkpoint in `directory` was trained on,
-        as far as the records of its training are there."""
+        as far as the records of its training are there. flag: what named the evaluated ones."""
         assert self._held_out, "there are held-out records"
         run = run_document.read(directory)
         if not run:
             return
-        digest = run.read.get("record_info_dir")
-        if digest == self._held_out.digest:  # wherever they are
-            sources.note_trained_on(self._held_out, self._held_out, "record_info_dir")
-            return
-        with contextlib.suppress(UserError):  # they are gone, or damaged
-            manifest = Manifest.read(run.resolved.get("record_info_dir") or "")
-            if manifest.digest == digest:
-                sources.note_trained_on(self._held_out, manifest, "record_info_dir")
+        # Before a change of settings it may have been trained on other records.
+        trainings = [(run.read, run.resolved)]
+        trainings += [(each.get("read", {}), each.get("resolved", {})) for each in run.history]
+        noted = set()
+        for read, resolved in trainings:
+            digest = read.get("record_info_dir")
+            if digest is None or digest in noted:
+                continue
+            noted.add(digest)
+            if digest == self._held_out.digest:  # wherever they are
+                sources.note_trained_on(self._held_out, self._held_out, flag)
+                continue
+            with contextlib.suppress(UserError):  # they are gone, or damaged
+                manifest = Manifest.read(resolved.get("record_info_dir") or "")
+                if manifest.digest == digest:
+                    sources.note_trained_on(self._held_out, manifest, flag)
 
 
 def _check_pretrained(directory: str, flag: str) -> None:

@@ -215,7 +215,7 @@ def choose_architecture(
         key: getattr(flags, key) for key in ARCHITECTURE_KEYS if getattr(flags, key) is not None
     }
     # Its file may be that of the run that resumes, or be next to the initial weights.
-    homes = [settings.model_dir]
+    homes = [settings.model_dir] if settings.model_dir else []
     if settings.init_checkpoint:
         homes.insert(0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint))
     path = settings.model_config_path or _first_that_exists(CONFIG_NAME, homes)

@@ -130,6 +130,7 @@ class RestoredSession:
         self.is_closed = False
         self._process = os.getpid()
         self._subgraphs: dict[str, Subgraph] = {}
+        self._restored: set[tf.Variable] = set()  # what has the weights of the checkpoint
         self._lock = threading.Lock()
 
     def subgraph(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Subgraph:
@@ -140,12 +141,13 @@ class RestoredSession:
         with self._lock, self.while_open():
             if name not in self._subgraphs:  # another thread may have built it meanwhile
                 with without_registered_gradients(), self._graph.as_default():
-                    before = set(tf.global_variables())
                     subgraph = Subgraph(self, *build())
-                    # Parts share weights: only those that are new are read.
-                    new = [each for each in tf.global_variables() if each not in before]
+                    # Parts share weights: only those that are new are read. A part that could not
+                    # be restored has left its variables in the graph; they count as new, too.
+                    new = [each for each in tf.global_variables() if each not in self._restored]
                     if new:
                         Restoring(new)(self.session, self._prefix)
+                    self._restored.update(new)
                 self._subgraphs[name] = subgraph
         return self._subgraphs[name]
 
