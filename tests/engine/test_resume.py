@@ -95,6 +95,15 @@ def test_a_damaged_checkpoint_is_passed_over(whole):
     check_same(whole, "damaged")
 
 
+def test_memories_of_a_damaged_checkpoint_are_removed(whole):
+    """Those of hosts that no longer take part would count when its step is saved again."""
+    folder = shutil.copytree(whole / "whole", whole / "other_hosts")
+    (folder / "model.ckpt-40.data-00000-of-00001").write_bytes(b"")
+    np.save(folder / "memory-40-1.npy", np.zeros(1))  # of a second host
+    done = train(whole, "other_hosts", **RUN)
+    assert done.returncode == 0 and not (folder / "memory-40-1.npy").exists(), done.stderr
+
+
 def test_no_whole_checkpoint_is_an_error(whole):
     folder = shutil.copytree(whole / "whole", whole / "all_damaged")
     for path in folder.glob("model.ckpt-*.data*"):
