@@ -1,5 +1,8 @@
 """Prediction files and submissions."""
 
+import csv
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -73,6 +76,24 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     path = write(tmp_path / "out", task, rows, np.array(values), threshold=threshold)
     assert [file.name for file in (tmp_path / "out").iterdir()] == [path.name]
     assert path.read_text("utf-8") == text
+
+
+@pytest.mark.parametrize(
+    "separator, names, cells",
+    [
+        ("|", ("a", "b c"), ["a|b c", ""]),
+        ("\n", ("a", "b c"), ['["a", "b c"]', "[]"]),
+        ("\t", ("a", "b c"), ['["a", "b c"]', "[]"]),
+        (None, ("a", "b\tc"), ['["a", "b\\tc"]', "[]"]),
+    ],
+)
+def test_several_labels_stay_apart_in_the_line_of_a_table(tmp_path, separator, names, cells):
+    task = dataclasses.replace(SEVERAL, labels=names).with_options(separator=separator)
+    rows = [row._replace(label=label) for row, label in zip(ROWS, (names, ()))]
+    path = write(tmp_path, task, rows, np.array([[0.9, 0.7], [0.2, 0.4]]))
+    with open(path, encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file, delimiter="\t"))
+    assert [line["labels"] for line in found] == [line["gold"] for line in found] == cells
 
 
 LABELLED = [

@@ -279,6 +279,30 @@ def test_a_column_for_each_label(tmp_path):
         own(tmp_path, label_column="rude,old")
 
 
+def test_columns_named_after_labels_are_theirs_in_any_order(tmp_path):
+    """A model has the order of its training; the flag of an evaluation may have another one."""
+    write(tmp_path, "dev.csv", "text,insult,toxic", "a,1,0", "b,0,1")
+    how = dict(do_train=False, do_eval=True, text_a_column="text")
+    several = dict(multi_label=True, label_column="toxic,insult")
+    stored = dict(kind="multi_label", labels=["insult", "toxic"])
+    task = custom.resolve_task(settings(tmp_path, **how, **several), stored)
+    assert [row.label for row in read_rows(task, str(tmp_path), "dev")] == [("insult",), ("toxic",)]
+    write(tmp_path, "dev.csv", "text,first,second,label", "q,yes,no,first", "r,ja,nein,second")
+    choices = dict(choice_columns="second,first")
+    stored = dict(kind="multiple_choice", labels=["first", "second"])
+    task = custom.resolve_task(settings(tmp_path, **how, **choices), stored)
+    rows = read_rows(task, str(tmp_path), "dev")
+    right = zip(rows, task.reader.label_array(rows))
+    assert [row.pairs[place][1] for row, place in right] == ["yes", "nein"]
+    # Labels that are numbers of answers are not those of columns without names.
+    write(tmp_path, "dev.csv", "q,right,wrong,2")
+    choices = dict(choice_columns="3,2", label_form="numbers", label_column="4", header="none")
+    stored = dict(kind="multiple_choice", labels=["1", "2"])
+    numbered = settings(tmp_path, **{**how, **choices, "text_a_column": "1"})
+    (row,) = read_rows(custom.resolve_task(numbered, stored), str(tmp_path), "dev")
+    assert row.pairs[1][1] == "right" and row.label == "2"
+
+
 @pytest.mark.parametrize(
     "labels, form, names",
     [

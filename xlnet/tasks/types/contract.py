@@ -347,9 +347,9 @@ class Scorer(_TaskComponent):
             for name in self.task.metrics
         }
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
-        of the best constant one."""
+        of the best constant one. threshold: as for `decide`, given where `has_threshold`."""
         raise NotImplementedError
 
     def constant_prediction(
@@ -538,10 +538,12 @@ def refuse_nan(task: Task, values: np.ndarray) -> None:
         )
 
 
-def constant_baseline(scorer: Scorer, value: Any, gold_labels: Any) -> dict:
+def constant_baseline(
+    scorer: Scorer, value: Any, gold_labels: Any, threshold: float = THRESHOLD
+) -> dict:
     """The metrics of the same prediction for each row."""
     values = np.broadcast_to(value, (len(gold_labels), *np.shape(value)))
-    return scorer.evaluate(values, gold_labels)
+    return scorer.evaluate(values, gold_labels, threshold)
 
 
 def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:

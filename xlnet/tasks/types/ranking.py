@@ -224,7 +224,7 @@ class RankingScorer(RegressionScorer):
             return dict.fromkeys(self.task.metrics, np.nan)
         return evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
 
-    def baseline(self, gold_labels: Judged) -> dict:
+    def baseline(self, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
         results = [

@@ -101,7 +101,7 @@ class RegressionScorer(contract.Scorer):
     def submitted_range(self) -> Optional[tuple[float, float]]:
         return getattr(self.options, "submitted_range", None)  # a subclass may have other options
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The mean score."""
         return contract.constant_baseline(self, np.mean(gold_labels), gold_labels)
 

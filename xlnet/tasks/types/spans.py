@@ -369,11 +369,10 @@ class SpanScorer(contract.Scorer):
         found.update(best)
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
-    def baseline(self, gold_labels: GoldAnswers) -> dict:
+    def baseline(self, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
         """The sentence most like the question, without the numbers over thresholds."""
-        result = self.evaluate(
-            [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows], gold_labels
-        )
+        sentences = [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows]
+        result = self.evaluate(sentences, gold_labels, threshold)
         return {
             name: value
             for name, value in result.items()

@@ -450,7 +450,7 @@ class TaggingScorer(contract.Scorer):
             for name in self.task.metrics
         }
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The most frequent tag."""
         counts = collections.Counter(tag for row in gold_labels for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
