@@ -405,6 +405,7 @@ class SpanScorer(contract.Scorer):
             ("na_prob.json", "probabilities of no answer"),
         )
         rows = store_rows(row for row in rows if row.pairs)
+        contract.refuse_nan(self.task, span_answers.null_probabilities(values))
         return [
             PredictionFile(*name, [span_answers.as_json(content)])
             for name, content in zip(

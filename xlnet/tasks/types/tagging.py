@@ -435,6 +435,10 @@ class TaggingScorer(contract.Scorer):
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
+    def _refuse_nan(self, values: Sequence[Tags]) -> None:
+        """Raises UserError for tags of logits that are not finite, which alone look like others."""
+        contract.refuse_nan(self.task, np.array([found.probabilities.sum() for found in values]))
+
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
         return [
@@ -444,6 +448,7 @@ class TaggingScorer(contract.Scorer):
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, gold_labels)
+        self._refuse_nan(values)
         decisions = self.decide(values)
         return {
             name: float(self.metrics[name](self.task, decisions, gold_labels, values))
@@ -504,6 +509,7 @@ class TaggingScorer(contract.Scorer):
     ) -> list:
         """The rows of the file with one more column or key."""
         _check_lengths(values, [row for row in rows if row.pairs])
+        self._refuse_nan(values)
         decided = iter(self.decide(values))
         spans = [schemes.spans(next(decided)) if row.pairs else None for row in rows]
         places = MappedRows(lambda row: row.source.source, rows)
