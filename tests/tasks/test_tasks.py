@@ -429,6 +429,7 @@ def test_the_metric_that_selects(tmp_path):
             "query_id_column makes a ranking of documents .*give --text_b_",
         ),
         (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
+        (dict(label_separator=";"), "label_separator is for --multi_label=True"),
         (dict(label_column=""), "label_column is '', expected the name of a column"),
         (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
         (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),
