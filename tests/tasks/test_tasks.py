@@ -5,15 +5,18 @@ import json
 import time
 
 import pytest
+from helpers.finetuning import make_vocabulary
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row, expand_split
 from xlnet.tasks.types import classification, custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize(
@@ -243,6 +246,25 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
     assert sum(len(rows) for rows in parts.values()) == 40 and len(paths) == 1
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
+
+
+def test_a_file_to_predict_that_is_called_train_may_have_short_texts(tmp_path, monkeypatch):
+    """Records to train on are not padded to a length that no text has."""
+    monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
+    make_vocabulary(tmp_path / "sp.model", 37)
+    write(tmp_path, "train.csv", "text_a,label", "ab,x", "ba,y")
+    asked = settings(
+        tmp_path,
+        max_seq_length=200,
+        output_dir=str(tmp_path),
+        predict_file=str(tmp_path / "train.csv"),
+    )
+    tuned = FineTunedTask(own(tmp_path, dev_share=0.0), asked)
+    data = TaskData(tuned, Tokenizer(str(tmp_path / "sp.model")))
+    (rows,) = data.to_predict().values()
+    assert data.records("train", rows).count == 2
+    with pytest.raises(UserError, match="max_seq_length is 200, but no row of custom.train has"):
+        data.records("train", rows, is_training=True)
 
 
 def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
