@@ -241,14 +241,10 @@ class TaggingReader(contract.Reader):
         return error_of
 
     def from_model(self, stored: dict) -> Task:
-        # As found in the train file, unless a flag names the columns of this one.
-        columns = {"text_a": self.task.columns.text_a, "label": self.task.columns.label}
-        for name, flag in (("text_a", "word_column"), ("label", "tag_column")):
-            kept = stored.get("settings", {}).get(flag)
-            if columns[name] == ((kept,) if kept else ()):
-                columns[name] = tuple(stored["columns"].get(name, columns[name]))
+        # The column of tags is that found in the train file, unless a flag names it.
+        label = self.task.columns.label or tuple(stored["columns"].get("label", ()))
         options = stored["kind_options"]
-        task = super().from_model(stored).with_columns(**columns)
+        task = super().from_model(stored).with_columns(label=label)
         return task.with_options(
             # A file may have another scheme than the one that the model has learned.
             scheme=self.options.scheme if self.options.is_scheme_given else options["scheme"],
