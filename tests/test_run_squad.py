@@ -383,6 +383,13 @@ def test_records_are_made_of_what_is_there(place, tmp_path):
     assert done.returncode == 1 and "has no file of task squad2 to train on" in done.stderr
 
 
+def test_records_have_no_skipped_questions_to_predict(place, tmp_path):
+    new = tmp_path / "new.csv"
+    new.write_text("id,context,question\n1,ab ba,what\n2,,why\n3,ba,who\n")
+    found = prepared(place, tmp_path, predict_file=new, train_file=None, on_error="skip")
+    assert found == [("new", "2")]
+
+
 def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp_path):
     unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
     (tmp_path / "squad").mkdir()

@@ -225,6 +225,14 @@ def test_training_on_texts_with_spans(place, tmp_path):
     assert results["checkpoints"][0]["f1"] > 0.5
 
 
+def test_the_form_of_a_split_is_that_of_its_predictions(place, tmp_path):
+    """Another one is refused before training."""
+    model, output = tmp_path / "no", tmp_path / "o.jsonl"
+    done = place.run("--do_train=True", "--do_predict=True", model_dir=model, predict_output=output)
+    assert done.returncode == 1 and not model.exists()
+    assert "o.jsonl: predictions for a file in the form conll are the columns" in done.stderr
+
+
 def test_a_run_goes_on_on_other_devices(place):
     """From its first step, as the last checkpoint is damaged, and on two replicas."""
     run = dict(train_steps=2, save_steps=1, eval_steps=0)

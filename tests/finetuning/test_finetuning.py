@@ -416,6 +416,21 @@ def test_a_learning_rate_for_other_networks_is_noted(place, tmp_path, rate, is_n
     assert ("with d_model 16 " in done.stderr) == is_noted
 
 
+@pytest.mark.parametrize("eval_steps, is_noted", ((2, True), (0, False)))
+def test_a_choice_on_test_is_noted_where_there_is_one(place, tmp_path, eval_steps, is_noted):
+    path = place.path("all.jsonl")
+    files = dict(data_dir=None, train_file=path, test_file=path, eval_split="test")
+    done = place.run(
+        "--do_train=True",
+        "--do_eval=True",
+        **arguments(
+            place, model_dir=tmp_path, eval_steps=eval_steps, class_weights="none:1", **files
+        ),
+    )
+    assert done.returncode == 1 and "class_weights: no label" in done.stderr
+    assert ("the best checkpoint is chosen on test" in done.stderr) == is_noted
+
+
 def test_a_dev_share_of_0_trains_on_all_rows(place):
     done = place.run(
         "--do_train=True",

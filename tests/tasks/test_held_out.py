@@ -2,8 +2,12 @@
 
 import random
 
+import pytest
+from helpers.tasks import settings, write
+
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row
+from xlnet.tasks.types import custom
 
 
 def rows_of(texts, labels=("a", "b"), query=None):
@@ -71,3 +75,36 @@ def test_without_one_below_the_fraction_the_next_is_dev_and_no_trained_row_ever_
     held = [texts(parsing.hold_out(rows_of(words[:count]), 1e-9)[1]) for count in range(2, 31)]
     for count, (before, after) in enumerate(zip(held, held[1:]), 2):
         assert after == before or after == {words[count]}
+
+
+@pytest.mark.parametrize(
+    "name, files", [("sst-2", ["dev.tsv"]), ("mnli", ["dev_matched.tsv", "dev_mismatched.tsv"])]
+)
+def test_a_known_task_holds_out_where_its_file_of_dev_is_missing(tmp_path, name, files):
+    write(tmp_path, "train.tsv", "sentence\tlabel", "a\t0", "b\t1", "c\t1", "d\t0", "e\t1")
+    asked = settings(tmp_path, task_name=name, dev_share=0.4)
+    task = custom.resolve_task(asked)
+    assert task.files.dev_share == 0.4 and not {"dev", "dev_matched"} & {
+        *task.files.by_split,
+        *task.files.groups,
+    }
+    if name == "sst-2":
+        parts = parsing.read_parts(task, str(tmp_path), "dev", True)
+        assert sum(map(len, parts.values())) == 5 and parts["dev"]
+    # A model that was trained so is evaluated on the rows that it has not seen.
+    evaluated = settings(tmp_path, task_name=name, do_train=False, do_eval=True)
+    assert custom.resolve_task(evaluated, dict(dev_share=0.4)).files == task.files
+    # Otherwise the file is missing, or it is read.
+    assert custom.resolve_task(settings(tmp_path, task_name=name)).files.dev_share == 0
+    write(tmp_path, files[-1], "")
+    assert custom.resolve_task(asked).files.dev_share == 0
+
+
+@pytest.mark.parametrize("name, share", [("sst-2", 0.05), ("imdb", 0.05), ("custom", 0.1)])
+def test_the_share_of_a_train_file_that_a_flag_names(tmp_path, name, share):
+    """As the help of --dev_share says."""
+    write(tmp_path, "mine.tsv", "text_a\tlabel", "a\t0", "b\t1")
+    task = custom.resolve_task(
+        settings("", task_name=name, train_file=str(tmp_path / "mine.tsv"), label_column="label")
+    )
+    assert task.files.dev_share == share

@@ -88,6 +88,17 @@ def test_several_labels_by_hand():
     assert MULTI.scorer.baseline(labels)["accuracy"] == pytest.approx(2 / 3)
 
 
+def test_the_threshold_of_an_evaluation_decides_the_baseline_too():
+    labels = [("a",), ("a",), ("a",), (), (), (), ("b",), (), (), ()]
+    rows = [Row(str(i), (("t", None),), label) for i, label in enumerate(labels)]
+    at_half, at_fifth = (
+        Evaluation(MULTI, None, threshold).baseline("dev", rows) for threshold in (0.5, 0.2)
+    )
+    assert at_half["micro_f1"] == 0  # no label has half of the rows
+    # All rows are given a, which has 0.3 of them: tp 3, fp 7, fn 1.
+    assert at_fifth["micro_f1"] == pytest.approx(6 / 14)
+
+
 def test_auc():
     task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
     values = one_hot(task, [0, 0, 0]) + [[0, 0.1], [0, 0.3], [0, 0.2]]

@@ -11,13 +11,17 @@ import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED, ROOT
+from helpers.tasks import settings
 
 import xlnet
 from xlnet import tasks
 from xlnet.errors import UserError
+from xlnet.finetuning.data import TaskData
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.types import known
+from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.classification import CLASSIFICATION
+from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 LEVELS = ROOT / "examples" / "own_task_type" / "levels.py"
@@ -110,6 +114,42 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
         assert [one.label for one in loaded.classify(texts)] == [
             line.split("\t")[1] for line in lines[1:]
         ]
+
+
+READER = """
+import dataclasses
+from xlnet import tasks
+from xlnet.tasks.features import encoding
+from xlnet.tasks.types.classification import CLASSIFICATION, ClassificationReader
+class Reader(ClassificationReader):
+    def encode(self, examples, tokenizer, layout):
+        changed = [encoding.Example((("SECOND", None),), label) for _, label in examples]
+        return encoding.arrays_of(changed, tokenizer, layout)
+tasks.register(dataclasses.replace(CLASSIFICATION, name="mine", reader=Reader))
+"""
+
+
+def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
+    """With another `encode` they are made again, although the rows are the same."""
+    make_files(tmp_path)
+    tokenizer = Tokenizer(str(tmp_path / "sp.model"))
+    found = []
+    for text in ("ka", "ka ka", "ka"):
+        (tmp_path / "mine.py").write_text(READER.replace("SECOND", text))
+        sys.modules.pop("mine", None)
+        known.TASK_TYPES.pop("mine", None)
+        known.load.cache_clear()
+        asked = settings(
+            tmp_path,
+            task_module=str(tmp_path / "mine.py"),
+            output_dir=str(tmp_path),
+            max_seq_length=16,
+        )
+        tuned = FineTunedTask(custom.resolve_task(asked), asked)
+        data = TaskData(tuned, tokenizer)
+        found.append(data.records("train", data.to_train()))
+    assert found[0].path == found[2].path != found[1].path
+    assert found[0].seen.pieces < found[1].seen.pieces
 
 
 def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):

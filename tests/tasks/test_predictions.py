@@ -1,13 +1,18 @@
 """Prediction files and submissions."""
 
+import csv
+import dataclasses
+
 import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files import forms, readers, tagged_words
 from xlnet.tasks.output import prediction_files
+from xlnet.tasks.output.span_answers import BestSpans
 from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
+from xlnet.tasks.types.tagging import Tags
 
 # --- Prediction files
 
@@ -73,6 +78,43 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     path = write(tmp_path / "out", task, rows, np.array(values), threshold=threshold)
     assert [file.name for file in (tmp_path / "out").iterdir()] == [path.name]
     assert path.read_text("utf-8") == text
+
+
+@pytest.mark.parametrize(
+    "separator, names, cells",
+    [
+        ("|", ("a", "b c"), ["a|b c", ""]),
+        ("\n", ("a", "b c"), ['["a", "b c"]', "[]"]),
+        ("\t", ("a", "b c"), ['["a", "b c"]', "[]"]),
+        (None, ("a", "b\tc"), ['["a", "b\\tc"]', "[]"]),
+    ],
+)
+def test_several_labels_stay_apart_in_the_line_of_a_table(tmp_path, separator, names, cells):
+    task = dataclasses.replace(SEVERAL, labels=names).with_options(separator=separator)
+    rows = [row._replace(label=label) for row, label in zip(ROWS, (names, ()))]
+    path = write(tmp_path, task, rows, np.array([[0.9, 0.7], [0.2, 0.4]]))
+    with open(path, encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file, delimiter="\t"))
+    assert [line["labels"] for line in found] == [line["gold"] for line in found] == cells
+
+
+@pytest.mark.parametrize(
+    "task, values",
+    [
+        (GLUE["rte"], np.array([[np.nan, np.nan], [0.5, 0.5]])),
+        (GLUE["sts-b"], np.array([np.inf, 0.0])),
+        (TASKS["ranking"], np.array([np.nan, 0.0])),
+        (SEVERAL, np.array([[0.9, np.nan], [0.2, 0.4]])),
+        (TASKS["squad1"], [BestSpans([], np.nan), BestSpans([], 0.0)]),
+        (TASKS["conll2003"], [Tags(np.zeros(1, int), np.full(1, each)) for each in (np.nan, 0.9)]),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
+    rows = [row._replace(query="q", source=tagged_words.of_words(["x"])) for row in ROWS]
+    with pytest.raises(UserError, match="predictions are not finite numbers"):
+        write(tmp_path / "out", task, rows, values)
+    assert not (tmp_path / "out").exists()
 
 
 LABELLED = [

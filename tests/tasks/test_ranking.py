@@ -1,5 +1,6 @@
 """Ranking: measures by hand, pairs, files of both forms and their faults, and what is learned."""
 
+import dataclasses
 import io
 import json
 import os
@@ -279,6 +280,31 @@ def test_a_skipped_row_counts_as_a_document_that_was_not_retrieved(tmp_path, for
     )
 
 
+@pytest.mark.parametrize("form", ["qrels", "run"])
+def test_a_declared_form_is_read_and_measured_like_that_of_an_extension(tmp_path, form):
+    """7 has a relevant document that cannot be read, and 9 has no judgement."""
+    write_trec(tmp_path)
+    lines = ["7 0 x 2", "7 0 w 1", "8 0 y 1"]
+    run = ["7 Q0 x 1 9 a", "7 Q0 w 2 8 a", "8 Q0 y 1 9 a", "9 Q0 y 1 9 a"]
+    write(tmp_path, "dev.qrels", *lines)
+    write(tmp_path, "dev.trec", *(lines if form == "qrels" else run))
+    write(tmp_path, f"dev.{form}", *(lines if form == "qrels" else run))
+    task = custom.with_metric(RANKING.with_files(skips_errors=True), "recall@9,map")
+    declared = task.with_files(form=dataclasses.replace(task.files.form, name=form))
+    found = []
+    for each, name in ((task, f"dev.{form}"), (declared, "dev.trec")):
+        path = str(tmp_path / name)
+        rows = list(parsing.read_file(each, path, True))
+        judged = each.scorer.gold_labels(rows)
+        beside = [os.path.basename(file) for file in each.reader.files_of(path)]
+        found.append((rows, each.scorer.evaluate(np.ones(len(rows)), judged), beside[1:]))
+    assert found[0] == found[1]
+    rows, result, beside = found[1]
+    assert [row.id for row in rows] == ["x", "y"]
+    assert result["recall@9"] == 3 / 4
+    assert beside == ["queries.tsv", "documents.tsv", *["dev.qrels"] * (form == "run")]
+
+
 def test_bad_texts_and_judgements_are_skipped_like_rows(tmp_path, caplog):
     write_trec(tmp_path)
     write(tmp_path, "documents.tsv", "x\ta kite", "y\tb\udcff", "z\tnothing", "x\tanother")
@@ -370,6 +396,28 @@ def test_faults_of_a_table(tmp_path, lines, message):
     with pytest.raises(UserError) as e:
         read_rows(RANKING.with_options(highest_grade=4), str(tmp_path), "dev")
     assert message in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "grade, found",
+    [
+        (2, 2.0),
+        (2.0, 2.0),
+        (-2, 0.0),
+        (2.5, "'2.5', expected an integer below 100"),
+        (150, "'150', expected an integer below 100"),
+        (5, "5 is above highest_grade 4"),
+    ],
+)
+def test_grades_that_are_numbers_of_json_are_those_of_a_table(tmp_path, grade, found):
+    cells = dict(query_id="q", query="red", document_id="d", document="kite", grade=grade)
+    write(tmp_path, "dev.jsonl", json.dumps(cells))
+    task = RANKING.with_options(highest_grade=4)
+    if isinstance(found, float):
+        assert [row.label for row in read_rows(task, str(tmp_path), "dev")] == [found]
+        return
+    with pytest.raises(UserError, match=re.escape(f"dev.jsonl:1: column 'grade': {found}")):
+        read_rows(task, str(tmp_path), "dev")
 
 
 @pytest.mark.parametrize(

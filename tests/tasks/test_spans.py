@@ -143,6 +143,26 @@ def test_a_list_of_squad_s_articles(tmp_path):
         assert rows[0].label == (GoldAnswer("The dog", 13),)
 
 
+def test_a_start_is_that_of_its_own_answer():
+    mixed = [{"text": "dog", "answer_start": 17}, "ran", {"text": "cat"}]
+    expected = (GoldAnswer("dog", 17), GoldAnswer("ran", None), GoldAnswer("cat", None))
+    assert squad_files.parse_answers([mixed, None]) == (expected, None)
+    mixed[0]["answer_start"] = "x"
+    assert squad_files.parse_answers([mixed])[1] == 'answer_start "x", expected an integer'
+
+
+def test_a_question_to_predict_may_have_a_wrong_gold_answer(tmp_path):
+    """Answers are not needed; learned or scored, one outside of its context is an error."""
+    value = {"data": [article(question(answers=(("The dog", 99),)))]}
+    with pytest.raises(UserError, match="answer_start 99 is outside"):
+        read(tmp_path, value)
+    (found,) = read(tmp_path, value, need_labels=False)
+    assert found.pairs == ((CONTEXT, "Who ran?"),)
+    twice = {"data": [article(question(), question())]}
+    with pytest.raises(UserError, match="duplicate id 'q1'"):
+        read(tmp_path, twice, need_labels=False)
+
+
 def test_mrqa_is_refused_by_name(tmp_path):
     lines = [
         {"header": {"dataset": "SQuAD", "split": "train"}},

@@ -712,19 +712,20 @@ def test_examples_that_an_annotator_rejected(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    "path, output, is_refused",
+    "path, output, expected",
     [
-        ("a.txt", "p.csv", True),  # declared as text
-        ("a.txt", "p.jsonl", False),
-        ("a.json", "p.json", True),
-        ("a.tsv", "p.csv", False),
-        ("a.tsv", "p.jsonl", True),
+        ("a.txt", "p.csv", "ends in .jsonl"),  # declared as text
+        ("a.txt", "p.jsonl", None),
+        ("a.json", "p.json", "ends in .jsonl"),
+        ("a.tsv", "p.csv", None),
+        ("a.tsv", "p.jsonl", "does not end in .json or .jsonl"),
     ],
 )
-def test_an_output_of_another_form_is_refused(path, output, is_refused):
+def test_an_output_of_another_form_is_refused(path, output, expected):
     declared = "text" if path == "a.txt" else None
-    if is_refused:
-        with pytest.raises(UserError, match=f"{output}: predictions for .* expected a name"):
+    if expected:
+        message = f"{output}: predictions for .* expected a name that {expected}"
+        with pytest.raises(UserError, match=message):
             tagged_files.check_output(path, declared, output)
     else:
         tagged_files.check_output(path, declared, output)

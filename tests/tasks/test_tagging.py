@@ -341,6 +341,14 @@ def test_metrics_and_table(small):
     assert baseline["accuracy"] == pytest.approx(1 / 3) and list(baseline) == list(result)
 
 
+def test_an_evaluation_of_tags_that_are_not_finite_is_refused(small):
+    """Of logits that are not finite every tag is O, with a probability that is none."""
+    task, rows, values = small
+    values = [values[0], values[1]._replace(probabilities=np.full(4, np.nan))]
+    with pytest.raises(UserError, match="1 of 2 predictions are not finite numbers"):
+        task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+
+
 def test_a_constant_answer_is_a_collapse(small):
     task, rows, values = small
     truth = task.scorer.gold_labels(rows)

@@ -5,15 +5,18 @@ import json
 import time
 
 import pytest
+from helpers.finetuning import make_vocabulary
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row, expand_split
 from xlnet.tasks.types import classification, custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize(
@@ -245,6 +248,25 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
 
 
+def test_a_file_to_predict_that_is_called_train_may_have_short_texts(tmp_path, monkeypatch):
+    """Records to train on are not padded to a length that no text has."""
+    monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
+    make_vocabulary(tmp_path / "sp.model", 37)
+    write(tmp_path, "train.csv", "text_a,label", "ab,x", "ba,y")
+    asked = settings(
+        tmp_path,
+        max_seq_length=200,
+        output_dir=str(tmp_path),
+        predict_file=str(tmp_path / "train.csv"),
+    )
+    tuned = FineTunedTask(own(tmp_path, dev_share=0.0), asked)
+    data = TaskData(tuned, Tokenizer(str(tmp_path / "sp.model")))
+    (rows,) = data.to_predict().values()
+    assert data.records("train", rows).count == 2
+    with pytest.raises(UserError, match="max_seq_length is 200, but no row of custom.train has"):
+        data.records("train", rows, is_training=True)
+
+
 def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
     for name, message in (
         ("train.csv", "column 'label' holds a single label, 'x'"),
@@ -277,6 +299,30 @@ def test_a_column_for_each_label(tmp_path):
         read_rows(task, str(tmp_path), "dev")
     with pytest.raises(UserError, match="names 2 columns; several are for --multi_label=True"):
         own(tmp_path, label_column="rude,old")
+
+
+def test_columns_named_after_labels_are_theirs_in_any_order(tmp_path):
+    """A model has the order of its training; the flag of an evaluation may have another one."""
+    write(tmp_path, "dev.csv", "text,insult,toxic", "a,1,0", "b,0,1")
+    how = dict(do_train=False, do_eval=True, text_a_column="text")
+    several = dict(multi_label=True, label_column="toxic,insult")
+    stored = dict(kind="multi_label", labels=["insult", "toxic"])
+    task = custom.resolve_task(settings(tmp_path, **how, **several), stored)
+    assert [row.label for row in read_rows(task, str(tmp_path), "dev")] == [("insult",), ("toxic",)]
+    write(tmp_path, "dev.csv", "text,first,second,label", "q,yes,no,first", "r,ja,nein,second")
+    choices = dict(choice_columns="second,first")
+    stored = dict(kind="multiple_choice", labels=["first", "second"])
+    task = custom.resolve_task(settings(tmp_path, **how, **choices), stored)
+    rows = read_rows(task, str(tmp_path), "dev")
+    right = zip(rows, task.reader.label_array(rows))
+    assert [row.pairs[place][1] for row, place in right] == ["yes", "nein"]
+    # Labels that are numbers of answers are not those of columns without names.
+    write(tmp_path, "dev.csv", "q,right,wrong,2")
+    choices = dict(choice_columns="3,2", label_form="numbers", label_column="4", header="none")
+    stored = dict(kind="multiple_choice", labels=["1", "2"])
+    numbered = settings(tmp_path, **{**how, **choices, "text_a_column": "1"})
+    (row,) = read_rows(custom.resolve_task(numbered, stored), str(tmp_path), "dev")
+    assert row.pairs[1][1] == "right" and row.label == "2"
 
 
 @pytest.mark.parametrize(
@@ -405,6 +451,7 @@ def test_the_metric_that_selects(tmp_path):
             "query_id_column makes a ranking of documents .*give --text_b_",
         ),
         (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
+        (dict(label_separator=";"), "label_separator is for --multi_label=True"),
         (dict(label_column=""), "label_column is '', expected the name of a column"),
         (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
         (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),

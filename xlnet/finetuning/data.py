@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -15,7 +16,7 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.task import Row, expand_split, splits_of
+from xlnet.tasks.task import ReaderOfTask, Row, expand_split, splits_of
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,15 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     """
     step = math.ceil(max_seq_length / MOST_LENGTHS)
     return multiple * math.ceil(step / multiple)
+
+
+def _own_code(reader: ReaderOfTask) -> list[str]:
+    """The digests of the files with the code of an own task type's reader, whose records depend on
+    it; [] for the library's types."""
+    modules = {each.__module__ for each in type(reader).__mro__}
+    own = [name for name in modules if name.split(".")[0] not in ("xlnet", "builtins")]
+    paths = [getattr(sys.modules.get(name), "__file__", None) for name in own]
+    return sorted(files.digest_of(path) for path in paths if path)
 
 
 class TaskData:
@@ -132,9 +142,14 @@ class TaskData:
 
     # -- rows to records, records to batches
 
-    def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
+    def records(
+        self, split: str, rows: Sequence[Row], is_training: bool = False
+    ) -> encoding.Records:
         """The records of a split's rows, made at most once. Warns, once for each file, if the
-        vocabulary or the length lose much of the text."""
+        vocabulary or the length lose much of the text.
+
+        is_training: whether to refuse a length that no row reaches.
+        """
         # The number of choices may differ between training and prediction: a ranking trains on
         # pairs of documents, and scores documents one by one.
         settings, task = self._settings, self._task
@@ -147,11 +162,11 @@ class TaskData:
             label_features=self._label_features(),
             label_names=task.labels,
             encode=task.reader.encode,
-            options=task.reader.record_options,
+            options=(*task.reader.record_options, *_own_code(task.reader)),
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
             overwrite=settings.overwrite_data,
-            is_training=split == "train" and settings.do_train,
+            is_training=is_training,
         )
         if made.path not in self._warned:
             self._warned.add(made.path)

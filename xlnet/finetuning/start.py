@@ -203,9 +203,8 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
         settings.check_without_evaluations(f"a file {settings.eval_split} to evaluate on")
     output = settings.predict_output
     check_output_name(task.type, "predict_output", output or "")
-    if output and settings.predict_file and isinstance(settings, TaggerSettings):
-        tagged_files.check_output(settings.predict_file, task.files.form.name, output)
-    if settings.do_predict and output and not settings.predict_file:
+    to_predict = settings.predict_file
+    if settings.do_predict and output and not to_predict:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
             raise UserError(
@@ -213,6 +212,10 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
                     settings.predict_split, len(parts), ", ".join(parts)
                 )
             )
+        if data.has(parts[0]):  # if not, the error is that of reading it
+            to_predict = data.paths(parts[0])[0]
+    if output and to_predict and isinstance(settings, TaggerSettings):
+        tagged_files.check_output(to_predict, task.files.form.name, output)
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:
@@ -290,9 +293,7 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     if task.files.dev_share or data.has("train"):
         to_read["train"] = data.to_train()
     if data.has("dev"):
-        to_read["dev"] = row_store.store_rows(
-            row for row in data.of_split("dev", need_labels=False)["dev"] if row.pairs
-        )
+        to_read.update(data.of_split("dev", need_labels=False))
     path = settings.named_file
     if path and task.files.by_split.get("dev") != os.path.abspath(path):  # it is predicted alone
         to_read.update(data.to_predict())
@@ -301,7 +302,8 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
             f"data_dir: {settings.data_dir} has no file of task {task.name} to train on "
             "or to evaluate"
         )
-    for split, rows in to_read.items():
+    for split, found in to_read.items():
+        rows = row_store.store_rows(row for row in found if row.pairs)  # without skipped ones
         made = data.records(split, rows)
         _log.info(
             "%s: %s %s, %s records: %s",

@@ -117,7 +117,7 @@ class FineTuner:
                 "note: there is no file %s to evaluate on while training", settings.eval_split
             )
             settings = dataclasses.replace(settings, eval_steps=0)
-        elif settings.eval_split.startswith("test"):
+        elif settings.eval_split.startswith("test") and settings.eval_steps != 0:
             _log.warning(
                 "note: the best checkpoint is chosen on %s, which flatters its scores there",
                 settings.eval_split,
@@ -217,7 +217,7 @@ class FineTuner:
 
     @functools.cached_property
     def _train_records(self) -> encoding.Records:
-        return self._data.records("train", self._train_rows)
+        return self._data.records("train", self._train_rows, is_training=True)
 
     def describe(self) -> None:
         """Writes the description of the run, once its checkpoint is restored."""

@@ -41,7 +41,9 @@ class Evaluation:
         """As `baseline`, computed once for a split; it is shown next to each evaluation."""
         if split not in self._baselines:
             scorer = self._task.scorer
-            self._baselines[split] = scorer.baseline(scorer.gold_labels(rows))
+            # A threshold that decides predictions decides the constant one, too.
+            threshold = [self._threshold] if scorer.has_threshold else []
+            self._baselines[split] = scorer.baseline(scorer.gold_labels(rows), *threshold)
         return self._baselines[split]
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:

@@ -245,12 +245,13 @@ def parse_answers(cells: list) -> tuple:
             "have objects: to_json(PATH, orient='records', lines=True)",
         )
     listed = cells[0] if isinstance(cells[0], list) else [cells[0]]
-    start, error = _parse_start(cells[1] if len(cells) > 1 else None)
     found = []
     for text in listed:
+        start_cell = cells[1] if len(cells) > 1 else None
         if isinstance(text, dict):
-            start, error = _parse_start(text.get("answer_start"))
+            start_cell = text.get("answer_start")
             text = text.get("text")
+        start, error = _parse_start(start_cell)
         if error:
             return None, error
         if not isinstance(text, str):

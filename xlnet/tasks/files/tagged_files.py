@@ -90,7 +90,8 @@ def check_output(path: str, declared: Optional[str], output: str) -> None:
     wrong = ("json", "jsonl") if are_columns else ("csv", "tsv", "conll", "conllu", "json")
     if readers.extension(output) in wrong:
         what = (
-            "the columns of the file and one more, expected a name that does not end in .json"
+            "the columns of the file and one more, expected a name that does not end in .json or "
+            ".jsonl"
             if are_columns
             else "JSON lines, expected a name that ends in .jsonl"
         )

@@ -49,7 +49,7 @@ def _read_run(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
     Their relevance is in a file of judgements with the same name and .qrels: 0 for a document that
     it does not have, `UNJUDGED` for a query that it does not have. Without the file there is none.
     """
-    qrels = judgements_of(path, "run")
+    qrels = judgements_of(task, path, "run")
     judged = _judgements(task, qrels[0]) if qrels else {}
     queries = {query for query, _ in judged}
 
@@ -68,15 +68,21 @@ FORMS = {"qrels": _read_qrels, "run": _read_run}
 # ---- judgements
 
 
+def form_of(task: Task, path: str, given: Optional[str] = None) -> str:
+    """The name of a file's form: given for this file, declared for all, or its extension."""
+    return given or readers.declared_form(task, path).name or readers.extension(path)
+
+
 def judgements_of(
-    path: str, form: Optional[str] = None, of_forms: Sequence[str] = ("run",)
+    task: Task, path: str, given: Optional[str] = None, of_forms: Sequence[str] = ("run",)
 ) -> list[str]:
-    """The files of judgements that belong to files of these forms; [] for other files."""
-    found = [
-        readers.stem(each) + ".qrels"
-        for each in readers.each_path(path)
-        if each != "-" and (form or readers.extension(each)) in of_forms
-    ]
+    """The files of judgements that belong to files of these forms, those of a run next to it; []
+    for other files. given: as for `form_of`."""
+    found = []
+    for each in readers.each_path(path):
+        form = form_of(task, each, given)
+        if each != "-" and form in of_forms:
+            found.append(each if form == "qrels" else readers.stem(each) + ".qrels")
     return list(filter(os.path.exists, found))
 
 
@@ -94,9 +100,10 @@ def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, 
     return found
 
 
-def next_to(path: str) -> list[str]:
+def next_to(task: Task, path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
-    return [each for each in (*_paths_of_texts(path), *judgements_of(path)) if os.path.exists(each)]
+    found = (*_paths_of_texts(path), *judgements_of(task, path))
+    return [each for each in found if os.path.exists(each)]
 
 
 def _paths_of_texts(path: str) -> list[str]:

@@ -235,11 +235,16 @@ def json_lines(values: Iterable[dict]) -> Iterator[str]:
         yield json.dumps(value, ensure_ascii=False) + "\n"
 
 
+def is_written_as_it_is(text: str) -> bool:
+    """Whether a cell of a table has exactly this text."""
+    return not re.search("[\t\n\r]", text)
+
+
 def _line(cells: Iterable[str]) -> str:
     """A line of a table; tabs and line ends in cells become spaces."""
     texts = []
     for text in cells:
-        if re.search("[\t\n\r]", text):
+        if not is_written_as_it_is(text):
             text = " ".join(text.split())
         texts.append(text)
     return "\t".join(texts) + "\n"

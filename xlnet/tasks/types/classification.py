@@ -168,11 +168,12 @@ class ClassificationScorer(contract.Scorer):
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
-    def baseline(self, gold_labels: np.ndarray) -> dict:
+    def baseline(self, gold_labels: np.ndarray, threshold: float = THRESHOLD) -> dict:
         """The most frequent label."""
         most_frequent = np.bincount(gold_labels).argmax()
         is_most_frequent = np.arange(len(self.task.class_names)) == most_frequent
-        return contract.constant_baseline(self, is_most_frequent.astype(np.float64), gold_labels)
+        probabilities = is_most_frequent.astype(np.float64)
+        return contract.constant_baseline(self, probabilities, gold_labels, threshold)
 
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD

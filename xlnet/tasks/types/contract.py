@@ -347,9 +347,9 @@ class Scorer(_TaskComponent):
             for name in self.task.metrics
         }
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
-        of the best constant one."""
+        of the best constant one. threshold: as for `decide`, given where `has_threshold`."""
         raise NotImplementedError
 
     def constant_prediction(
@@ -410,9 +410,12 @@ class Scorer(_TaskComponent):
     ) -> list:
         """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
         predictions, probabilities and, if some row has one, the gold labels. rows: also those
-        without texts, which were skipped and have no values."""
+        without texts, which were skipped and have no values. Probabilities and scores that are not
+        finite are a UserError."""
         predicted_rows = store_rows(row for row in rows if row.pairs)
         values = checked(self, values, len(predicted_rows))
+        if self.probabilities or self.is_number:
+            refuse_nan(self.task, values)
         # Texts are made one at a time to save memory.
         columns = [
             ("id", (row.id for row in predicted_rows)),
@@ -534,14 +537,17 @@ def refuse_nan(task: Task, values: np.ndarray) -> None:
     bad = np.count_nonzero(~np.isfinite(values))
     if bad:
         raise UserError(
-            f"task {task.name}: {bad} of {values.size} predictions are not finite numbers"
+            f"task {task.name}: {bad} of {values.size} predictions are not finite numbers; if "
+            "--precision is fp16, give fp32"
         )
 
 
-def constant_baseline(scorer: Scorer, value: Any, gold_labels: Any) -> dict:
+def constant_baseline(
+    scorer: Scorer, value: Any, gold_labels: Any, threshold: float = THRESHOLD
+) -> dict:
     """The metrics of the same prediction for each row."""
     values = np.broadcast_to(value, (len(gold_labels), *np.shape(value)))
-    return scorer.evaluate(values, gold_labels)
+    return scorer.evaluate(values, gold_labels, threshold)
 
 
 def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:

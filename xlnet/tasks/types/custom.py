@@ -49,6 +49,8 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     task = complete(task, settings.data_dir)
     # The rows that a model held out stay held out.
     dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
+    if dev_share:
+        task = _without_missing_dev(task, settings.data_dir)
     if (
         dev_share is not None
         and "dev" not in (*task.files.by_split, *task.files.groups)
@@ -60,6 +62,18 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         for name in task.own_metrics.values():
             split_metrics.own(name)  # raises its errors before anything is read
     return task
+
+
+def _without_missing_dev(task: Task, data_dir: str) -> Task:
+    """The task without the split dev if none of its files exist: a known task names them all."""
+    by_split, groups = dict(task.files.by_split), dict(task.files.groups)
+    names = [by_split.pop(part) for part in groups.pop("dev", ("dev",)) if part in by_split]
+    paths = [
+        path for each in names for path in readers.each_path(readers.find_file(data_dir, each))
+    ]
+    if any(map(os.path.exists, paths)):
+        return task
+    return task.with_files(by_split=by_split, groups=groups)
 
 
 def _with_composed_columns(settings: Any) -> Any:
@@ -218,6 +232,10 @@ def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
             raise UserError(f"{name} is '{names}', expected the name of a column")
     if settings.multi_label and settings.label_separator == "":
         raise UserError("label_separator is empty, expected the text between the labels of a cell")
+    # Models of earlier versions keep a comma, which is the default.
+    is_separated = settings.label_separator not in (None, ",")
+    if is_separated and not (settings.multi_label or takes_several_labels):
+        raise UserError("label_separator is for --multi_label=True")
     chosen = [
         name
         for name in ("query_id_column", "is_regression", "multi_label", "choice_columns")
@@ -383,9 +401,8 @@ def _with_named_files(task: Task, settings: Any) -> Task:
         for split, parts in task.files.groups.items()
         if split not in named and set(parts) <= set(found)
     }
-    has_dev = "dev" in found or "dev" in groups
-    return task.with_files(
-        by_split=found,
-        groups=groups,
-        dev_share=0.0 if has_dev or "train" not in found else task.files.dev_share or _DEV_SHARE,
-    )
+    share = 0.0
+    if "train" in found and "dev" not in (*found, *groups):
+        usual = _DEV_SHARE if task.name == CUSTOM else known.DEV_SHARE
+        share = task.files.dev_share or usual
+    return task.with_files(by_split=found, groups=groups, dev_share=share)

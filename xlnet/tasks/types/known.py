@@ -30,6 +30,8 @@ TASK_TYPES = {
 }
 
 
+DEV_SHARE = 0.05  # of the train file of a known task that has no file of dev
+
 # How most published sets are written: quotation marks are characters of the text.
 _PLAIN = Form(quoting="none", header="names")
 
@@ -213,7 +215,7 @@ def _csv_task(
         by_split=dict(_TRAIN_TEST_CSV),
         forms={".csv": Form(quoting="standard", header="none", names=columns)},
         replacements=replacements,
-        dev_share=0.05,
+        dev_share=DEV_SHARE,
     )
 
 
@@ -250,7 +252,7 @@ _OTHER_TASKS = (
         id="id",
         by_split={"train": "train", "test": "test"},
         directory_form="folders",
-        dev_share=0.05,
+        dev_share=DEV_SHARE,
         replacements=(("<br />", " "),),
     ),
     _csv_task("yelp-2", _REVIEW, "text", 2),

@@ -21,6 +21,7 @@ from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files import diagnosis
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output.prediction_files import is_written_as_it_is
 from xlnet.tasks.output.results import Labels
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
@@ -113,6 +114,13 @@ class MultiLabelReader(contract.Reader):
                 "note: %s has no row with two labels or more; label_separator is ','", where
             )
         return dataclasses.replace(task, labels=sorted_names(merge_spellings(names, where)))
+
+    def from_model(self, stored: dict) -> Task:
+        # Columns that are named after the labels are those of these labels, in any order.
+        task = super().from_model(stored)
+        if sorted(task.columns.label) != sorted(task.class_names):
+            return task
+        return task.with_columns(label=task.class_names)
 
     def parse_label(self, cells: list) -> tuple:
         """A sorted tuple of names; with the form "indicators" the 0s and 1s until the labels are
@@ -262,9 +270,10 @@ class MultiLabelScorer(contract.Scorer):
         thresholds = np.array(_thresholds(self.task, threshold), np.float32)
         return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The frequency of each label as its probability."""
-        return contract.constant_baseline(self, np.mean(gold_labels, axis=0), gold_labels)
+        frequencies = np.mean(gold_labels, axis=0)
+        return contract.constant_baseline(self, frequencies, gold_labels, threshold)
 
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
@@ -289,9 +298,10 @@ class MultiLabelScorer(contract.Scorer):
         ]
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
-        """Names with separators between, or lists in JSON if some name could be read as two."""
+        """Names with separators between, or lists in JSON if some name could be read as two, or if
+        a cell of a table cannot have a name or the separator."""
         separator = self.options.separator or ","
-        is_plain = all(
+        is_plain = all(map(is_written_as_it_is, (separator, *self.task.class_names))) and all(
             name.lstrip()[:1] not in "[({" and name.splitlines() == [name] and separator not in name
             for name in self.task.class_names
         )

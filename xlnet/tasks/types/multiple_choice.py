@@ -147,7 +147,7 @@ class ChoiceReader(ClassificationReader):
     def from_model(self, stored: dict) -> Task:
         # The options in the description of a converted model may be those of another type.
         options = stored.get("kind_options", {})
-        return (
+        task = (
             super()
             .from_model(stored)
             .with_options(
@@ -158,6 +158,11 @@ class ChoiceReader(ClassificationReader):
                 }
             )
         )
+        # Columns that are named after the labels have these answers, in any order.
+        has_names = task.columns.label_form in (None, "texts")
+        if not has_names or sorted(task.columns.choices) != sorted(task.class_names):
+            return task
+        return task.with_columns(choices=task.class_names)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         task, options = self.task, _texts(choices)

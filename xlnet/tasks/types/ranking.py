@@ -27,7 +27,7 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import readers, trec_files
+from xlnet.tasks.files import trec_files
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.task import Row, Task
@@ -78,10 +78,13 @@ class RankingReader(RegressionReader):
         judgements, and for these all relevant documents. A document whose row was skipped counts as
         not retrieved."""
         rows = super().read(path, need_labels, form)
-        # The judgements next to a run may have documents that the run lacks. A `.qrels` file that
-        # is read itself has such documents only if some of its rows were skipped.
+        # The judgements next to a run may have documents that the run lacks. Judgements that are
+        # read themselves have such documents only if some of their rows were skipped.
         qrels = trec_files.judgements_of(
-            path, form, ("run", "qrels") if self.task.files.skips_errors else ("run",)
+            self.task,
+            path,
+            form,
+            ("run", "qrels") if self.task.files.skips_errors else ("run",),
         )
         if not need_labels or not qrels:
             return rows
@@ -106,15 +109,15 @@ class RankingReader(RegressionReader):
 
     def files_of(self, path: str) -> Sequence[str]:
         """The file, and the files that belong to judgements and runs."""
-        is_table = readers.extension(path) not in trec_files.FORMS
-        return (path,) if is_table else (path, *trec_files.next_to(path))
+        is_table = trec_files.form_of(self.task, path) not in trec_files.FORMS
+        return (path,) if is_table else (path, *trec_files.next_to(self.task, path))
 
     def parse_label(self, cells: list) -> tuple:
         """None, without an error, for a query without judgements."""
         is_unjudged = bool(cells) and cells[0] is trec_files.UNJUDGED
         return (None, None) if is_unjudged else super().parse_label(cells)
 
-    def parse_score(self, text: str) -> tuple:
+    def parse_score(self, text: str, decimal: str = ".") -> tuple:
         """An integer; below 0, which TREC has for junk, counts as 0."""
         column, highest = self.task.columns.label[0], self.options.highest_grade
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
@@ -221,7 +224,7 @@ class RankingScorer(RegressionScorer):
             return dict.fromkeys(self.task.metrics, np.nan)
         return evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
 
-    def baseline(self, gold_labels: Judged) -> dict:
+    def baseline(self, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
         results = [

@@ -39,13 +39,11 @@ class RegressionReader(contract.Reader):
         if not text:
             return None, f"column '{self.task.columns.label[0]}' is empty"
         # Numbers of JSON and Parquet have no decimal mark to be declared.
-        if isinstance(cells[0], (int, float)) and math.isfinite(to_number(text)):
-            return to_number(text), None
-        return self.parse_score(text)
+        is_number = isinstance(cells[0], (int, float))
+        return self.parse_score(text, "." if is_number else self.task.files.form.decimal)
 
-    def parse_score(self, text: str) -> tuple:
-        """As `parse_label`, for a cell that is not empty."""
-        decimal = self.task.files.form.decimal
+    def parse_score(self, text: str, decimal: str = ".") -> tuple:
+        """As `parse_label`, for a cell that is not empty; decimal: the mark of its fraction."""
         if decimal == ".":
             score = to_number(text)
         else:
@@ -103,7 +101,7 @@ class RegressionScorer(contract.Scorer):
     def submitted_range(self) -> Optional[tuple[float, float]]:
         return getattr(self.options, "submitted_range", None)  # a subclass may have other options
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The mean score."""
         return contract.constant_baseline(self, np.mean(gold_labels), gold_labels)
 

@@ -369,11 +369,10 @@ class SpanScorer(contract.Scorer):
         found.update(best)
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
-    def baseline(self, gold_labels: GoldAnswers) -> dict:
+    def baseline(self, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
         """The sentence most like the question, without the numbers over thresholds."""
-        result = self.evaluate(
-            [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows], gold_labels
-        )
+        sentences = [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows]
+        result = self.evaluate(sentences, gold_labels, threshold)
         return {
             name: value
             for name, value in result.items()
@@ -406,6 +405,7 @@ class SpanScorer(contract.Scorer):
             ("na_prob.json", "probabilities of no answer"),
         )
         rows = store_rows(row for row in rows if row.pairs)
+        contract.refuse_nan(self.task, span_answers.null_probabilities(values))
         return [
             PredictionFile(*name, [span_answers.as_json(content)])
             for name, content in zip(

@@ -241,14 +241,10 @@ class TaggingReader(contract.Reader):
         return error_of
 
     def from_model(self, stored: dict) -> Task:
-        # As found in the train file, unless a flag names the columns of this one.
-        columns = {"text_a": self.task.columns.text_a, "label": self.task.columns.label}
-        for name, flag in (("text_a", "word_column"), ("label", "tag_column")):
-            kept = stored.get("settings", {}).get(flag)
-            if columns[name] == ((kept,) if kept else ()):
-                columns[name] = tuple(stored["columns"].get(name, columns[name]))
+        # The column of tags is that found in the train file, unless a flag names it.
+        label = self.task.columns.label or tuple(stored["columns"].get("label", ()))
         options = stored["kind_options"]
-        task = super().from_model(stored).with_columns(**columns)
+        task = super().from_model(stored).with_columns(label=label)
         return task.with_options(
             # A file may have another scheme than the one that the model has learned.
             scheme=self.options.scheme if self.options.is_scheme_given else options["scheme"],
@@ -435,6 +431,10 @@ class TaggingScorer(contract.Scorer):
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
+    def _refuse_nan(self, values: Sequence[Tags]) -> None:
+        """Raises UserError for tags of logits that are not finite, which alone look like others."""
+        contract.refuse_nan(self.task, np.array([found.probabilities.sum() for found in values]))
+
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
         return [
@@ -444,13 +444,14 @@ class TaggingScorer(contract.Scorer):
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, gold_labels)
+        self._refuse_nan(values)
         decisions = self.decide(values)
         return {
             name: float(self.metrics[name](self.task, decisions, gold_labels, values))
             for name in self.task.metrics
         }
 
-    def baseline(self, gold_labels: Any) -> dict:
+    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The most frequent tag."""
         counts = collections.Counter(tag for row in gold_labels for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
@@ -504,6 +505,7 @@ class TaggingScorer(contract.Scorer):
     ) -> list:
         """The rows of the file with one more column or key."""
         _check_lengths(values, [row for row in rows if row.pairs])
+        self._refuse_nan(values)
         decided = iter(self.decide(values))
         spans = [schemes.spans(next(decided)) if row.pairs else None for row in rows]
         places = MappedRows(lambda row: row.source.source, rows)
