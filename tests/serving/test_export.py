@@ -513,3 +513,20 @@ def test_weights_alone(tmp_path):
     done = export(tmp_path / "other")
     assert done.returncode == 1 and "no checkpoint in directory" in done.stderr
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        dict(dtype="bfloat16"),
+        dict(signatures="ids"),
+        dict(spiece_model_file="v.model"),
+        dict(model_config_path="c.json"),
+    ],
+)
+def test_settings_of_a_saved_model_are_refused_for_weights_alone(tmp_path, flag):
+    line = command.refused(
+        "xlnet export", model_dir=tmp_path, output=tmp_path / "out", weights_only=True, **flag
+    )
+    (name,) = flag
+    assert f"{name}: weights_only copies the weights" in line

@@ -86,8 +86,8 @@ CARRIED: Mapping[str, Any] = {
 # How questions and contexts are cut, which that library's config may have as entries of ours.
 SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
 
-# What a model of ours was pretrained to do, where it is not the permutation objective: another entry
-# of ours, as without it a model of `masked` would look like one with a trained query stream.
+# What a model of ours was pretrained to do, where it is not the permutation objective: another
+# entry of ours, as without it a model of `masked` would look like one with a trained query stream.
 OBJECTIVE = "objective"
 
 
