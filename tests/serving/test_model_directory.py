@@ -159,6 +159,18 @@ def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
     model.close()
 
 
+def test_of_a_text_that_the_task_changes_it_only_counts_what_was_read(tmp_path):
+    """The page drew the parts that were read, counted in a text of another length."""
+    model = opened(make_model(tmp_path / "m", "imdb", max_seq_length=8))
+    plain, changed = ("kamat telok sol mitel dakar laskit" + end for end in ("", "<br />nokla"))
+    for signature in ("text", "explain", "vectors"):
+        rows = [{"text_a": text} for text in (plain, changed)]
+        found = [model.run(model.call(signature, {}), [row])[0] for row in rows]
+        assert [(one.tokens_read, one.tokens > 6) for one in found] == [(6, True)] * 2
+        assert [one.characters_read is None for one in found] == [False, True]
+    model.close()
+
+
 def test_a_word_that_is_cut_hides_no_word_after_it(quick_start, model_of):
     """Where a tagger reads all words, all behind the first window was said to be unread."""
     model = opened(model_of("tagging"))  # of 24 tokens

@@ -315,6 +315,11 @@ def test_why(page):
     ]
     assert "75\u00a0%" in page.inner_text(".headline")  # the prediction is still there
     picture(page, "why")
+    # Of a text whose words are others after the task's replacements they alone are shown.
+    predict(page, "text", text_a="a <c> a")
+    page.click("#why")
+    done(page)
+    assert page.inner_text("#answer .text") == "a <b> a"
     assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
 
 

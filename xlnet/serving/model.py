@@ -207,7 +207,8 @@ class Model:
 
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
-        text, a list of n such arrays of several.
+        text, a list of n such arrays of several. A long text is cut as the model's task cuts it; if
+        that reads all of it in several parts, its end is cut.
 
         Examples:
           >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
@@ -265,7 +266,8 @@ class Model:
         normalize: bool = False,
         errors: str = "raise",
     ) -> Any:
-        """The hidden states of the network for texts, before any output layer.
+        """The hidden states of the network for texts, before any output layer; a text is read as by
+        `encode`.
 
         Args:
           layers: one or several. 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.

@@ -514,9 +514,12 @@ class ServedModel:
             return None  # of all of its words, some lose their ends
         inference = self._model.inference
         tuned = inference.loaded.tuned
-        layout = encoding.Layout(inference.loaded.max_seq_length)
+        layout = vectors.layout_of(inference.loaded)
         if tuned and call.signature != "vectors":
             layout = tuned.layout
+        # Positions in a text with the task's replacements are not those of the request.
+        if tuned and any(tuned.task.published.replaced(text) != text for text in row.values()):
+            return None
         aligned = self._aligner.encode([row[name] for name in sorted(row)])
         # The numbers of the tokens are cut as their ids are.
         numbers = [list(range(len(each.ids))) for each in aligned]
