@@ -93,7 +93,7 @@ def attention(
     # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
     # token is a target: a token does not see those later in the order, and a query does not see its
     # own token, either. Without an order every token sees all tokens, and a query all but its own.
-    order = "left_to_right" if model.is_causal else settings.order
+    order = settings.order_of(only="left_to_right" if model.is_causal else None)
     rank = _rank(len(ids), order, settings)  # [T]
     content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
     if order == "none":
@@ -149,6 +149,7 @@ def of_fine_tuned(
 ) -> Attention:
     """The attention probabilities of a fine-tuned network, whose tokens see each other; `subgraph`
     is of `build`."""
+    settings.order_of(only="none")
     # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)

@@ -594,7 +594,7 @@ class Model:
         self,
         text: Text,
         layers: Sequence[int],
-        order: str = "random",
+        order: Optional[str] = None,
         seed: int = 0,
         most_tokens: int = 512,
     ) -> Attention:
@@ -603,7 +603,9 @@ class Model:
 
         Args:
           layers: numbers from 1 on.
-          order: factorization order, "random", "left_to_right" or "none".
+          order: factorization order, "random", "left_to_right", "none", or the numbers of the
+            tokens as in "2,1,3". None: "random"; "left_to_right" of a causal model and "none" of a
+            fine-tuned one, which have no other.
           seed: of a random order.
           most_tokens: a longer text is refused.
 
