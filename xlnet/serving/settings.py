@@ -175,7 +175,7 @@ class GenerationSettings(Settings):
         1.0,
         "log probabilities of tokens that are among the last `context` ones are multiplied by it; "
         "1: off",
-        above=0.0,
+        minimum=0.01,
         maximum=100.0,
     )
     no_repeat_ngram_size: int = setting(
@@ -186,7 +186,10 @@ class GenerationSettings(Settings):
     )
     stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON list")
     context: int = setting(
-        512, "last tokens that a token is generated from [tokens]", minimum=2, maximum=_MOST_CONTEXT
+        512,
+        "last tokens that a token is generated from, at most [tokens]",
+        minimum=2,
+        maximum=_MOST_CONTEXT,
     )
     seed: Optional[int] = setting(
         None, "seed of sampling; off: another text each time", minimum=0, maximum=_MOST_SEED
