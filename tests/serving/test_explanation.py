@@ -174,6 +174,11 @@ def test_a_pretrained_model_and_one_with_memory(loaded, permuted, tmp_path):
         pytest.raises(UserError, match="pretrained alone"),
     ):
         model.explain("the cat")
+    for path, said in (
+        (str(permuted.folder), "xlnet explain: the model is pretrained alone"),
+        (make_model(tmp_path / "s", "spans"), "xlnet explain: a model of task type spans"),
+    ):
+        assert command.refused("xlnet explain", model_dir=path, text="a").startswith(said)
     with xlnet.load(make_model(tmp_path / "m", "regression"), device="cpu") as model:
         assert len(model.explain(TEXTS[0]).weights) == 4
         with pytest.raises(UserError, match="give method=leave_one_out"):

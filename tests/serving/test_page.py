@@ -177,7 +177,7 @@ class Model(Echo):
         self.asked.append((call.signature, dict(call.settings), [row]))
         for text in (" once", " <i>", " more"):
             yield {"number": 0, "text": text, "probability": 0.42}
-        yield {"number": 0, "text": "", "ended": "length"}
+        yield {"number": 0, "text": "", "ended": "length", "tokens_read": 1, "tokens": 1}
 
 
 @pytest.fixture(scope="module")

@@ -441,7 +441,7 @@ class ServedModel:
             )
         return cost
 
-    def has_copy(self, call: Call, rows: Sequence[Row]) -> bool:
+    def needs_own_graph(self, call: Call, rows: Sequence[Row]) -> bool:
         """Whether a request reads with a copy of the language model's graph (`LanguageModel`), not
         in the batch of generated texts."""
         if call.signature != "generate":
@@ -486,6 +486,13 @@ class ServedModel:
         return min(settings.context, len(known(" ".join(parts)))) + pieces
 
     # ---- answers
+
+    def has_arrays(self, signature: str) -> bool:
+        """Whether a list in an answer has as many values for every example: one of each label, of
+        each sample, or the numbers of a vector."""
+        if signature == "text":
+            return self.verb in ("classify", "choose")
+        return signature in ("vectors", "generate")
 
     def run(self, call: Call, rows: Sequence[Row]) -> list[Union[Computed, UserError]]:
         """The answers to rows, for `json`, with the counts of their tokens; that of a bad row is
