@@ -53,6 +53,20 @@ def test_runs_are_plotted_together(tmp_path):
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
 
 
+def test_a_directory_of_any_name_is_in_the_legend_as_it_is(tmp_path, monkeypatch):
+    """Matplotlib leaves out labels that begin with _, and reads $ as the mark of mathematics."""
+    drawn = []
+    monkeypatch.setattr(curves.figure, "save", lambda figure, path: drawn.append(figure))
+    names = ["_first", "a$b$_{c"]
+    runs = [make_run(tmp_path / name, metric="accuracy") for name in names]
+    curves.plot("c.png", curves.read_all(list(map(str, runs)), "model_dir"))
+    losses, evaluated = (panel.get_legend().get_texts() for panel in drawn[0].axes)
+    shown = [f"{name}, {what}" for name in names for what in ("training", "evaluation")]
+    assert [text.get_text() for text in losses] == shown
+    assert [text.get_text() for text in evaluated] == names
+    assert not any(text.get_parse_math() for text in (*losses, *evaluated))
+
+
 def test_runs_of_one_name_are_told_apart(tmp_path):
     """By the directories above them, as many as are needed; the default name is `model`."""
     runs = [make_run(tmp_path / name) for name in ("a/1/model", "a/2/model", "b/1/model")]

@@ -264,7 +264,9 @@ def _end(program: str, message: Union[str, Exception], status: int) -> NoReturn:
 
 
 def _say_end(program: str, message: Union[str, Exception]) -> None:
-    print(f"{program}: {escape_control_characters(str(message))}", file=sys.stderr, flush=True)
+    # A method of the Python API names itself in its errors; here the program does.
+    text = escape_control_characters(str(message)).removeprefix(program.split()[-1] + ": ")
+    print(f"{program}: {text}", file=sys.stderr, flush=True)
 
 
 def _run(

@@ -435,6 +435,12 @@ def test_a_vocabulary_without_padding_pads_with_unknown(tmp_path):
     assert ids == {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
+def test_ends_of_texts_that_a_vocabulary_lacks_have_no_ids(tmp_path):
+    path = train_tiny_model(tmp_path / "sp.model", bos_id=-1, eos_id=-1)
+    ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
+    assert (ids["bos_token_id"], ids["eos_token_id"]) == (None, None)
+
+
 def test_cleaning_that_there_is_not_here_is_refused(folder, tmp_path, vocabulary):
     with pytest.raises(UserError, match="remove_space is False, but here runs of spaces"):
         folder().give_vocabulary(vocabulary, remove_space=False).convert(tmp_path / "out")
@@ -717,3 +723,38 @@ def test_a_causal_model_comes_back_as_one(causal, tmp_path):
         np.testing.assert_array_equal(back.vectors("the cat"), ours.vectors("the cat"))
         with pytest.raises(UserError, match="reads from left to right alone"):
             back.fill("the ___")
+
+
+@pytest.mark.parametrize("first, then", [("causal", "permutation"), ("permutation", "causal")])
+def test_settings_of_training_here_replace_those_that_the_weights_came_with(
+    permuted, tmp_path, first, then
+):
+    folder = shutil.copytree(permuted.folder, tmp_path / "first")
+    edit_document(folder, resolved={"objective": first, "clamp_len": 9, "mem_len": 3})
+    conversion.to_huggingface(str(folder), str(tmp_path / "theirs"))
+    conversion.from_huggingface(
+        str(tmp_path / "theirs"), str(tmp_path / "ours"), huggingface_task.Columns()
+    )
+    edit_document(
+        tmp_path / "ours",
+        program="xlnet pretrain",
+        resolved={"objective": then, "clamp_len": 7, "mem_len": 5, "same_length": True},
+    )
+    to_huggingface(tmp_path, "back")
+    config = stored(tmp_path / "back", "config.json")
+    assert (config["clamp_len"], config["mem_len"], config["same_length"]) == (7, 5, True)
+    assert config["attn_type"] == ("uni" if then == "causal" else "bi")
+    assert config.get("objective") == ("causal" if then == "causal" else None)
+
+
+@pytest.mark.parametrize(
+    "name, columns, message",
+    [
+        ("lm", dict(max_seq_length=17), "max_seq_length is .*XLNetLMHeadModel has no task of ours"),
+        ("sequence_classification", dict(text_a_column="b"), "text_a_column is .*no spiece.model"),
+    ],
+)
+def test_columns_without_a_task_are_refused(folder, tmp_path, name, columns, message):
+    with pytest.raises(UserError, match=message):
+        folder(name).convert(tmp_path / "out", **columns)
+    assert not (tmp_path / "out").exists()

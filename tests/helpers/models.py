@@ -11,7 +11,7 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks.types import custom
+from xlnet.tasks.types import custom, known
 from xlnet.tokenization.tokenizer import Tokenizer
 
 CONFIG = XLNetConfig(
@@ -42,6 +42,7 @@ KINDS = {
         dict(multi_label=True, predict_threshold=0.98),
         dict(labels=["animal", "plant", "stone"]),
     ),
+    "imdb": (ClassifierSettings, dict(task_name="imdb"), {}),
     "regression": (
         ClassifierSettings,
         dict(is_regression=True, long_document="memory", max_seq_length=8),
@@ -82,11 +83,12 @@ def make_model(directory, kind, labels=None, **changes):
     tokenizer = Tokenizer(str(directory / "made.model"))
     group, values, stored = KINDS[kind]
     stored = dict(stored, labels=labels) if labels else stored
-    values = dict(dict(max_seq_length=32), **dict(values, **changes))
-    settings = group(
-        **values, model_dir=str(directory), task_name="custom", do_predict=True, predict_file="-"
-    )
-    task = custom.resolve_task(settings, stored)
+    values = dict(dict(max_seq_length=32, task_name="custom"), **dict(values, **changes))
+    settings = group(**values, model_dir=str(directory), do_predict=True, predict_file="-")
+    if settings.task_name == "custom":
+        task = custom.resolve_task(settings, stored)
+    else:
+        task = known.find_task(settings.task_name)
     document = task_settings.document_of(settings, NetworkSettings(), task, tokenizer)
     run_document.write(str(directory), document, CONFIG, tokenizer)
     (directory / "made.model").unlink()

@@ -54,7 +54,10 @@ class Echo:
     def cost(self, call, rows, budget):
         return 49 if call.signature == "generate" else None
 
-    def has_copy(self, call, rows):
+    def needs_own_graph(self, call, rows):
+        return False
+
+    def has_arrays(self, signature):
         return False
 
     def run(self, call, rows):

@@ -29,12 +29,18 @@ def train(path, sentences, vocab_size, *, control=CONTROL, user_defined=("<eop>"
     return str(path)
 
 
-def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
+def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,"), **options):
     """Trains a model of 80 pieces on generated sentences."""
     rng = np.random.RandomState(0)
     sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
     return train(
-        path, sentences, 80, control=control, user_defined=user_defined, hard_vocab_limit=False
+        path,
+        sentences,
+        80,
+        control=control,
+        user_defined=user_defined,
+        hard_vocab_limit=False,
+        **options,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from helpers.language_model import CLAMP_LEN
 
 import xlnet
+from xlnet.errors import UserError
 
 TEXT = "the cat sat on a mat"
 
@@ -62,6 +63,14 @@ def test_attention_is_that_of_the_formula(permuted, model, order):
 def test_a_causal_model_has_one_stream(causal):
     with xlnet.load(str(causal.folder), device="cpu") as model:
         found = model.attention(TEXT, layers=[2])
+        (places,) = {
+            tuple(model.attention(TEXT, layers=[2], order=order).places)
+            for order in (None, "left_to_right")
+        }
+        for order in ("random", "none", "2,1"):
+            with pytest.raises(UserError, match=f"order is {order}, but the model has left_to"):
+                model.attention(TEXT, layers=[2], order=order)
+    assert places == tuple(found.places)
     assert set(found.streams) == {"content"} and list(found.places) == sorted(found.places)
     assert not np.triu(found.streams["content"][0, 0], 1).any()
 

@@ -174,6 +174,11 @@ def test_a_pretrained_model_and_one_with_memory(loaded, permuted, tmp_path):
         pytest.raises(UserError, match="pretrained alone"),
     ):
         model.explain("the cat")
+    for path, said in (
+        (str(permuted.folder), "xlnet explain: the model is pretrained alone"),
+        (make_model(tmp_path / "s", "spans"), "xlnet explain: a model of task type spans"),
+    ):
+        assert command.refused("xlnet explain", model_dir=path, text="a").startswith(said)
     with xlnet.load(make_model(tmp_path / "m", "regression"), device="cpu") as model:
         assert len(model.explain(TEXTS[0]).weights) == 4
         with pytest.raises(UserError, match="give method=leave_one_out"):
@@ -217,6 +222,8 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
     model = loaded("classification")
     found = model.attention(TEXTS, layers=[1])
     ids = model.encode(TEXTS).tolist()
+    with pytest.raises(UserError, match="order is random, but the model has none alone"):
+        model.attention(TEXTS, layers=[1], order="random")
     assert list(found.ids) == ids and set(found.streams) == {"content"} and found.places is None
     shown = found.streams["content"]
     assert shown.shape == (1, 2, len(ids), len(ids))
@@ -234,6 +241,7 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
     )
     data = json.loads(re.search(r"^const data = (.*);$", page.read_text(), re.MULTILINE).group(1))
     assert list(data["streams"]) == ["content"] and data["places"] is None
+    assert data["title"] == " | ".join(TEXTS)
 
 
 def by_formula(model, ids, first_words):

@@ -196,6 +196,18 @@ def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, te
 
 
 @has_text
+def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(tmp_path):
+    path = make_model(tmp_path / "m", "imdb")
+    saved = exporter.export(path, str(tmp_path / "served"), names=["text", "vectors"])
+    with pytest.raises(Exception, match="text_a is empty, expected a text"):
+        ask(saved, ("text", dict(text_a=in_bytes(["kamat", "<br /><br />"]))))
+    texts = ["kamat<br />telok", "sol"]
+    (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(texts))))
+    with xlnet.load(path, device="cpu") as model:
+        np.testing.assert_allclose(found["vector"], model.vectors(texts), rtol=1e-5, atol=1e-6)
+
+
+@has_text
 def test_vectors(quick_start, models, tmp_path):
     saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
     (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
@@ -513,3 +525,20 @@ def test_weights_alone(tmp_path):
     done = export(tmp_path / "other")
     assert done.returncode == 1 and "no checkpoint in directory" in done.stderr
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        dict(dtype="bfloat16"),
+        dict(signatures="ids"),
+        dict(spiece_model_file="v.model"),
+        dict(model_config_path="c.json"),
+    ],
+)
+def test_settings_of_a_saved_model_are_refused_for_weights_alone(tmp_path, flag):
+    line = command.refused(
+        "xlnet export", model_dir=tmp_path, output=tmp_path / "out", weights_only=True, **flag
+    )
+    (name,) = flag
+    assert f"{name}: weights_only copies the weights" in line

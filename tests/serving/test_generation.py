@@ -213,11 +213,18 @@ def test_parts_make_the_whole(either):
         assert all(part.whole is None for part in mine[:-1]) and len(mine) > 5
 
 
-def test_more_than_the_context_holds(either):
+@pytest.mark.parametrize("count, slots", [(5, 9), (9, 9), (10, 8), (3, 8)])
+def test_no_token_is_generated_from_more_than_the_context(count, slots):
+    settings = GenerationSettings(context=9, max_tokens=5)
+    assert joint_generation.slots_of([2] * count, settings) == slots
+
+
+@pytest.mark.parametrize("context", [10, 11])
+def test_more_than_the_context_holds(either, context):
     """A long prompt is read in windows, and the oldest tokens give way."""
     prompt = " ".join([PROMPT] * 8)
     ids = either.tokenizer.ids(prompt)
-    (one,) = written(either, prompt, method="greedy", max_tokens=30, context=10)
+    (one,) = written(either, prompt, method="greedy", max_tokens=30, context=context)
     assert one.tokens == 30 or one.ended == "document"
     asked = lambda end: () if either.is_causal else [end]
     with either.model.reading(10) as reading:
@@ -225,7 +232,7 @@ def test_more_than_the_context_holds(either):
             end = min(begin + 5, len(ids))
             said = reading.read(np.array([ids[begin:end]]), range(begin, end), asked(end))[0, 0]
     said[never_written(either.tokenizer)] = -np.inf
-    first = parts_of(either, prompt, method="greedy", max_tokens=1, context=10)[0].whole
+    first = parts_of(either, prompt, method="greedy", max_tokens=1, context=context)[0].whole
     assert first.log_probability == pytest.approx(said.max(), abs=1e-4)
 
 
@@ -343,6 +350,26 @@ def test_a_step_that_fails_ends_the_texts_that_are_in_it_and_no_other(either, mo
         with pytest.raises(RuntimeError, match="no memory"):
             list(stream)
     assert written(either, max_tokens=5, seed=1)[0].tokens
+
+
+def test_a_choice_that_fails_ends_its_own_text_alone(either, monkeypatch):
+    settings = dict(method="greedy", max_tokens=9)
+    alone = written(either, "two", **settings)
+    bad, good = (streamed(either, prompt, **settings) for prompt in (PROMPT, "two"))
+    next(bad)
+    parts = [next(good)]
+    adjusted = generation._adjusted
+
+    def fails(log_probabilities, writing, *others):
+        if writing.ids[0] == either.tokenizer.ids(PROMPT)[0]:
+            raise FloatingPointError("no number")
+        return adjusted(log_probabilities, writing, *others)
+
+    monkeypatch.setattr(generation, "_adjusted", fails)
+    with pytest.raises(FloatingPointError, match="no number"):
+        list(bad)
+    parts += good
+    assert parts[-1].whole.text == alone[0].text
 
 
 def test_an_interrupt_ends_all_texts_of_its_step(either, monkeypatch):
@@ -487,6 +514,7 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
         (dict(length_penalty=500.0), "length_penalty is 500.0, expected"),
         (dict(context=10**30), "context is 10+, expected"),
         (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
+        (dict(repetition_penalty=1e-46), "repetition_penalty is 1e-46, expected 0.01 <= rep"),
         (dict(method="gready"), "did you mean 'greedy'"),
     ],
 )

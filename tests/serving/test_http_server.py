@@ -26,7 +26,7 @@ from helpers.serving import Echo, ask, running, wait_until
 from xlnet.errors import UserError
 from xlnet.programs import serve
 from xlnet.serving import session
-from xlnet.serving.server import http_server
+from xlnet.serving.server import http_server, request_forms
 from xlnet.serving.settings import LimitSettings
 
 
@@ -425,6 +425,28 @@ def test_the_open_inference_protocol(server):
     of_triton = {"inputs": [texts], "parameters": {"binary_data_output": True}}
     status, content = ask(server, path=path, body=of_triton)
     assert (status, content["outputs"][0]["data"]) == (200, ["a", "bc"])
+
+
+@pytest.mark.parametrize(
+    "has_arrays, values, datatype, shape, data",
+    [
+        # Words of texts: the form did not depend on the name, but on how many there were.
+        (False, [["O", "B"], ["O", "I"]], "BYTES", [2], ['["O", "B"]', '["O", "I"]']),
+        (False, [["O", "B"], ["O"]], "BYTES", [2], ['["O", "B"]', '["O"]']),
+        (False, [[], []], "BYTES", [2], ["[]", "[]"]),
+        (False, [None, None], "BYTES", [2], ["null", "null"]),
+        (True, [[0.5, 0.5], [0.25, 0.75]], "FP32", [2, 2], [0.5, 0.5, 0.25, 0.75]),
+        (True, [[True, False]], "BOOL", [1, 2], [True, False]),
+        (True, [["a\0"], [""]], "BYTES", [2, 1], ["a\0", ""]),
+        (True, ["a", "b"], "BYTES", [2], ["a", "b"]),
+        (True, [["a"], ["a", "b"]], "BYTES", [2], ['["a"]', '["a", "b"]']),  # of beams
+    ],
+)
+def test_the_form_of_an_output_does_not_depend_on_its_values(
+    has_arrays, values, datatype, shape, data
+):
+    expected = {"name": "x", "datatype": datatype, "shape": shape, "data": data}
+    assert request_forms._tensor("x", values, has_arrays) == expected
 
 
 def test_the_api_describes_itself(server):

@@ -11,9 +11,11 @@ import sys
 import numpy as np
 import pytest
 from helpers import command
+from helpers.models import make_model
 
 import xlnet
 from xlnet.serving import batched_calls
+from xlnet.tasks.task import InlineExample
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -322,6 +324,40 @@ def test_ids(kept):
         cls,
     ]
     assert (pair == model.encode(("kamat", "telok"))).all() and pair.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "kind, changes", [("multi_label", dict(long_document="head_tail")), ("imdb", {})]
+)
+def test_ids_and_vectors_are_of_what_the_task_reads(tmp_path, kind, changes):
+    """`encode` showed the beginning of a text of which the model classified both ends."""
+    text = "kamat telok<br />sol mitel dakar laskit nokla rokmi kamat"
+    path = make_model(tmp_path / "m", kind, max_seq_length=16, **changes)
+    with xlnet.load(path, device="cpu") as model:
+        tuned = model.inference.loaded.tuned
+        reader = tuned.task.reader
+        row, _ = reader.row("0", InlineExample(text))
+        records, _ = reader.encode(list(reader.examples([row])), model.tokenizer, tuned.layout)
+        (expected,) = records["input_ids"]
+        assert model.encode(text).tolist() == expected.tolist()
+        states = sequences_of_the_network(model, [text])
+        np.testing.assert_allclose(model.vectors(text), states[0][1].mean(axis=0), atol=1e-5)
+        assert len(model.vectors(text, pooling="none")) == len(expected)
+
+
+def test_an_empty_text_is_no_empty_column(tmp_path):
+    with (
+        xlnet.load(make_model(tmp_path / "m", "imdb"), device="cpu") as model,
+        pytest.raises(xlnet.UserError, match="^text 0: the text is empty$"),
+    ):
+        model.classify("<br />")
+
+
+def test_a_cut_is_to_the_length_of_all_segments(kept, caplog):
+    model = kept("regression").model  # read in segments of 8 tokens
+    length = model.inference.loaded.tuned.layout.max_seq_length
+    model.score("kamat telok " * length)
+    assert f"1 text(s) of 1 are cut to {length} tokens" in caplog.text and length > 8
 
 
 def test_what_is_cut_is_said(kept, caplog):

@@ -159,6 +159,18 @@ def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
     model.close()
 
 
+def test_of_a_text_that_the_task_changes_it_only_counts_what_was_read(tmp_path):
+    """The page drew the parts that were read, counted in a text of another length."""
+    model = opened(make_model(tmp_path / "m", "imdb", max_seq_length=8))
+    plain, changed = ("kamat telok sol mitel dakar laskit" + end for end in ("", "<br />nokla"))
+    for signature in ("text", "explain", "vectors"):
+        rows = [{"text_a": text} for text in (plain, changed)]
+        found = [model.run(model.call(signature, {}), [row])[0] for row in rows]
+        assert [(one.tokens_read, one.tokens > 6) for one in found] == [(6, True)] * 2
+        assert [one.characters_read is None for one in found] == [False, True]
+    model.close()
+
+
 def test_a_word_that_is_cut_hides_no_word_after_it(quick_start, model_of):
     """Where a tagger reads all words, all behind the first window was said to be unread."""
     model = opened(model_of("tagging"))  # of 24 tokens
@@ -384,16 +396,16 @@ def test_two_copies_of_the_graph_are_built_before_the_first_request(quick_start,
     model.close()
 
 
-def test_what_has_a_copy_of_the_graph(quick_start, tmp_path):
+def test_what_needs_a_graph_of_its_own(quick_start, tmp_path):
     model = opened(Pretrained(tmp_path, is_causal=False).folder)
 
-    def has_copy(signature, text, **parameters):
+    def needs_own_graph(signature, text, **parameters):
         call = model.call(signature, parameters)
-        return model.has_copy(call, model.rows(signature, ["a", text]))
+        return model.needs_own_graph(call, model.rows(signature, ["a", text]))
 
-    assert not has_copy("generate", "the cat") and not has_copy("vectors", "a")
-    assert has_copy("generate", "the cat", samples=9) and has_copy("fill", "a ___")
-    assert has_copy("generate", "the cat sat on " * 9, context=8)  # read in windows
+    assert not needs_own_graph("generate", "the cat") and not needs_own_graph("vectors", "a")
+    assert needs_own_graph("generate", "the cat", samples=9) and needs_own_graph("fill", "a ___")
+    assert needs_own_graph("generate", "the cat sat on " * 9, context=8)  # read in windows
     model.close()
 
 
@@ -649,8 +661,9 @@ def test_attention_and_what_each_stream_sees(language_model):
     assert content.shape == (1, language_model.n_head, count, count)
     np.testing.assert_allclose(content.sum(axis=-1), 1, atol=1e-3)
     assert (content[:, :, ~np.array(found["sees"]["content"])] == 0).all()
+    (error,) = answers(language_model, ["the cat sat"], "attention", order="1,2")
+    assert str(error) == "order names 2 tokens, but the text has 3"
     for parameters, said in (
-        (dict(order="1,2"), "order names 2 tokens, but the text has 3"),
         (dict(layers=[9]), r"parameters: layers is \[9\]"),
         (dict(layers=3), "layers is 3"),
         (dict(layers=[1] * 5), "expected a list of 1 to 4"),
@@ -658,6 +671,48 @@ def test_attention_and_what_each_stream_sees(language_model):
     ):
         with pytest.raises(UserError, match=said):
             answers(language_model, ["the cat sat"], "attention", **parameters)
+
+
+@pytest.mark.parametrize("signature", ["attention", "factorize", "fill"])
+def test_an_error_has_the_number_of_its_row(language_model, signature):
+    good, bad = ("a ___", "the") if signature == "fill" else ("the cat", "the cat " * 40)
+    with running(language_model, "m") as server:
+        asked = {"signature_name": signature, "instances": [good, bad]}
+        status, content = ask(server, body=asked)
+    assert status == 400 and content["error"].startswith("row 1: ")
+
+
+def test_a_stream_counts_the_tokens_of_its_prompt(language_model):
+    asked = {
+        "signature_name": "generate",
+        "instances": ["the cat sat"],
+        "parameters": {"max_tokens": 3, "samples": 2},
+    }
+    rises = []
+    with running(language_model, "m") as server:
+        for stream in (False, True):
+            ask(server, body=dict(asked, stream=stream))
+            (line,) = (
+                line
+                for line in ask(server, "GET", "/metrics")[1].splitlines()
+                if line.startswith('xlnet_tokens_read_total{signature="generate"}')
+            )
+            rises.append(float(line.split()[1]))
+    assert rises[0] == len(language_model._model.tokenizer.ids("the cat sat"))
+    assert rises[1] == 2 * rises[0]
+
+
+def test_words_of_the_open_inference_protocol_are_json(quick_start, model_of):
+    model = opened(model_of("tagging"))
+    texts = {"name": "text_a", "shape": [1], "datatype": "BYTES", "data": ["kamat telok"]}
+    with running(model, "m") as server:
+        _, content = ask(server, path="/v2/models/m/infer", body={"inputs": [texts]})
+    outputs = {each["name"]: each for each in content["outputs"]}
+    for name in ("words", "tags", "entity_labels", "entity_starts"):
+        assert (outputs[name]["datatype"], outputs[name]["shape"]) == ("BYTES", [1])
+    assert json.loads(outputs["words"]["data"][0]) == ["kamat", "telok"]
+    model.close()
+    assert not model.has_arrays("text") and model.has_arrays("vectors")
 
 
 @pytest.mark.parametrize("name", ["characters", "words"])

@@ -177,7 +177,7 @@ class Model(Echo):
         self.asked.append((call.signature, dict(call.settings), [row]))
         for text in (" once", " <i>", " more"):
             yield {"number": 0, "text": text, "probability": 0.42}
-        yield {"number": 0, "text": "", "ended": "length"}
+        yield {"number": 0, "text": "", "ended": "length", "tokens_read": 1, "tokens": 1}
 
 
 @pytest.fixture(scope="module")
@@ -315,6 +315,11 @@ def test_why(page):
     ]
     assert "75\u00a0%" in page.inner_text(".headline")  # the prediction is still there
     picture(page, "why")
+    # Of a text whose words are others after the task's replacements they alone are shown.
+    predict(page, "text", text_a="a <c> a")
+    page.click("#why")
+    done(page)
+    assert page.inner_text("#answer .text") == "a <b> a"
     assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
 
 

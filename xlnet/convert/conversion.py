@@ -68,7 +68,7 @@ def from_huggingface(
             )
         # Weights, by our names.
         tensors = safetensors.read_folder(source, model.class_name)
-        model = _as_its_weights_are(model, tensors)
+        model = _with_labels_and_biases_of_the_weights(model, tensors)
         pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
         ours, left_over = weights.to_ours(tensors, pairs, source)
 
@@ -78,6 +78,8 @@ def from_huggingface(
             if tokenizer is None
             else None
         )
+        if why_not:
+            _refuse_columns(columns, why_not)
         document = RunDocument("", None, _settings_of(model))
         if tokenizer is not None:
             document = dataclasses.replace(document, text=run_document.text_of(tokenizer))
@@ -115,6 +117,16 @@ def from_huggingface(
     _note_left_over(left_over, source)
 
 
+def _refuse_columns(columns: huggingface_task.Columns, why_not: str) -> None:
+    """Raises UserError for settings of a task where none is written."""
+    for field in dataclasses.fields(columns):
+        if getattr(columns, field.name) != field.default:
+            raise UserError(
+                f"{field.name} is for files to predict, but only weights to start from are "
+                f"written: {why_not}"
+            )
+
+
 def _settings_of(model: config_json.Model) -> dict[str, Any]:
     """The settings that weights without a task have: how far apart positions may be, and the
     objective, which is that of a network that reads from left to right if none is named."""
@@ -137,7 +149,7 @@ def _outputs(tensors: Mapping[str, np.ndarray]) -> int:
     return 1
 
 
-def _as_its_weights_are(
+def _with_labels_and_biases_of_the_weights(
     model: config_json.Model, tensors: Mapping[str, np.ndarray]
 ) -> config_json.Model:
     """The model with its labels, and with untied biases if those of the layers differ."""
@@ -247,17 +259,22 @@ def _describe_ours(
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
-    # The entries of their config: settings of the run, under their names; in place of them, entries
-    # of the config that the weights came with; in place of both, what the task says.
-    names = ("clamp_len", "mem_len", "same_length")
-    of_run = {name: run.resolved[name] for name in names if name in run.resolved}
-    objective = run.resolved.get("objective", "permutation")
-    if objective != "permutation":
-        of_run[config_json.OBJECTIVE] = objective
-    # One direction is an attention type there.
-    if objective == "causal":
-        of_run["attn_type"] = "uni"
-    carried = {**of_run, **(came.carried if came else {}), **model.carried}
+    # The entries of their config: those of the config that the weights came with; in place of them,
+    # settings of the run that trained them since, under their names; in place of both, what the
+    # task says.
+    carried = dict(came.carried) if came else {}
+    for name in ("clamp_len", "mem_len", "same_length"):
+        if name in run.resolved:
+            carried[name] = run.resolved[name]
+    if "objective" in run.resolved:
+        objective = run.resolved["objective"]
+        # One direction is an attention type there.
+        carried["attn_type"] = "uni" if objective == "causal" else "bi"
+        carried.pop(config_json.OBJECTIVE, None)
+        if objective != "permutation":
+            carried[config_json.OBJECTIVE] = objective
+    if found:
+        carried.update(model.carried)
     return dataclasses.replace(model, carried=carried), scope
 
 

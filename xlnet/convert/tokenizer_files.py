@@ -115,9 +115,11 @@ def max_length(folder: str) -> Optional[int]:
     return int(found) if isinstance(found, (int, float)) and 0 < found < 10**6 else None
 
 
-def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> dict[str, int]:
+def write(
+    folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]
+) -> dict[str, Optional[int]]:
     """Writes `spiece.model`, for slow tokenizers, and the files for fast ones; returns the entries
-    of `config.json` that are ids of the vocabulary."""
+    of `config.json` that are ids of the vocabulary, None for a token that it lacks."""
     known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}
     # A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens
     # that it lacks are left out: that library would give them ids beyond the embedding table.
@@ -147,7 +149,5 @@ def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> d
         },
     )
     return {
-        f"{name}_id": known[special[name]]
-        for name in ("bos_token", "eos_token", "pad_token")
-        if special[name]
+        f"{name}_id": known.get(special[name]) for name in ("bos_token", "eos_token", "pad_token")
     }

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from xlnet import figure, files
 from xlnet.errors import UserError
@@ -100,30 +100,33 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
     names = figure.Names.of([run.name for run in runs], range(1, len(runs) + 1))
     drawn = figure.new(8, 3.6 + 2.6 * len(metrics), dpi=110, layout="constrained")
     panels = drawn.subplots(1 + len(metrics), 1, sharex=True, squeeze=False)[:, 0]
+    # The lines of each panel with their labels. Matplotlib would leave out a line of its own whose
+    # label begins with _.
+    keys: list[list[tuple[Any, str]]] = [[] for _ in panels]
     for number, run in enumerate(runs):
         color, label = _COLORS[number % len(_COLORS)], names.shown[number]
         if run.loss:
-            panels[0].plot(
-                *zip(*run.loss), color=color, linewidth=1.2, alpha=0.6, label=f"{label}, training"
-            )
+            lines = panels[0].plot(*zip(*run.loss), color=color, linewidth=1.2, alpha=0.6)
+            keys[0].append((lines[0], f"{label}, training"))
         if run.held_out:
-            panels[0].plot(
-                *zip(*run.held_out),
-                color=color,
-                linestyle="--",
-                marker="o",
-                markersize=4,
-                label=f"{label}, evaluation",
+            lines = panels[0].plot(
+                *zip(*run.held_out), color=color, linestyle="--", marker="o", markersize=4
             )
+            keys[0].append((lines[0], f"{label}, evaluation"))
         if run.metric != "loss" and run.evaluated:
-            panels[1 + metrics.index(run.metric)].plot(
-                *zip(*run.evaluated), color=color, marker="o", markersize=4, label=label
-            )
-    for panel, title in zip(panels, ("loss", *metrics)):
+            index = 1 + metrics.index(run.metric)
+            lines = panels[index].plot(*zip(*run.evaluated), color=color, marker="o", markersize=4)
+            keys[index].append((lines[0], label))
+    for panel, title, keys_of_panel in zip(panels, ("loss", *metrics), keys):
         panel.set_ylabel(title)
         panel.grid(color="#dddddd", linewidth=0.6)
-        if panel.has_data():
-            panel.legend(fontsize=8, frameon=False, prop={"family": names.families, "size": 8})
+        if keys_of_panel:
+            legend = panel.legend(
+                *zip(*keys_of_panel), frameon=False, prop={"family": names.families, "size": 8}
+            )
+            # A directory's name is no mathematics.
+            for text in legend.get_texts():
+                text.set_parse_math(False)
     panels[-1].set_xlabel("step")
     if names.unshown:
         drawn.supxlabel(names.note("run"), fontsize=8, color=figure.NOTES)

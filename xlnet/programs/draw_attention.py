@@ -23,11 +23,12 @@ class AttentionSettings(Settings):
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
     heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
-    order: str = same_as(
+    order: Optional[str] = same_as(
         ComputingSettings,
         "order",
         help="factorization order of the pieces: random, left_to_right, their numbers as 2,1,3, or "
-        "none: each sees all, the query stream all but itself; as in a fine-tuned model",
+        "none: each sees all, the query stream all but itself; default: random; left_to_right of a "
+        "causal model, none of a fine-tuned one, which have no other",
     )
     seed: int = same_as(ComputingSettings, "seed")
     output: str = required(
@@ -59,6 +60,7 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
         layers = numbers("layers", settings.layers, model.n_layer)
         heads = numbers("heads", settings.heads, model.n_head)
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
+        title = text if isinstance(text, str) else " | ".join(text)
         found = model.attention(
             text, layers=layers, order=settings.order, seed=settings.seed, most_tokens=MOST_TOKENS
         )
@@ -66,7 +68,7 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
             if path.endswith(".png"):
                 attention.draw_attention(path, found, heads)
             else:
-                attention.write_page(path, found, settings.text)
+                attention.write_page(path, found, title)
             print(f"written: {path}")
 
 

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, quiet
+from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 
@@ -41,7 +42,16 @@ class ExportSettings(Settings):
     task_module: Optional[str] = same_as(LoadSettings, "task_module")
 
 
+# Settings of the network that a SavedModel holds: a checkpoint is copied as it is.
+_OF_SAVED_MODELS = ("signatures", "dtype", "model_config_path", "spiece_model_file")
+
+
 def main(settings: ExportSettings) -> None:
+    for name in _OF_SAVED_MODELS if settings.weights_only else ():
+        if cli.given(name):
+            raise UserError(
+                f"{name}: weights_only copies the weights and their files as they are; leave it out"
+            )
     quiet.import_tensorflow()
     from xlnet.serving.export.exporter import export, export_weights
     from xlnet.tasks.types import known

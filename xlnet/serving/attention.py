@@ -70,14 +70,19 @@ def attention_of(
 def attention_call(
     inference: Inference, layers: Sequence[int], settings: AttentionSettings
 ) -> BatchedCall:
-    """The call of `attention_of`, one text after the other."""
+    """The call of `attention_of` for a pretrained model, one text after the other."""
+    model = inference.language_model()
+
+    def prepare(text: Any) -> Any:
+        _checked_rank(model, inference.tokenizer.ids(as_text(text)), layers, settings)
+        return text
 
     def compute(texts: list[Any]) -> list[Computed]:
         (text,) = texts
         found = attention_of(inference, text, layers, settings)
         return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
 
-    return BatchedCall(lambda text: text, compute, 1)
+    return BatchedCall(prepare, compute, 1)
 
 
 def attention(
@@ -89,12 +94,10 @@ def attention(
 ) -> Attention:
     """The attention probabilities of some layers, counted from 1."""
     ids = tokenizer.ids(text)
-    _check(ids, layers, model.n_layer, settings)
     # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
     # token is a target: a token does not see those later in the order, and a query does not see its
     # own token, either. Without an order every token sees all tokens, and a query all but its own.
-    order = "left_to_right" if model.is_causal else settings.order
-    rank = _rank(len(ids), order, settings)  # [T]
+    order, rank = _checked_rank(model, ids, layers, settings)
     content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
@@ -149,6 +152,7 @@ def of_fine_tuned(
 ) -> Attention:
     """The attention probabilities of a fine-tuned network, whose tokens see each other; `subgraph`
     is of `build`."""
+    settings.order_of(only="none")
     # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
@@ -186,6 +190,16 @@ def _check(
         is_number = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
         if not is_number or not 1 <= layer <= n_layer:
             raise UserError(f"layers: {layer!r}, expected 1 to {n_layer}")
+
+
+def _checked_rank(
+    model: LanguageModel, ids: Sequence[int], layers: Sequence[int], settings: AttentionSettings
+) -> tuple[str, np.ndarray]:
+    """(the order, the position of each token in it, [T]); UserError if the text does not fit the
+    settings, or the model."""
+    _check(ids, layers, model.n_layer, settings)
+    order = settings.order_of(only="left_to_right" if model.is_causal else None)
+    return order, _rank(len(ids), order, settings)
 
 
 def _rank(count: int, order: str, settings: AttentionSettings) -> np.ndarray:

@@ -90,7 +90,7 @@ def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
         else:
             explained = integrated_gradients(row, record, chosen, inference, tuned, values_of)
         # The first row that is predicted is the text itself.
-        inference.note_cut(counts[0].is_cut[:1], inference.loaded.max_seq_length)
+        inference.note_cut(counts[0].is_cut[:1], tuned.layout.max_seq_length)
         return [Computed(explained, int(counts[0].read[0]), int(counts[0].total[0]))]
 
     return BatchedCall(prepare, compute, 1)

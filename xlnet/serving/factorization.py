@@ -66,13 +66,19 @@ def factorize_with(
 
 def factorization_call(inference: Inference, settings: FactorizationSettings) -> BatchedCall:
     """The call of `factorize_with`, one text after the other."""
+    model = inference.language_model()
+    _require_queries(model)
+
+    def prepare(text: Any) -> Any:
+        _checked_order(len(inference.tokenizer.ids(as_text(text))), settings)
+        return text
 
     def compute(texts: list[Any]) -> list[Computed]:
         (text,) = texts
         found = factorize_with(inference, text, settings)
         return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
 
-    return BatchedCall(lambda text: text, compute, 1)
+    return BatchedCall(prepare, compute, 1)
 
 
 def factorize(
@@ -89,18 +95,10 @@ def factorize(
     Raises:
       UserError: the model reads from left to right only, or the text does not fit the settings.
     """
-    if model.is_causal:
-        raise UserError(
-            "factorize: the model was trained with objective=causal and has no query stream, "
-            "expected a model trained with objective=permutation"
-        )
+    _require_queries(model)
     ids = tokenizer.ids(text)
     count = len(ids)
-    if not settings.known < count <= settings.most_tokens:
-        raise UserError(
-            f"text: {count} pieces, expected {settings.known + 1} to {settings.most_tokens}"
-        )
-    order = _order(count, settings)  # [T]
+    order = _checked_order(count, settings)  # [T]
     targets = order[settings.known :]  # [P], in the order in which they are predicted
 
     # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target its
@@ -149,6 +147,23 @@ def factorize(
         query_hides=np.where(rank[:, None] < 0, True, query_hides),
         query_attention=query_attention,
     )
+
+
+def _require_queries(model: LanguageModel) -> None:
+    if model.is_causal:
+        raise UserError(
+            "factorize: the model was trained with objective=causal and has no query stream, "
+            "expected a model trained with objective=permutation"
+        )
+
+
+def _checked_order(count: int, settings: FactorizationSettings) -> np.ndarray:
+    """As of `_order`; UserError if a text of `count` tokens does not fit the settings."""
+    if not settings.known < count <= settings.most_tokens:
+        raise UserError(
+            f"text: {count} pieces, expected {settings.known + 1} to {settings.most_tokens}"
+        )
+    return _order(count, settings)
 
 
 def _order(count: int, settings: FactorizationSettings) -> np.ndarray:

@@ -73,8 +73,8 @@ class Inference:
         tuned = self.loaded.tuned
         if tuned is None:
             raise UserError(
-                f"{verb or 'predict'}: the model is pretrained alone, expected one that was "
-                "fine-tuned; it has encode, vectors, fill and generate"
+                f"{verb + ': ' if verb else ''}the model is pretrained alone, expected one that "
+                "was fine-tuned; it has encode, vectors, fill and generate"
             )
         if verb not in (None, tuned.task.type.verb):
             raise UserError(

@@ -79,8 +79,10 @@ def is_alone(ids: Sequence[int], settings: GenerationSettings) -> bool:
 
 
 def slots_of(ids: Sequence[int], settings: GenerationSettings) -> int:
-    """The tokens that a text sees, at most: even, so that two windows of half of it fit."""
-    return (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
+    """The tokens that a text sees, at most. A longer prompt is read in windows of half of them, so
+    that there they are an even number."""
+    slots = min(settings.context, len(ids) + settings.max_tokens)
+    return slots if len(ids) <= slots else slots // 2 * 2
 
 
 _MAKING = threading.Lock()
@@ -175,10 +177,15 @@ class JointGeneration:
             if each.is_left:
                 continue
             each.steps_left -= 1
-            parts, continued = each.search.step(
-                self._log_probabilities[each.rows.start : each.rows.stop],
-                is_last=not each.steps_left,
-            )
+            try:
+                parts, continued = each.search.step(
+                    self._log_probabilities[each.rows.start : each.rows.stop],
+                    is_last=not each.steps_left,
+                )
+            except Exception as e:  # of this prompt alone: nothing was read for it yet
+                each.error = e
+                each.is_done = True
+                continue
             begin = len(parents)
             parents += [each.rows[row] for row, _ in continued]
             chosen += [id for _, id in continued]

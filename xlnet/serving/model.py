@@ -207,7 +207,8 @@ class Model:
 
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
-        text, a list of n such arrays of several.
+        text, a list of n such arrays of several. A long text is cut as the model's task cuts it; if
+        that reads all of it in several parts, its end is cut.
 
         Examples:
           >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
@@ -265,7 +266,8 @@ class Model:
         normalize: bool = False,
         errors: str = "raise",
     ) -> Any:
-        """The hidden states of the network for texts, before any output layer.
+        """The hidden states of the network for texts, before any output layer; a text is read as by
+        `encode`.
 
         Args:
           layers: one or several. 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
@@ -592,7 +594,7 @@ class Model:
         self,
         text: Text,
         layers: Sequence[int],
-        order: str = "random",
+        order: Optional[str] = None,
         seed: int = 0,
         most_tokens: int = 512,
     ) -> Attention:
@@ -601,7 +603,9 @@ class Model:
 
         Args:
           layers: numbers from 1 on.
-          order: factorization order, "random", "left_to_right" or "none".
+          order: factorization order, "random", "left_to_right", "none", or the numbers of the
+            tokens as in "2,1,3". None: "random"; "left_to_right" of a causal model and "none" of a
+            fine-tuned one, which have no other.
           seed: of a random order.
           most_tokens: a longer text is refused.
 

@@ -57,7 +57,7 @@ def prediction_call(
         for begin in range(0, len(rows), inference.at_once):
             some = rows[begin : begin + inference.at_once]
             values, counts = inference.values(tuned, some)
-            inference.note_cut(counts.is_cut, inference.loaded.max_seq_length)
+            inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
             results += scorer.results(some, values, threshold)
             tokens_read += counts.read.tolist()
             tokens += counts.total.tolist()

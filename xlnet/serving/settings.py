@@ -175,7 +175,7 @@ class GenerationSettings(Settings):
         1.0,
         "log probabilities of tokens that are among the last `context` ones are multiplied by it; "
         "1: off",
-        above=0.0,
+        minimum=0.01,
         maximum=100.0,
     )
     no_repeat_ngram_size: int = setting(
@@ -186,7 +186,10 @@ class GenerationSettings(Settings):
     )
     stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON list")
     context: int = setting(
-        512, "last tokens that a token is generated from [tokens]", minimum=2, maximum=_MOST_CONTEXT
+        512,
+        "last tokens that a token is generated from, at most [tokens]",
+        minimum=2,
+        maximum=_MOST_CONTEXT,
     )
     seed: Optional[int] = setting(
         None, "seed of sampling; off: another text each time", minimum=0, maximum=_MOST_SEED
@@ -256,21 +259,30 @@ class VectorSettings(Settings):
 class AttentionSettings(Settings):
     """In which order attention is computed, and of how much."""
 
-    order: str = setting(
-        "random",
-        "factorization order: random, left_to_right, none, or the numbers of the tokens, as 2,1,3",
+    order: Optional[str] = setting(
+        None,
+        "factorization order: random, left_to_right, none, or the numbers of the tokens, as 2,1,3; "
+        "default: that of the model, random of a permutation network",
     )
     seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
     most_tokens: int = setting(512, "tokens of the text, at most", minimum=1)
 
     def check(self) -> None:
         super().check()
-        if self.order not in ATTENTION_ORDERS:
+        if self.order not in (None, *ATTENTION_ORDERS):
             self.tokens_in_order()
+
+    def order_of(self, only: Optional[str] = None) -> str:
+        """The order that is given, or the default; UserError if it is not the `only` one that the
+        model has."""
+        order = self.order or only or "random"
+        if only and order != only:
+            raise UserError(f"order is {order}, but the model has {only} alone; leave it out")
+        return order
 
     def tokens_in_order(self) -> list[int]:
         """The numbers of the tokens, from 0 on, of an order that names them."""
-        return _numbers_in_order(self.order, ATTENTION_ORDERS, "tokens")
+        return _numbers_in_order(self.order or "", ATTENTION_ORDERS, "tokens")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
 from xlnet.errors import UserError
+from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import Padding
 from xlnet.network import heads, modeling
 from xlnet.serving.batched_calls import BatchedCall, Computed
@@ -92,8 +93,23 @@ def encoding_call(inference: Inference) -> BatchedCall:
 def _example_of(inference: Inference) -> Callable[[Any], encoding.Example]:
     """The function from a text or a pair to its example."""
     tuned = inference.loaded.tuned
-    columns = tuned.task.columns if tuned else Columns()
-    return lambda item: encoding.Example((pair(with_own_names(item, columns)),), 0)
+
+    def example_of(item: Any) -> encoding.Example:
+        text_a, text_b = pair(with_own_names(item, tuned.task.columns if tuned else Columns()))
+        if tuned:
+            text_a = tuned.task.published.replaced(text_a)
+            text_b = None if text_b is None else tuned.task.published.replaced(text_b)
+        return encoding.Example(((text_a, text_b),), 0)
+
+    return example_of
+
+
+def layout_of(loaded: LoadedModel) -> encoding.Layout:
+    """How a long text is cut: as its task cuts it; where that reads all of it in several parts, its
+    end is cut."""
+    if loaded.tuned and not encoding.has_windows(loaded.tuned.layout):
+        return loaded.tuned.layout
+    return encoding.Layout(loaded.max_seq_length)
 
 
 def encode_examples(
@@ -106,10 +122,10 @@ def encode_examples(
       the length of each text with its special tokens, int [n]; the counts of its tokens without
       them.
     """
-    most = inference.loaded.max_seq_length
-    arrays, _ = encoding.arrays_of(examples, inference.tokenizer, encoding.Layout(most))
+    layout = layout_of(inference.loaded)
+    arrays, _ = encoding.arrays_of(examples, inference.tokenizer, layout)
     counts = encoding.pop_token_counts(arrays)
-    inference.note_cut(counts.is_cut, most)
+    inference.note_cut(counts.is_cut, layout.max_seq_length)
     lengths = (1 - arrays["input_mask"]).sum(axis=1).astype(int)
     return {name: arrays[name] for name in IDS}, lengths, counts
 

@@ -147,6 +147,12 @@ class Published:
     submission_form: str = "tsv"
     trained_as: Optional[str] = None
 
+    def replaced(self, text: str) -> str:
+        """The text after the replacements."""
+        for old, new in self.replacements:
+            text = text.replace(old, new)
+        return text
+
 
 # ---- what a task's type makes for it
 #

@@ -94,8 +94,8 @@ class GraphEncoder:
             features[name] = tf.reshape(values, [num_records, -1])
         return features
 
-    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of texts, ragged [N, (pieces)], after the replacements of the task."""
+    def replaced(self, texts: tf.Tensor) -> tf.Tensor:
+        """Texts, string of any shape, after the replacements of the task."""
         for old, new in self._replacements:
             # RE2 matches a character that is given by its number literally, whatever it is.
             literal = "".join(
@@ -103,7 +103,11 @@ class GraphEncoder:
                 for character in old
             )
             texts = tf.strings.regex_replace(texts, literal, new.replace("\\", "\\\\"))
-        return self._tokenizer.ids(texts)
+        return texts
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of texts, ragged [N, (pieces)], after the replacements of the task."""
+        return self._tokenizer.ids(self.replaced(texts))
 
     def _kept(
         self, ids_a: tf.RaggedTensor, ids_b: Optional[tf.RaggedTensor] = None

@@ -16,10 +16,9 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, modeling
-from xlnet.serving import session
+from xlnet.serving import session, vectors
 from xlnet.serving.export.graph_encoding import GraphEncoder
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.tasks.features.encoding import Layout
 from xlnet.tokenization.tokenizer import space_class
 
 # inputs, outputs: dicts of tensors by name.
@@ -46,20 +45,21 @@ def _of_text(loaded: LoadedModel) -> Signature:
     )
     texts: dict[str, tf.Tensor] = {}
 
-    # The task type calls this for each text that it takes. An empty text is refused, as it is in
-    # calls from Python.
+    # The task type calls this for each text that it takes. A text that is empty, perhaps after the
+    # replacements of the task, is refused, as it is in calls from Python.
     def text(name: str, *shape: int) -> tf.Tensor:
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
         if shape or (name == "text_b" and tuned.task.reader.takes_empty_text_b):
             return texts[name]
-        return _not_empty(texts[name], name)
+        return _not_empty(texts[name], encoder.replaced(texts[name]), name)
 
     return Signature(texts, _answers(loaded, tuned.task.export.features(encoder, text)))
 
 
-def _not_empty(texts: tf.Tensor, name: str) -> tf.Tensor:
-    """The same texts; an error of the graph if one of them has nothing but spaces."""
-    is_empty = tf.strings.regex_full_match(texts, f"[{space_class()}]*")
+def _not_empty(texts: tf.Tensor, replaced: tf.Tensor, name: str) -> tf.Tensor:
+    """The same texts; an error of the graph if one of them has nothing but spaces where it is
+    `replaced`."""
+    is_empty = tf.strings.regex_full_match(replaced, f"[{space_class()}]*")
     check = tf.debugging.Assert(
         tf.logical_not(tf.reduce_any(is_empty)),
         [f"{name} is empty, expected a text; examples that are:", tf.where(is_empty)[:, 0]],
@@ -77,9 +77,12 @@ def _answers(loaded: LoadedModel, features: dict[str, tf.Tensor]) -> dict[str, t
 def _of_vectors(loaded: LoadedModel) -> Signature:
     """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
     texts = tf.placeholder(tf.string, [None], "text_a")
-    features = GraphEncoder(GraphTokenizer(loaded.tokenizer), Layout(loaded.max_seq_length)).pairs(
-        texts
+    encoder = GraphEncoder(
+        GraphTokenizer(loaded.tokenizer),
+        vectors.layout_of(loaded),
+        loaded.tuned.task.published.replacements if loaded.tuned else (),
     )
+    features = encoder.pairs(texts)
     # As `Model.vectors` with its defaults, whose graph has all layers and poolings.
     padding, run = features["input_mask"], loaded.network.run_config(False)
     with train_step.model_scope(kept_in=run.precision):

@@ -401,12 +401,12 @@ class Server:
         began = time.monotonic()
         asked = await self._read_request(parsed, headers, receive)
         if asked.stream:
-            await self._in_time(self._write_parts(asked, response))
+            computed = await self._in_time(self._write_parts(asked, response))
             await response.end()
         else:
             computed = await self._in_time(self._predictions(asked))
             await response.send(200, as_json(answer(asked, computed, self.model.labels)))
-            self._count_answer(asked, computed)
+        self._count_answer(asked, computed)
         self._metrics.rows.labels(asked.call.signature).inc(len(asked.rows))
         self._metrics.seconds.labels(asked.call.signature).observe(time.monotonic() - began)
 
@@ -414,7 +414,8 @@ class Server:
         began = time.monotonic()
         asked = await self._read_request(parsed_inference, headers, receive)
         computed = await self._in_time(self._predictions(asked))
-        await response.send(200, as_json(inference_answer(self.name, asked, computed)))
+        has_arrays = self.model.has_arrays(asked.call.signature)
+        await response.send(200, as_json(inference_answer(self.name, asked, computed, has_arrays)))
         self._count_answer(asked, computed)
         self._metrics.rows.labels(asked.call.signature).inc(len(asked.rows))
         self._metrics.seconds.labels(asked.call.signature).observe(time.monotonic() - began)
@@ -454,18 +455,20 @@ class Server:
         model, batching = self.model, self._batching
         if asked.cost is None:
             return await batching.ask(asked.call, asked.rows, list(map(model.size, asked.rows)))
-        copy_of = asked.call.signature if asked.has_copy else None
-        async with batching.exclusive(len(asked.rows), asked.cost, copy_of):
+        graph_of_signature = asked.call.signature if asked.needs_own_graph else None
+        async with batching.exclusive(len(asked.rows), asked.cost, graph_of_signature):
             found = await batching.compute(
                 model.run, asked.call, asked.rows, signature=asked.call.signature, is_long=True
             )
             return by_row(found)
 
-    async def _write_parts(self, asked: PredictionRequest, response: Response) -> None:
-        """Sends the parts of a generated text as JSON lines, each as it comes."""
+    async def _write_parts(self, asked: PredictionRequest, response: Response) -> list[Computed]:
+        """Sends the parts of a generated text as JSON lines, each as it comes; returns the counts
+        of the prompt's tokens, which the last part of a text has."""
+        computed: list[Computed] = []
         assert asked.cost is not None
-        copy_of = asked.call.signature if asked.has_copy else None
-        async with self._batching.exclusive(1, asked.cost, copy_of):
+        graph_of_signature = asked.call.signature if asked.needs_own_graph else None
+        async with self._batching.exclusive(1, asked.cost, graph_of_signature):
             parts = self.model.stream(asked.call, asked.rows[0])
             request = self._batching.request(asked.call.signature)
             try:
@@ -479,7 +482,9 @@ class Server:
                         is_long=True,
                     )
                     if part is None:
-                        return
+                        return computed
+                    if "ended" in part:  # of each sample, with the same counts
+                        computed = [Computed(None, part["tokens_read"], part["tokens"])]
                     await response.send_part(as_json(part) + b"\n")
             finally:
                 parts.close()

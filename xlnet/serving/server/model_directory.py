@@ -441,7 +441,7 @@ class ServedModel:
             )
         return cost
 
-    def has_copy(self, call: Call, rows: Sequence[Row]) -> bool:
+    def needs_own_graph(self, call: Call, rows: Sequence[Row]) -> bool:
         """Whether a request reads with a copy of the language model's graph (`LanguageModel`), not
         in the batch of generated texts."""
         if call.signature != "generate":
@@ -487,6 +487,13 @@ class ServedModel:
 
     # ---- answers
 
+    def has_arrays(self, signature: str) -> bool:
+        """Whether a list in an answer has as many values for every example: one of each label, of
+        each sample, or the numbers of a vector."""
+        if signature == "text":
+            return self.verb in ("classify", "choose")
+        return signature in ("vectors", "generate")
+
     def run(self, call: Call, rows: Sequence[Row]) -> list[Union[Computed, UserError]]:
         """The answers to rows, for `json`, with the counts of their tokens; that of a bad row is
         its UserError."""
@@ -514,9 +521,12 @@ class ServedModel:
             return None  # of all of its words, some lose their ends
         inference = self._model.inference
         tuned = inference.loaded.tuned
-        layout = encoding.Layout(inference.loaded.max_seq_length)
+        layout = vectors.layout_of(inference.loaded)
         if tuned and call.signature != "vectors":
             layout = tuned.layout
+        # Positions in a text with the task's replacements are not those of the request.
+        if tuned and any(tuned.task.published.replaced(text) != text for text in row.values()):
+            return None
         aligned = self._aligner.encode([row[name] for name in sorted(row)])
         # The numbers of the tokens are cut as their ids are.
         numbers = [list(range(len(each.ids))) for each in aligned]

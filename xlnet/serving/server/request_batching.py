@@ -229,14 +229,15 @@ class RequestBatching:
 
     @contextlib.asynccontextmanager
     async def exclusive(
-        self, count: int, cost: int, copy_of: Optional[str] = None
+        self, count: int, cost: int, graph_of_signature: Optional[str] = None
     ) -> AsyncIterator[None]:
         """The block, of `count` examples one after another; Busy if too many examples wait.
 
         Args:
           cost: what the largest of them keeps in memory; 0 for work whose calls of the network keep
             nothing.
-          copy_of: the signature, of work that reads with a copy of the graph; None: it has none.
+          graph_of_signature: the signature, of work that reads with a copy of the graph of its own;
+            None: it has none.
         """
         # They count as waiting until the end of the block: so `max_waiting` bounds long work, too.
         self.check_waiting(count)
@@ -245,8 +246,8 @@ class RequestBatching:
         try:
             # A copy takes seconds and tens of MB, and stays. More of them would compute no faster.
             async with contextlib.AsyncExitStack() as held:
-                if copy_of is not None:
-                    copies = self._copies.setdefault(copy_of, _Memory(_MOST_COPIES))
+                if graph_of_signature is not None:
+                    copies = self._copies.setdefault(graph_of_signature, _Memory(_MOST_COPIES))
                     await held.enter_async_context(copies.hold(1))
                 await held.enter_async_context(memory.hold(cost))
                 yield

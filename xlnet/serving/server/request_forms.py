@@ -39,7 +39,7 @@ class PredictionRequest(NamedTuple):
       rows: the examples.
       stream: whether the parts of a generated text are sent as they come.
       cost: as of `ServedModel.cost`.
-      has_copy: as of `ServedModel.has_copy`.
+      needs_own_graph: as of `ServedModel.needs_own_graph`.
       as_columns: whether the answers are lists by the name of an output.
       id: of a KServe request.
     """
@@ -48,7 +48,7 @@ class PredictionRequest(NamedTuple):
     rows: list[Row]
     stream: bool
     cost: Optional[int]
-    has_copy: bool
+    needs_own_graph: bool
     as_columns: bool = False
     id: Optional[str] = None
 
@@ -201,8 +201,8 @@ def _checked(
             f"{len(rows)}"
         )
     cost = model.cost(call, checked, limits.budget)
-    has_copy = model.has_copy(call, checked)
-    return PredictionRequest(call, checked, stream, cost, has_copy, as_columns, id)
+    needs_own_graph = model.needs_own_graph(call, checked)
+    return PredictionRequest(call, checked, stream, cost, needs_own_graph, as_columns, id)
 
 
 # ---- answers
@@ -227,10 +227,10 @@ def answer(
 
 
 def inference_answer(
-    name: str, asked: PredictionRequest, computed: Sequence[Computed]
+    name: str, asked: PredictionRequest, computed: Sequence[Computed], has_arrays: bool
 ) -> dict[str, Any]:
-    """The same in the form of the Open Inference Protocol; an output that is no array of numbers,
-    texts or truth values has the JSON text of each example."""
+    """The same in the form of the Open Inference Protocol; has_arrays: as of
+    `ServedModel.has_arrays`. Any other list, of words or the like, is a JSON text."""
     columns = _columns([each.result for each in computed])
     if not isinstance(columns, dict):
         columns = {"output": columns}
@@ -242,7 +242,7 @@ def inference_answer(
     content: dict[str, Any] = {"model_name": name, "model_version": "1"}
     if asked.id is not None:
         content["id"] = asked.id
-    content["outputs"] = [_tensor(output, values) for output, values in columns.items()]
+    content["outputs"] = [_tensor(output, values, has_arrays) for output, values in columns.items()]
     return content
 
 
@@ -253,24 +253,18 @@ def _columns(answers: Sequence[Any]) -> Any:
     return {name: [each[name] for each in answers] for name in answers[0]}
 
 
-_DATATYPES = {"b": "BOOL", "i": "INT64", "f": "FP32"}
+_DATATYPES: dict[type, str] = {bool: "BOOL", int: "INT64", float: "FP32", str: "BYTES"}
 
 
-def _tensor(name: str, values: list[Any]) -> dict[str, Any]:
-    try:
-        array = np.array(values)
-    except ValueError:  # lists of several lengths
-        array = np.array([None])
-    if array.dtype.kind == "U":
-        datatype = "BYTES"
-    elif array.dtype.kind in _DATATYPES:
-        datatype = _DATATYPES[array.dtype.kind]
-    else:
-        datatype = "BYTES"
-        array = np.array([json.dumps(each, ensure_ascii=False) for each in values])
-    return {
-        "name": name,
-        "datatype": datatype,
-        "shape": list(array.shape),
-        "data": array.ravel().tolist(),
-    }
+def _tensor(name: str, values: list[Any], has_arrays: bool) -> dict[str, Any]:
+    """An output of n examples, [n]; its lists as [n,k] if they are arrays of k values."""
+    data, shape = values, [len(values)]
+    sizes = {len(each) if isinstance(each, list) else None for each in values}
+    (size,) = sizes if len(sizes) == 1 else [None]
+    if has_arrays and size is not None:
+        data, shape = [one for each in values for one in each], [len(values), size]
+    kinds = {type(one) for one in data}
+    if len(kinds) != 1 or not kinds <= set(_DATATYPES):
+        data, shape = [json.dumps(each, ensure_ascii=False) for each in values], [len(values)]
+        kinds = {str}
+    return {"name": name, "datatype": _DATATYPES[kinds.pop()], "shape": shape, "data": data}

@@ -218,6 +218,10 @@ class _TableRows:
             _joined(cells, columns.text_a) or "",
             _joined(cells, columns.text_b),
             [cells[name] for name in columns.choices],
+            (
+                "column '{}'".format(" ".join(columns.text_a)),
+                "column '{}'".format(" ".join(columns.text_b)),
+            ),
         )
         id, query = names_of(columns, cells, index)
         if not error and not is_text(id + (query or "")):
@@ -293,26 +297,26 @@ def parse_texts(reader: ReaderOfTask, text_a: str, text_b: Optional[str], choice
     if (text_b is None) != (not reader.task.columns.text_b):
         expected = "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
         return None, f"expected {expected}"
+    return _parse_pairs(reader, text_a, text_b, choices, ("the text", "the second text"))
+
+
+def _parse_pairs(
+    reader: ReaderOfTask,
+    text_a: str,
+    text_b: Optional[str],
+    choices: list,
+    named: tuple[str, str],
+) -> tuple:
+    """(pairs of a `Row`, None) or (None, error) of texts, which errors call as `named`."""
+    text_a = reader.task.published.replaced(text_a)
+    if text_b is not None:
+        text_b = reader.task.published.replaced(text_b)
+
+    # Only now is it known whether a text is empty: a replacement may have removed all of it.
     if not text_a.strip():
-        return None, "the text is empty"
+        return None, f"{named[0]} is empty"
     if text_b is not None and not text_b.strip() and not reader.takes_empty_text_b:
-        return None, "the second text is empty"
-    return _parse_pairs(reader, text_a, text_b, choices)
-
-
-def _parse_pairs(reader: ReaderOfTask, text_a: str, text_b: Optional[str], choices: list) -> tuple:
-    """(pairs of a `Row`, None) or (None, error) of the cells of a row."""
-    columns = reader.task.columns
-    for old, new in reader.task.published.replacements:
-        text_a = text_a.replace(old, new)
-        if text_b is not None:
-            text_b = text_b.replace(old, new)
-
-    # Only now is it known whether a cell is empty: a replacement may have removed its text.
-    if not text_a.strip():
-        return None, "column '{}' is empty".format(" ".join(columns.text_a))
-    if text_b is not None and not text_b.strip() and not reader.takes_empty_text_b:
-        return None, "column '{}' is empty".format(" ".join(columns.text_b))
+        return None, f"{named[1]} is empty"
 
     pairs, error = reader.parse_pairs(text_a, text_b, choices)
     if error:

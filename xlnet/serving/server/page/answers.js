@@ -49,6 +49,17 @@ export function chosenAnswer(answer, choices) {
     bars(given.map(([text, probability]) => [text, probability, text === best[0]]))];
 }
 
+// Whether these words are in the text, one behind the other. A task's replacements make others.
+function hasInOrder(text, words) {
+  let end = 0;
+  for (const word of words) {
+    const begin = text.indexOf(word, end);
+    if (begin < 0) return false;
+    end = begin + word.length;
+  }
+  return true;
+}
+
 // The words of one or two texts, shaded by how much they count, and their numbers: of the word
 // under the pointer, or that was tapped or reached by the keyboard, and of all as a table.
 export function explained({ words, weights, first_words: first, output, value }, row, isScore, read) {
@@ -57,11 +68,13 @@ export function explained({ words, weights, first_words: first, output, value },
   const readout = make("p", { className: "readout", role: "status",
     textContent: "Point at a word, tap it, or go to it with Tab and the arrow keys." });
   const marks = [];
-  const shaded = texts.filter(text => text !== undefined).map((text, second) => {
+  const shaded = texts.filter(text => text !== undefined).map((asked, second) => {
+    const ofText = second ? words.slice(first) : words.slice(0, first);
+    const text = hasInOrder(asked, ofText) ? asked : ofText.join(" ");
     const parts = [];
     let end = 0;
     for (let at = second ? first : 0; at < (second ? words.length : first); at++) {
-      const begin = text.indexOf(words[at], end);       // they come in the order of the text
+      const begin = text.indexOf(words[at], end);
       const spans = read && read[second ? "text_b" : "text_a"];
       const character = Array.from(text.slice(0, begin)).length;
       const isRead = !spans || spans.some(([from, to]) => from <= character && character < to);

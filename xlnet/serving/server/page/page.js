@@ -74,7 +74,9 @@ function openLink() {
 
 // The form of a signature; what a fine-tuned model does is not named by its signature.
 const form = name => forms[name === "text" ? model.verb : name] || { tab: name, button: "Predict" };
-const parametersOf = name => Object.entries(form(name).parameters || {});
+// A model that reads from left to right alone, without `factorize`, has no other order.
+const parametersOf = name => Object.entries(form(name).parameters || {})
+  .filter(([key]) => name !== "attention" || key === "layer" || "factorize" in model.signatures);
 
 function choose(name) {
   if (current) {
