@@ -133,7 +133,7 @@ def make_model(directory, model_config_path, spiece_model_file):
                 for variable in tf.global_variables()
             },
         )
-    checkpoint.note_newest(directory)
+    checkpoint.write_state_file(directory)
 
 
 def make_texts(spiece_model_file, pieces, count):

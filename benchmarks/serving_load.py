@@ -128,7 +128,7 @@ def make_pretrained(directory: str, model_config_path: str, spiece_model_file: s
             mean = float(name.endswith("gamma"))
             arrays[name] = draw.normal(mean, 0.02, variable.shape.as_list()).astype(np.float32)
     checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), arrays)
-    checkpoint.note_newest(directory)
+    checkpoint.write_state_file(directory)
 
 
 @contextmanager

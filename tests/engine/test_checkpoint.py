@@ -208,7 +208,7 @@ def test_a_prefix_a_directory_or_latest(graph, tmp_path):
     assert checkpoint.resolve(str(tmp_path)) == newest
     assert checkpoint.resolve(str(tmp_path / "latest")) == newest
     shutil.copytree(tmp_path, tmp_path / "runs" / "latest")
-    checkpoint.note_newest(str(tmp_path / "runs" / "latest"))
+    checkpoint.write_state_file(str(tmp_path / "runs" / "latest"))
     assert checkpoint.resolve(str(tmp_path / "runs" / "latest")) == str(
         tmp_path / "runs" / "latest" / "model.ckpt-10"
     )
@@ -299,7 +299,7 @@ def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, mo
     for directory in ("model", str(tmp_path / "other")):
         os.mkdir(directory)
         (pathlib.Path(directory) / "model.ckpt-7.index").touch()
-        checkpoint.note_newest(directory)
+        checkpoint.write_state_file(directory)
         assert tf.train.latest_checkpoint(directory) == os.path.join(directory, "model.ckpt-7")
         os.rename(directory, directory + "_moved")
         assert tf.train.latest_checkpoint(directory + "_moved").endswith("_moved/model.ckpt-7")

@@ -43,7 +43,7 @@ class Pretrained:
         self.prefix = str(folder / "model.ckpt-4")
         self.weights = self._random_weights(seed)
         checkpoint.write_arrays(self.prefix, dict(self.weights, global_step=np.int64(4)))
-        checkpoint.note_newest(str(folder))
+        checkpoint.write_state_file(str(folder))
         self._at_once = {}
 
     @functools.cached_property

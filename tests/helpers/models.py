@@ -111,4 +111,4 @@ def write_random(directory, variables):
             for variable in variables
         },
     )
-    checkpoint.note_newest(str(directory))
+    checkpoint.write_state_file(str(directory))

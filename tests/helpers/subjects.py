@@ -179,7 +179,7 @@ def _make_checkpoint(folder, version):
                 **{f"model/w{i}": rng.normal(size=[7, 3]).astype("f4") for i in range(5)},
             },
         )
-    checkpoint.note_newest(str(folder))
+    checkpoint.write_state_file(str(folder))
     shutil.copy(RELEASED / "xlnet_config.json", folder)
 
 

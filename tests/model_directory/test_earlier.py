@@ -112,7 +112,7 @@ def model(request, tmp_path):
         path.write_text(json.dumps(task))
     for end in ("index", "data-00000-of-00001"):
         shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-2." + end))
-    checkpoint.note_newest(str(directory))
+    checkpoint.write_state_file(str(directory))
     return directory
 
 

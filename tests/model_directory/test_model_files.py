@@ -46,7 +46,7 @@ def model(tmp_path, vocabulary):
     run_document.write(str(directory), document, config, tokenizer)
     for end in ("index", "data-00000-of-00001"):
         shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
-    checkpoint.note_newest(str(directory))
+    checkpoint.write_state_file(str(directory))
     return directory
 
 
@@ -79,7 +79,7 @@ def test_the_best_checkpoint_is_taken_or_the_newest(model):
     shutil.copytree(model, model / "best")
     for path in (model / "best").glob("model.ckpt-5.*"):
         path.rename(path.with_name(path.name.replace("-5.", "-3.")))
-    checkpoint.note_newest(str(model / "best"))
+    checkpoint.write_state_file(str(model / "best"))
     assert model_files.read(str(model)).prefix == str(model / "best" / "model.ckpt-3")
     newest = model_files.read(str(model), use_checkpoint="newest")
     assert newest.prefix == str(model / "model.ckpt-5")

@@ -485,7 +485,7 @@ def test_weights_alone(tmp_path):
                 "global_step": np.int64(step),
             },
         )
-    checkpoint.note_newest(str(run))
+    checkpoint.write_state_file(str(run))
     (run / "xlnet_config.json").write_bytes((RELEASED / "xlnet_config.json").read_bytes())
     (run / "training.csv").write_text("")
 

@@ -102,7 +102,7 @@ def from_huggingface(
                     os.path.join(directory, "model.ckpt-0"),
                     dict(ours, global_step=np.array(0, np.int64)),
                 )
-                checkpoint.note_newest(directory)
+                checkpoint.write_state_file(directory)
                 try:
                     model_files.read(directory)
                 except UserError as e:

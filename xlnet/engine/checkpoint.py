@@ -161,7 +161,7 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
                     os.replace(path, os.path.join(directory, "damaged-" + os.path.basename(path)))
             continue
         if is_chief:
-            note_newest(directory)
+            write_state_file(directory)
         return step
     return 0
 
@@ -177,7 +177,7 @@ def fault_of(prefix: str) -> Optional[str]:
     return None
 
 
-def note_newest(directory: str) -> None:
+def write_state_file(directory: str) -> None:
     """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints and the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
     tf.train.update_checkpoint_state(  # else names are relative to the working directory
@@ -203,7 +203,7 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
             files.sync_and_rename(os.path.join(aside, name), os.path.join(directory, name))
     finally:
         shutil.rmtree(aside, ignore_errors=True)  # it would waste a full disk
-    note_newest(directory)
+    write_state_file(directory)
 
 
 def keep_some(
@@ -219,7 +219,7 @@ def keep_some(
                 glob.glob(glob.escape(prefix) + ".*"), key=lambda path: not path.endswith(".index")
             ):
                 os.remove(path)
-    note_newest(directory)
+    write_state_file(directory)
 
 
 def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
@@ -243,7 +243,7 @@ def shapes(prefix: str) -> dict[str, list[int]]:
     return _read(prefix, lambda reader: reader.get_variable_to_shape_map())
 
 
-def weights(prefix: str) -> dict[str, str]:
+def stored_names(prefix: str) -> dict[str, str]:
     """Which variables of a checkpoint are its weights, for inference and as initial weights: a dict
     from the name of a weight to the variable to read. Only a run that resumes reads the variables
     themselves.
@@ -278,9 +278,9 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """The `weights` of a checkpoint by name, as float32 arrays; a UserError if one of them has NaN
-    or infinity."""
-    stored = weights(prefix)
+    """The weights of a checkpoint by name, as `stored_names` says, as float32 arrays; a UserError
+    if one of them has NaN or infinity."""
+    stored = stored_names(prefix)
     found = {}
     for name, array in zip(stored, arrays(prefix, stored.values())):
         _require_finite(prefix, stored[name], array)
@@ -289,8 +289,9 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
 
 
 def check_finite(prefix: str) -> None:
-    """Reads the `weights` of a checkpoint; a UserError names the first with NaN or infinity."""
-    stored = sorted(weights(prefix).values())
+    """Reads the weights of a checkpoint, as `stored_names` says; a UserError names the first with
+    NaN or infinity."""
+    stored = sorted(stored_names(prefix).values())
     for name, array in zip(stored, arrays(prefix, stored)):
         _require_finite(prefix, name, array)
 
@@ -315,7 +316,7 @@ def _require_finite(prefix: str, name: str, array: np.ndarray) -> None:
 def check_type(prefix: str) -> None:
     """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
-    for name in sorted(weights(prefix).values()):
+    for name in sorted(stored_names(prefix).values()):
         if types[name] != tf.float32:
             raise UserError(
                 f"checkpoint {prefix}: {name} is of type {types[name].name}, expected float32"
@@ -345,7 +346,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     check_type(prefix)
     # Weights, and their averages, have the names that they have in the graph.
     found = shapes(prefix)
-    stored = {name: found[place] for name, place in weights(prefix).items()}
+    stored = {name: found[place] for name, place in stored_names(prefix).items()}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
@@ -395,15 +396,16 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
 def warm_start(
     prefix: str, config: XLNetConfig, log: Callable[[str], None] = _log.info
 ) -> Comparison:
-    """Makes the network's variables start from a checkpoint's `weights`; call it in a `model_fn`.
-    Logs the counts and names of matched, missing and unexpected variables."""
+    """Makes the network's variables start from the weights of a checkpoint, as `stored_names` says;
+    call it in a `model_fn`. Logs the counts and names of matched, missing and unexpected
+    variables."""
     check_config(prefix, config)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
     comparison = compare(prefix, variables)
     # The names are those in the checkpoint, also of averages. This replaces the initializers of the
     # variables.
-    stored = weights(prefix)
+    stored = stored_names(prefix)
     tf.train.init_from_checkpoint(
         prefix, {stored[name]: by_name[name] for name in comparison.matched}
     )
@@ -428,8 +430,8 @@ def warm_start(
 
 class Restoring:
     """Restores variables (None: all) of the default graph, on all devices of the current strategy:
-    the `weights` of a checkpoint, which must be finite. Built once, for any number of
-    checkpoints."""
+    the weights of a checkpoint, as `stored_names` says, which must be finite. Built once, for any
+    number of checkpoints."""
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
@@ -474,7 +476,7 @@ class Restoring:
                 "its weights trained with another objective or task?"
             )
         with reading(prefix):
-            stored = weights(prefix)
+            stored = stored_names(prefix)
             _, are_finite = session.run(
                 [self._restore, self._are_finite],
                 {
