@@ -13,6 +13,16 @@ from xlnet.errors import UserError
 _imported: dict[str, str] = {}  # SHA-256 of the files by their paths
 
 
+def require_unchanged(module: str, flag: str) -> None:
+    """Raises UserError if a file was changed since this process imported it: Python imports it
+    once, and what it registered may be in use."""
+    digest = _imported.get(os.path.realpath(module))
+    if digest is not None and os.path.exists(module) and files.sha256(module) != digest:
+        raise UserError(
+            f"{flag}: {module} was changed since this process imported it; start a new process"
+        )
+
+
 def load(module: str, flag: str) -> ModuleType:
     """Imports FILE.py or the name of an installed module.
 
@@ -23,12 +33,8 @@ def load(module: str, flag: str) -> ModuleType:
     name = module
     if module.endswith(".py"):
         files.require_file(module, flag)
-        # Python imports a file once. What it registered may be in use, so it is not replaced.
-        digest = files.sha256(module)
-        if _imported.setdefault(os.path.realpath(module), digest) != digest:
-            raise UserError(
-                f"{flag}: {module} was changed since this process imported it; start a new process"
-            )
+        require_unchanged(module, flag)
+        _imported[os.path.realpath(module)] = files.sha256(module)
         directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
         if directory not in sys.path:  # where worker processes find it, too
             sys.path.insert(0, directory)

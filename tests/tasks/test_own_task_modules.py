@@ -14,7 +14,7 @@ from helpers.paths import RELEASED, ROOT
 from helpers.tasks import settings
 
 import xlnet
-from xlnet import tasks
+from xlnet import own_modules, tasks
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
@@ -28,6 +28,12 @@ LEVELS = ROOT / "examples" / "own_task_type" / "levels.py"
 WORDS = ("kamat", "telok", "solkit")
 
 
+def forget_modules():
+    """As in a new process."""
+    known._types_of.cache_clear()
+    own_modules._imported.clear()
+
+
 @pytest.fixture
 def registry(monkeypatch):
     """The types and tasks as they were; no module is loaded yet."""
@@ -39,9 +45,9 @@ def registry(monkeypatch):
     for module in ("custom",):
         monkeypatch.setattr(f"xlnet.tasks.types.{module}.TASK_TYPES", known.TASK_TYPES)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    known.load.cache_clear()
+    forget_modules()
     yield
-    known.load.cache_clear()
+    forget_modules()
 
 
 def make_files(folder):
@@ -92,7 +98,7 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
 
     # Where nothing registers the type: one line that names type and module.
     known.TASK_TYPES.pop("levels")
-    known.load.cache_clear()
+    forget_modules()
     model = str(tmp_path / "model")
     said = r"of task type levels, which is not installed; .*\(levels\)"
     with pytest.raises(UserError, match=said):
@@ -138,7 +144,7 @@ def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
         (tmp_path / "mine.py").write_text(READER.replace("SECOND", text))
         sys.modules.pop("mine", None)
         known.TASK_TYPES.pop("mine", None)
-        known.load.cache_clear()
+        forget_modules()
         asked = settings(
             tmp_path,
             task_module=str(tmp_path / "mine.py"),
@@ -315,6 +321,16 @@ def test_a_bad_module_is_one_line(registry, tmp_path, content, said):
         (tmp_path / "mine.py").write_text(content)
     with pytest.raises(UserError, match=said):
         known.load(str(tmp_path / "mine.py"))
+
+
+def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
+    """Its old code would run, and the digest of the new one be kept."""
+    path = tmp_path / "mine.py"
+    path.write_text(LEVELS.read_text())
+    assert known.load(str(path)) == known.load(str(path))
+    path.write_text(LEVELS.read_text() + "\n")
+    with pytest.raises(UserError, match="task_module: .*mine.py was changed since this process"):
+        known.load(str(path))
 
 
 def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(registry, tmp_path):

@@ -304,11 +304,9 @@ class Server:
             return method == "OPTIONS" and "access-control-request-method" in headers
         if method in ("GET", "HEAD"):  # its page cannot read the answer
             return False
-        raise Refused(
-            403,
-            f"the page of another site asks: {origin:.80}; "
-            f"--allowed_hosts={_host_name(origin)[:80] or 'HOST'} allows it",
-        )
+        host = _host_name(origin)[:80] or "HOST"
+        remedy = f"; --allowed_hosts={host} allows it" if "//" in origin else ""
+        raise Refused(403, f"the page of another site asks: {origin:.80}{remedy}")
 
     async def _route(
         self, method: str, path: str, headers: Mapping[str, str], receive: Any, response: Response

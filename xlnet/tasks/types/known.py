@@ -535,12 +535,17 @@ def register(part: Any) -> Any:
     return part
 
 
-@functools.cache
 def load(module: Optional[str]) -> tuple[TaskType, ...]:
     """Imports `module`, FILE.py or the name of an installed one, which registers own task types;
     returns those that it has. None: imports nothing."""
     if not module:
         return ()
+    own_modules.require_unchanged(module, "task_module")
+    return _types_of(module)
+
+
+@functools.cache
+def _types_of(module: str) -> tuple[TaskType, ...]:
     before = dict(TASK_TYPES), dict(TASKS)
     found = own_modules.load(module, "task_module")
     # The types that the module registers, and registered types that it has as variables: these may
