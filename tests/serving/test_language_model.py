@@ -137,3 +137,31 @@ def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
             short, long = model.vectors(texts, layers=3, pooling="none")
         same = np.allclose(short[:2], long[:2], atol=1e-4)
         assert same == made.is_causal
+
+
+def test_tokens_see_as_many_before_them_as_in_training(causal, tmp_path):
+    """A network with `same_length` was used with as many as a text has."""
+    memory, folder = 2, shutil.copytree(causal.folder, tmp_path / "m")
+    document = json.loads((folder / "run.json").read_text())
+    document["resolved"].update(same_length=True, mem_len=memory)
+    (folder / "run.json").write_text(json.dumps(document))
+    words = "the cat sat on a mat while two dogs ran".split()
+    last = memory * causal.config.n_layer  # what layers together see of the first token
+    with xlnet.load(folder, device="cpu") as model:
+        # The texts differ in their first token.
+        found = [
+            model.vectors(" ".join(text), pooling="none") for text in (words, ["sat", *words[1:]])
+        ]
+        np.testing.assert_array_equal(found[0][last + 1 :], found[1][last + 1 :])
+        assert np.abs(found[0][last] - found[1][last]).max() > 0
+        attended = model.attention(" ".join(words), [1])
+        i, j = np.indices(attended.hidden["content"].shape)
+        np.testing.assert_array_equal(attended.hidden["content"], (j > i) | (i - j > memory))
+        np.testing.assert_allclose(attended.streams["content"].sum(axis=-1), 1, atol=1e-5)
+    loaded = model_files.read(str(folder))
+    network = LanguageModel(loaded, RestoredSession(loaded.prefix, DeviceSettings(device="cpu")))
+    said = []
+    for first in (3, 4):
+        with network.reading(LENGTH) as reading:
+            said.append(reading.read(np.array([[first, *TEXT[1:]]]), range(LENGTH)))
+    np.testing.assert_array_equal(*said)

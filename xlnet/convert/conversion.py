@@ -138,6 +138,8 @@ def _settings_of(model: config_json.Model) -> dict[str, Any]:
         settings["objective"] = model.carried[config_json.OBJECTIVE]
     elif model.carried.get("attn_type") == "uni":
         settings["objective"] = "causal"
+    if model.carried.get("same_length") and model.carried.get("mem_len"):
+        settings.update(same_length=True, mem_len=model.carried["mem_len"])
     return settings
 
 

@@ -81,6 +81,14 @@ class LoadedModel:
         """That of the network as it was trained: "uni" of a causal one; fine-tuning is "bi"."""
         return "uni" if self.objective == "causal" else "bi"
 
+    @property
+    def tokens_before(self) -> Optional[int]:
+        """How many tokens before its own each token sees, as it was trained; None: all. Those of a
+        causal network with `same_length` are as many as its memory had."""
+        resolved = self.run.resolved if self.run else {}
+        is_same_length = self.objective == "causal" and resolved.get("same_length")
+        return resolved.get("mem_len") if is_same_length else None
+
 
 def read(
     path: str,

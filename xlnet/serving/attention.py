@@ -99,6 +99,9 @@ def attention(
     # own token, either. Without an order every token sees all tokens, and a query all but its own.
     order, rank = _checked_rank(model, ids, layers, settings)
     content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
+    if model.tokens_before is not None:
+        places = np.arange(len(ids))
+        content |= places[:, None] - places > model.tokens_before
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
     # All tokens are read at once, with a query at each position: the rows of the result are those

@@ -53,6 +53,7 @@ class LanguageModel:
 
     Attributes:
       is_causal: whether it reads from left to right only.
+      tokens_before: as of `LoadedModel`.
       n_layer: number of layers.
     """
 
@@ -72,6 +73,7 @@ class LanguageModel:
                 "permutation or causal"
             )
         self.is_causal = loaded.objective == "causal"
+        self.tokens_before = loaded.tokens_before
         self.n_layer = loaded.config.n_layer
         self._build = lambda: build(loaded.config, loaded.network, self.is_causal)
         self._restored = restored
@@ -106,7 +108,7 @@ class LanguageModel:
         """Yields a text to be read, of which the last `size` tokens are kept."""
         part = self._subgraph()
         try:
-            yield Reading(part, self.is_causal, size)
+            yield Reading(part, self.is_causal, size, self.tokens_before)
         finally:
             # The memory is freed even if the caller has left. If the model is closed it is freed
             # already.
@@ -127,8 +129,11 @@ class Reading:
     #   slots       the cat sat on     a   cat sat on     a   mat sat on
     #   positions   0   1   2   3      4   1   2   3      4   5   2   3
     # Attention depends on the positions of tokens, so their order in the slots makes no difference.
-    def __init__(self, part: Subgraph, is_causal: bool, size: int) -> None:
+    def __init__(
+        self, part: Subgraph, is_causal: bool, size: int, tokens_before: Optional[int] = None
+    ) -> None:
         self._subgraph, self._is_causal = part, is_causal
+        self._tokens_before = tokens_before
         self.size = size
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._is_hidden = np.zeros((1, size), bool)  # [B,S], slots that a text may not see
@@ -236,10 +241,10 @@ class Reading:
         self._positions[first : first + tokens] = positions
         is_hidden = self._is_hidden[first_text : first_text + len(ids)]  # a view, [B,S]
         is_hidden[:, first : first + tokens] = False if padding is None else padding
-        # The T tokens and the P blanks may not see empty slots, padding, tokens that are too old,
-        # and those of the T tokens that `hidden` names. Everything else that was read before is
-        # visible, as the memory is in pretraining. A blank has only a query: it is a row of the
-        # mask, and not a column that others could see.
+        # The T tokens and the P blanks may not see empty slots, padding, tokens that are too old or
+        # too far away, and those of the T tokens that `hidden` names. Everything else that was read
+        # before is visible, as the memory is in pretraining. A blank has only a query: it is a row
+        # of the mask, and not a column that others could see.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]  # [T+P,1]
         is_empty = self._positions == _EMPTY  # [S]
         hides = np.broadcast_to(is_empty, (len(rows), self.size)).copy()  # [T+P,S]
@@ -247,6 +252,8 @@ class Reading:
             hides[:, first : first + tokens] |= hidden
         elif self._is_causal:
             hides |= self._positions > rows
+        if self._tokens_before is not None:
+            hides |= rows - self._positions > self._tokens_before
         if oldest is not None:
             is_hidden = is_hidden | (self._positions < oldest[:, None])
         return self._subgraph(

@@ -21,7 +21,6 @@ from xlnet.serving.inference import Inference
 from xlnet.serving.session import IDS, Arrays, Subgraph, Tensors, batches_by_length
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
 from xlnet.serving.texts import pair, with_own_names
-from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.task import Columns
@@ -133,12 +132,19 @@ def encode_examples(
 def subgraph(inference: Inference) -> Subgraph:
     """The part of the graph that computes vectors."""
     loaded = inference.loaded
-    return inference.open().subgraph(
-        "vectors", lambda: build(loaded.config, loaded.network, loaded.attn_type)
-    )
+    return inference.open().subgraph("vectors", lambda: build(loaded))
 
 
-def build(config: XLNetConfig, network: NetworkSettings, attn_type: str) -> tuple[Tensors, Tensors]:
+def mask_of(loaded: LoadedModel, padding: tf.Tensor) -> tf.Tensor:
+    """What no position [B,1,T], or some [B,T,T], may see; padding: float32 [B,T], 1 is padding."""
+    masked = padding[:, None] > 0
+    if loaded.tokens_before is not None:
+        place = tf.range(tf.shape(padding)[1])
+        masked |= place[:, None] - place > loaded.tokens_before
+    return masked
+
+
+def build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
     """The inputs, `session.IDS` [B,T], and the outputs by their `output_names`: float32 [B,D], or
     [B,T,D] with "none"."""
     inputs = {
@@ -146,17 +152,17 @@ def build(config: XLNetConfig, network: NetworkSettings, attn_type: str) -> tupl
         for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))
     }
     ids, padding, segments = (inputs[name] for name in IDS)
-    run = network.run_config(False, mem_len=_UNLIMITED)
+    run = loaded.network.run_config(False, mem_len=_UNLIMITED)
     with train_step.model_scope(kept_in=run.precision):
         # `new_mems` has the input of each layer: the embeddings, then the outputs of all layers but
         # the last one, whose output is `sequence`.
         found = modeling.transformer_xl(
-            config,
+            loaded.config,
             run,
             input_ids=ids,
             seg_ids=segments,
-            mask=padding[:, None] > 0,
-            attn_type=attn_type,
+            mask=mask_of(loaded, padding),
+            attn_type=loaded.attn_type,
         )
     # The graph has an output for every layer and pooling; a session computes only those that a call
     # fetches.
@@ -168,7 +174,12 @@ def build(config: XLNetConfig, network: NetworkSettings, attn_type: str) -> tupl
                 sequence
                 if pooling == "none"
                 else heads.summarize(
-                    config, run, sequence, summary_type=pooling, padding=padding, use_proj=False
+                    loaded.config,
+                    run,
+                    sequence,
+                    summary_type=pooling,
+                    padding=padding,
+                    use_proj=False,
                 )
             )
     return inputs, outputs

@@ -91,7 +91,7 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
             run,
             input_ids=features["input_ids"],
             seg_ids=features["segment_ids"],
-            mask=padding[:, None] > 0,
+            mask=vectors.mask_of(loaded, padding),
             attn_type=loaded.attn_type,
         ).sequence
     vector = heads.summarize(
