@@ -237,6 +237,11 @@ def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
         tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1"
     )
     assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
+    assert "epochs is 2.0 and train_steps is 7; give one of them" in classifier(
+        tmp_path, dict(epochs=2, train_steps=7)
+    )
+    both = dict(epochs=2.0, train_steps=OptimizationSettings.train_steps)
+    assert "no such directory" in classifier(tmp_path, both)  # as the document of a run
 
 
 def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(tmp_path, monkeypatch):

@@ -65,6 +65,23 @@ def test_a_new_directory_may_be_a_link_to_an_empty_one(tmp_path):
     assert os.listdir(tmp_path / "real") == ["part"] and os.path.islink(tmp_path / "link")
 
 
+def test_a_new_directory_is_no_mount_point(tmp_path, monkeypatch):
+    """The work would be done, and then could not be renamed to it."""
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path))
+    with pytest.raises(UserError, match="is where a file system is mounted; give a directory in"):
+        with files.new_directory(str(tmp_path)):
+            pass
+    assert not list(tmp_path.parent.glob(tmp_path.name + ".partial-*"))
+
+
+def test_a_failed_write_names_its_file(tmp_path):
+    path = tmp_path / "records"
+    with pytest.raises(OSError, match="No space left") as e:
+        with files.writing(str(path)):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    assert e.value.filename == str(path) and not list(tmp_path.iterdir())
+
+
 def test_what_a_killed_run_of_the_same_number_left_is_no_hindrance(tmp_path):
     """In a container all runs are process 1, say."""
     left = tmp_path / (f"new.partial-{os.getpid()}")

@@ -482,6 +482,15 @@ def _take_preset(
         if not given(name) and not any(map(given, others)):
             FLAGS[name].value = value
             FLAGS[name].using_default_value = False
+    # The document of a run has both alternatives, but one of them at its default.
+    for pair in _alternatives(fields):
+        chosen = [
+            f"{name} is {FLAGS[name].value}"
+            for name in pair
+            if name in seen and not given(name) and FLAGS[name].value != default_of(fields[name])
+        ]
+        if len(chosen) == 2:
+            raise UserError(f"config {FLAGS.config}: {' and '.join(chosen)}; give one of them")
 
 
 def _alternatives(fields: help.Fields) -> list[tuple[str, str]]:

@@ -277,7 +277,7 @@ def reason(error: Exception) -> str:
 
 
 # Suffixes of files that are being written, here and by TensorFlow.
-_WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
+_WHILE_WRITTEN = re.compile(r"\.partial-[0-9a-f]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
 
 
 def _file(error: Exception, why: str) -> Optional[str]:

@@ -172,6 +172,8 @@ def new_directory(path: str) -> Iterator[str]:
     `path` only if the block succeeds."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError(f"{path} is there already, expected a new or an empty directory")
+    if os.path.ismount(path):  # no directory can be renamed to it
+        raise UserError(f"{path} is where a file system is mounted; give a directory in it")
     path = os.path.realpath(path)  # a link would not be replaced by a directory
     remove_unfinished(path)
     temporary = f"{path}.partial-{os.getpid()}"
@@ -601,6 +603,10 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
             with open(temporary, "wb") as f:
                 yield f
             (sync_and_rename if is_lasting else os.replace)(temporary, path)
+        except OSError as e:
+            if e.filename is None and e.errno:  # a failed write
+                raise OSError(e.errno, e.strerror, path) from e
+            raise
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(temporary)

@@ -130,7 +130,8 @@ class TokenStore:
 def content_of(chunk: Chunk) -> str:
     """The checksum of a chunk's bytes; of Parquet together with the footer, which says what the
     bytes mean."""
-    more = [parquet.footer(chunk.path)] if chunk.form.kind == PARQUET else []
+    with reading.naming(chunk.path):
+        more = [parquet.footer(chunk.path)] if chunk.form.kind == PARQUET else []
     return _checksum(chunk.path, [(chunk.begin, chunk.end), *more])
 
 
@@ -141,7 +142,8 @@ def content_of_all(made: Iterable[str]) -> str:
 
 def _text_around(chunk: Chunk, seen: reading.SeenBytes) -> str:
     """The checksum of what a reader has seen around the chunk, including the file's end."""
-    size: Any = files.size(chunk.path) if seen.end else None
+    with reading.naming(chunk.path):
+        size: Any = files.size(chunk.path) if seen.end else None
     return _checksum(chunk.path, [(seen.low, chunk.begin), (chunk.end, seen.high)], repr(size))
 
 
