@@ -1,14 +1,18 @@
 """The benchmark: its counts agree with the graph, it runs, it says what is wrong."""
 
 import concurrent.futures.process
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
 
 import costs
 import pytest
 import run
+import serving
+import serving_load
 import time_runtimes
 import time_xlnet
 from helpers.matmuls import operations_of
@@ -152,6 +156,84 @@ def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("batches", ("1,300", "0", "1,two", ""))
+def test_batches_that_there_are_no_texts_for_are_refused(batches):
+    settings = serving.ServingBenchmark(spiece_model_file="none", batches=batches)
+    with pytest.raises(UserError, match="^batches: '.*', expected numbers from 1 to 256"):
+        serving.main(settings)
+
+
+class Server:
+    """In place of a server: runs until it is stopped."""
+
+    def __init__(self, *_):
+        self.is_over = threading.Event()
+        self.stop = self.is_over.set
+        self.run = self.is_over.wait
+
+
+def test_a_measurement_that_fails_stops_the_server(monkeypatch):
+    """Its thread kept the process, and the parent waited for that."""
+    pytest.importorskip("uvicorn", reason="the server needs pip install '.[serve]'")
+
+    def fails(*_):
+        raise MemoryError("of the first batch")
+
+    before = threading.active_count()
+    monkeypatch.setattr("xlnet.serving.server.http_server.Server", Server)
+    monkeypatch.setattr("xlnet.serving.server.http_server.bind", lambda *_: None)
+    monkeypatch.setattr("xlnet.serving.server.model_directory.ServedModel", lambda *_, **__: None)
+    monkeypatch.setattr(serving, "make_texts", lambda *_: ["a text"])
+    monkeypatch.setattr(serving, "in_process", fails)
+    with pytest.raises(MemoryError, match="of the first batch"):
+        serving.measure(serving.ServingBenchmark(spiece_model_file="none", precisions="fp32"))
+    assert threading.active_count() == before
+
+
+@pytest.fixture
+def refusing_port():
+    """The port of a server that refuses requests with the word "refuse", and answers others."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            is_refused = b"refuse" in self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(400 if is_refused else 200)
+            self.end_headers()
+            self.wfile.write(b'{"error": "too large"}' if is_refused else b'{"predictions": []}')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_refused_requests_are_no_load(refusing_port, monkeypatch, capsys):
+    monkeypatch.setattr(serving_load, "_PAUSE", 0.1)
+    settings = serving_load.LoadBenchmark(spiece_model_file="none", seconds=1.0, rounds=1)
+    light = {"text": serving_load.request("text", ["a text"])}
+    heavy = serving_load.request("generate", ["refuse"])
+    with pytest.raises(RuntimeError, match="too large"):
+        serving_load.show(refusing_port, settings, light, "32 beams", heavy)
+    assert not capsys.readouterr().out
+
+
+def test_tokens_of_refused_clients_are_not_counted(refusing_port, monkeypatch):
+    """Only those beside each other are refused: a list of the same texts is answered."""
+    request = serving_load.request
+
+    def of_one_text_refused(signature, instances, **parameters):
+        is_second = instances == ["second"]
+        return request(signature, ["refuse"] if is_second else instances, **parameters)
+
+    monkeypatch.setattr(serving_load, "request", of_one_text_refused)
+    settings = serving_load.LoadBenchmark(spiece_model_file="none", clients=2)
+    with pytest.raises(RuntimeError, match="too large"):
+        list(serving_load.generation(refusing_port, settings, ["first", "second"]))
 
 
 def killed(*arguments):
