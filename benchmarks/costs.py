@@ -10,7 +10,7 @@ import os
 from repository import ROOT
 from work import Work
 
-BLOCK = 128  # rows of an attention block, as in xlnet.network.attention
+BLOCK = 128  # rows of an attention block, as `kernels_tuned.CPU_BLOCKS` has them
 FLOAT = 4  # bytes
 
 
@@ -22,17 +22,18 @@ def parameters(config):
     return config["n_layer"] * (layer + biases) + config["n_token"] * (d + 1) + d
 
 
-def rows_that_ask(config, work, layer):
-    """(content rows, slots) of a layer, per example: above the last keys only slots are left."""
+def query_rows(config, work, layer):
+    """(content rows, targets) of a layer, per example: above the last keys only the targets are
+    left."""
     is_last = layer == config["n_layer"] - 1
     return (0 if work.targets and is_last else work.length), work.targets
 
 
-def position_pairs(work, content, slots, block=BLOCK):
+def position_pairs(work, content, targets, block=BLOCK):
     """Row-distance pairs that are scored, per example and head."""
     keys = work.memory + work.length
     blocks = [min(block, content - start) for start in range(0, content, block)]
-    return sum(rows * (rows + keys) for rows in blocks) + slots * (keys + work.length)
+    return sum(rows * (rows + keys) for rows in blocks) + targets * (keys + work.length)
 
 
 def forward_operations(config, work, block=BLOCK):
@@ -44,11 +45,11 @@ def forward_operations(config, work, block=BLOCK):
     b, keys = work.batch, work.memory + work.length
     parts = dict.fromkeys(("projections", "attention", "feed-forward", "softmax"), 0.0)
     for layer in range(config["n_layer"]):
-        content, slots = rows_that_ask(config, work, layer)
-        rows = content + slots
+        content, targets = query_rows(config, work, layer)
+        rows = content + targets
         parts["projections"] += 2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
         parts["attention"] += (
-            2 * b * heads * (2 * rows * keys + position_pairs(work, content, slots, block))
+            2 * b * heads * (2 * rows * keys + position_pairs(work, content, targets, block))
         )
         parts["feed-forward"] += 4 * b * rows * d * f
     parts["softmax"] = 2.0 * b * work.targets * d * config["n_token"]
@@ -70,8 +71,8 @@ def layer_activations(config, work, layer, size=FLOAT):
     """Bytes that the backward pass of a layer needs; `size` of a number in the compute dtype."""
     d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
     b, keys = work.batch, work.memory + work.length
-    content, slots = rows_that_ask(config, work, layer)
-    rows = content + slots
+    content, targets = query_rows(config, work, layer)
+    rows = content + targets
     narrow = size * (5 * d + 5 * heads) + 2 * d  # inputs, norms, q, heads; what dropout kept
     wide = size * f + f  # before GELU; what dropout kept
     shared = size * (keys * (d + 2 * heads) + (keys + work.length) * heads)

@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 import repository  # finds the library and recipes
-from recipes import chosen, print_table, stage
+from recipes import chosen, keep_settings, print_table, stage
 
 from xlnet import cli, files
 from xlnet.settings.data import CorpusSettings
@@ -131,6 +131,12 @@ def main(settings):
     tasks = [task for name in languages for task in LANGUAGES[name].tasks]
     if settings.tasks != "all":
         tasks = chosen("tasks", settings.tasks, "task of these languages", tasks)
+    keep_settings(
+        settings.out_dir,
+        data_dir=os.path.abspath(settings.data_dir),
+        vocab_size=settings.vocab_size,
+        pretrain_steps=settings.pretrain_steps,
+    )
     rows = [row for name in languages for row in run(settings, name, LANGUAGES[name], tasks)]
     print_table(HEADER, rows)
 

@@ -24,12 +24,14 @@ import numpy as np
 from repository import ROOT
 
 from xlnet import cli
+from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tokenization.tokenizer import Tokenizer
 
+_TEXTS = 256  # that requests are drawn from
 _SPREAD = 0.25  # of the lengths of texts around that asked for
 
 
@@ -57,6 +59,9 @@ def main(settings):
     if settings.model_dir:
         print(json.dumps(measure(settings)))
         return
+    for batch in settings.batches.split(","):
+        if not (batch.isdecimal() and 1 <= int(batch) <= _TEXTS):
+            raise UserError(f"batches: '{batch}', expected numbers from 1 to {_TEXTS}, with commas")
     with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
         model_dir = os.path.join(directory, "model")
         make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
@@ -157,7 +162,7 @@ def measure(settings):
     from xlnet.serving.server.model_directory import ServedModel
     from xlnet.serving.settings import LimitSettings
 
-    texts = make_texts(settings.spiece_model_file, settings.pieces, 256)
+    texts = make_texts(settings.spiece_model_file, settings.pieces, _TEXTS)
     began = time.monotonic()
     model = ServedModel(
         settings.model_dir,
@@ -169,16 +174,19 @@ def measure(settings):
     server = http_server.Server(model, "m", http_server.bind("127.0.0.1", 0))
     thread = threading.Thread(target=server.run)
     thread.start()
-    rows = [
-        dict(
-            batch=batch,
-            process=in_process(model, texts, batch, settings.seconds),
-            http=over_http(server, texts, batch, settings.seconds),
-        )
-        for batch in map(int, settings.batches.split(","))
-    ]
-    server.stop()
-    thread.join()
+    try:
+        rows = [
+            dict(
+                batch=batch,
+                process=in_process(model, texts, batch, settings.seconds),
+                http=over_http(server, texts, batch, settings.seconds),
+            )
+            for batch in map(int, settings.batches.split(","))
+        ]
+    finally:
+        # The process would wait for the thread without end, and its parent for the process.
+        server.stop()
+        thread.join()
     return dict(load=load, rows=rows)
 
 

@@ -10,7 +10,9 @@ requests. Compare the two numbers of a line only, as other work on the machine c
 `--checkout` serves with another version of this repository.
 """
 
+import concurrent.futures
 import dataclasses
+import functools
 import http.client
 import json
 import os
@@ -177,7 +179,8 @@ def show(
     port: int, settings: LoadBenchmark, light: dict[str, bytes], heavy: str, heavy_body: bytes
 ) -> None:
     """Prints a line of the first table for each light client."""
-    for body in light.values():
+    # The heavy one, too: a server that refuses it has no load.
+    for body in (*light.values(), heavy_body):
         ask(port, body)
     alone: dict[str, list[float]] = {name: [] for name in light}
     beside: dict[str, list[float]] = {name: [] for name in light}
@@ -251,11 +254,9 @@ def generation(port: int, settings: LoadBenchmark, texts: list[str]) -> Iterator
 
     def together() -> None:
         bodies = [request("generate", [prompt], **how) for prompt in prompts]
-        threads = [threading.Thread(target=ask, args=(port, body)) for body in bodies]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            # An error of a client is raised where its answer is taken.
+            list(pool.map(functools.partial(ask, port), bodies))
 
     works: dict[str, tuple[int, Callable[[], object]]] = {
         "one client": (settings.tokens, lambda: ask(port, request("generate", prompts[:1], **how))),

@@ -33,6 +33,8 @@ def main(model, tolerance="1e-5", url=None):
         )
     with open(path, encoding="utf-8") as f:
         examples = json.load(f)
+    if not examples:
+        raise SystemExit(f"check_export.py: {path} has no example, so that nothing is compared")
     is_same = True
     for name, outputs in served(url, examples) if url else computed(model, examples):
         for key, expected in examples[name]["outputs"].items():

@@ -9,7 +9,7 @@ import os
 import time
 
 import numpy as np
-from recipes import ROOT, stage
+from recipes import ROOT, keep_settings, stage
 
 from xlnet import cli, files
 from xlnet.settings.fields import setting
@@ -55,8 +55,8 @@ class SampleSettings:
     """run_sample.py: where to, and how long."""
 
     out_dir: str = setting("sample_run", "directory for everything that is made")
-    pretrain_steps: int = setting(2000, "pretraining steps")
-    finetune_steps: int = setting(150, "fine-tuning steps, each time")
+    pretrain_steps: int = setting(2000, "pretraining steps", minimum=1)
+    finetune_steps: int = setting(150, "fine-tuning steps, each time", minimum=1)
     seed: int = setting(0, "seed of both trainings")
 
 
@@ -65,6 +65,12 @@ def main(settings):
     out = os.path.relpath(settings.out_dir, ROOT)
     os.chdir(ROOT)
     path = lambda *parts: os.path.join(out, *parts)
+    keep_settings(
+        out,
+        pretrain_steps=settings.pretrain_steps,
+        finetune_steps=settings.finetune_steps,
+        seed=settings.seed,
+    )
     stage(
         "1/6 a corpus and a classification set: documentation of Python 3.11.7",
         "xlnet sample",
@@ -93,7 +99,12 @@ def main(settings):
     rows = {}
     for name, start in (("pretrained", path("pretrained", "latest")), ("scratch", None)):
         rows[name] = fine_tune(settings, path, name, start)
-    report(path, rows, time.time() - began)
+    default = SampleSettings()
+    is_default = (settings.pretrain_steps, settings.finetune_steps) == (
+        default.pretrain_steps,
+        default.finetune_steps,
+    )
+    report(path, rows, time.time() - began, EXPECTED if is_default else {})
 
 
 def pretraining_flags(settings, path):
@@ -179,8 +190,8 @@ def labels_by_id(path):
     return labels
 
 
-def report(path, rows, seconds):
-    """Prints the closing table, and what to expect of the default steps; writes results.json."""
+def report(path, rows, seconds, expected):
+    """Prints the closing table, with what is expected of its lines by name; writes results.json."""
     with open(path("pretrained", "held_out.csv"), encoding="utf-8") as f:
         evaluations = dict(line.rstrip("\n").split(",") for line in f)
     text = path("text", "pretrain", "%s.txt")
@@ -214,9 +225,10 @@ def report(path, rows, seconds):
         ("predictions", path("classifier_pretrained", "predictions_custom_test.tsv")),
     ]
     width = max(len(name) for name, _ in table)
-    print("\n{:<{}}  {:<8}  expected".format("result", width, "value"))
+    title = "expected" if expected else ""
+    print("\n" + f"{'result':<{width}}  {'value':<8}  {title}".rstrip())
     for name, value in table:
-        print(("{:<{}}  {:<8}  {}".format(name, width, value, EXPECTED.get(name, ""))).rstrip())
+        print(f"{name:<{width}}  {value:<8}  {expected.get(name, '')}".rstrip())
     print("what each line means: docs/tutorials/first_run.md#what-the-results-mean")
     files.write_json(path("results.json"), dict(table))
 

@@ -54,6 +54,22 @@ def keep_only(path, capability):
     print(f"{path.name}: {kept[True] >> 20} MB of GPU code kept, {kept[False] >> 20} MB zeroed")
 
 
+def pack(tree, parts, part_bytes):
+    """Packs a directory into files of at most `part_bytes` in another one, which is made anew."""
+    shutil.rmtree(parts, ignore_errors=True)
+    parts.mkdir()
+    # The status of a pipe alone is that of its last program, which reads nothing if one before it
+    # is missing.
+    subprocess.run(
+        [
+            *("bash", "-o", "pipefail", "-c"),
+            'tar --sort=name -cf - -C "$1" . | zstd -q -T0 -15 --long=28 | split -b "$2" -d - "$3"',
+            *("bash", tree, str(part_bytes), parts / "p"),
+        ],
+        check=True,
+    )
+
+
 def main():
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("wheels", type=pathlib.Path)
@@ -93,15 +109,7 @@ def main():
     for name in ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2"):
         keep_only(site / "tensorflow" / name, given.compute_capability)
         subprocess.run(["strip", "--strip-all", site / "tensorflow" / name], check=True)
-    shutil.rmtree(given.output / "parts", ignore_errors=True)
-    (given.output / "parts").mkdir()
-    subprocess.run(
-        f"tar --sort=name -cf - -C '{tree}' . | zstd -q -T0 -15 --long=28 | split -b "
-        f"{given.part_bytes} -d - "
-        f"'{given.output}/parts/p'",
-        shell=True,
-        check=True,
-    )
+    pack(tree, given.output / "parts", given.part_bytes)
 
 
 if __name__ == "__main__":

@@ -118,6 +118,7 @@ def main(directory, text):
                 "config": config,
                 "precision": options["precision"],
                 "recompute": options["recompute"],
+                "dropout": options.get("dropout", 0.1),
             },
             file,
         )

@@ -39,9 +39,10 @@ def similarities(model, texts):
 def main(model_dir, path):
     texts = read(path)
     with xlnet.load(model_dir) as model:
-        alike = np.triu(similarities(model, texts), k=1)
-    for place in alike.ravel().argsort()[::-1][:SHOWN]:
-        first, second = divmod(place, len(texts))
+        alike = similarities(model, texts)
+    firsts, seconds = np.triu_indices(len(texts), k=1)  # each pair once
+    for place in alike[firsts, seconds].argsort()[::-1][:SHOWN]:
+        first, second = firsts[place], seconds[place]
         print(f"\n{alike[first, second]:.3f}\n  {texts[first]}\n  {texts[second]}")
 
 

@@ -56,6 +56,13 @@ def test_workflows_are_read_and_what_they_run_is_there(yaml):
     ]
 
 
+def test_a_release_is_made_of_main_alone(yaml):
+    """The workflow can be started on any branch."""
+    path = ROOT / ".github" / "workflows" / "release.yml"
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    assert {job.get("if") for job in jobs.values()} == {"github.ref == 'refs/heads/main'"}
+
+
 def test_issue_forms_ask_for_what_xlnet_env_prints(yaml):
     forms = {
         path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))

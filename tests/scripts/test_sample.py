@@ -196,6 +196,7 @@ def test_the_main_job(stages, tmp_path, capsys):
             name
         )
     assert set(run_sample.EXPECTED) - set(table) == {"held-out perplexity, step 2000"}
+    assert "expected" not in printed  # which is of the default steps
     # Two steps of training have hardly moved it away from guessing one of a thousand pieces.
     assert 800 < float(table["held-out perplexity, step 2"]) < 2500
     assert float(table["held-out perplexity, unigram frequencies"]) < 500
@@ -208,6 +209,27 @@ def test_the_main_job(stages, tmp_path, capsys):
     assert table["test accuracy, fine-tuned from the pretrained model"] == "%.3f" % (
         right / len(labels)
     )
+
+
+@pytest.mark.parametrize(
+    "flag, began, given", (("pretrain_steps", 2, 3), ("finetune_steps", 2, 1), ("seed", 0, 1))
+)
+def test_other_settings_in_the_directory_of_a_run_are_refused(
+    tmp_path, monkeypatch, flag, began, given
+):
+    """Its models were kept, and the table gave their accuracies beside the new steps."""
+
+    def stage(title, program, *arguments, **flags):
+        raise UserError("stopped")
+
+    monkeypatch.setattr(run_sample, "stage", stage)
+    monkeypatch.chdir(ROOT)
+    same = {"out_dir": str(tmp_path), "pretrain_steps": 2, "finetune_steps": 2}
+    for _ in range(2):  # the same command goes on
+        with pytest.raises(UserError, match="stopped"):
+            run_sample.main(run_sample.SampleSettings(**same))
+    with pytest.raises(UserError, match=f"^{flag}: {given}, but the .* are made with {began} "):
+        run_sample.main(run_sample.SampleSettings(**dict(same, **{flag: given})))
 
 
 def test_a_stage_that_fails_ends_the_script(capfd):

@@ -101,6 +101,20 @@ def test_the_table(data, small, tmp_path, capsys):
         assert values[start] == "{:.3f}".format(result["accuracy"])
 
 
+@pytest.mark.parametrize(
+    "flag, given",
+    (("data_dir", "/other"), ("vocab_size", 60), ("pretrain_steps", 4)),
+)
+def test_other_settings_in_the_directory_of_a_run_are_refused(tmp_path, monkeypatch, flag, given):
+    """Its text, vocabulary and models were kept without a word."""
+    monkeypatch.setattr(script, "run", lambda *_: [])
+    same = {"data_dir": "/data", "vocab_size": 50, "pretrain_steps": 3, "out_dir": str(tmp_path)}
+    script.main(script.TransferSettings(**same, languages="chinese"))
+    script.main(script.TransferSettings(**same, num_seeds=1))  # another part of the comparison
+    with pytest.raises(UserError, match=f"^{flag}: {given}, but the .* with {same[flag]} "):
+        script.main(script.TransferSettings(**dict(same, **{flag: given})))
+
+
 def test_spread():
     assert script.spread([0.5, 0.7, 0.75]) == "0.650 ± 0.132"
 

@@ -62,9 +62,9 @@ def server():
         each.server_close()
 
 
-def check(tmp_path, *arguments):
+def check(tmp_path, *arguments, examples=EXAMPLES):
     (tmp_path / "assets.extra").mkdir(exist_ok=True)
-    (tmp_path / "assets.extra" / "examples.json").write_text(json.dumps(EXAMPLES))
+    (tmp_path / "assets.extra" / "examples.json").write_text(json.dumps(examples))
     return subprocess.run(
         [sys.executable, "-I", ROOT / "scripts" / "check_export.py", str(tmp_path), *arguments],
         capture_output=True,
@@ -94,6 +94,13 @@ def test_the_answers_of_a_server_are_compared(tmp_path, server):
     wrong = {**right, "vectors": [[0.5, float("nan")]]}
     done = check(tmp_path, "--url=" + server(wrong))
     assert done.returncode == 1 and "vectors: vectors: nan apart: WRONG\n" in done.stdout
+
+
+def test_an_export_without_examples_is_an_error(tmp_path):
+    """Nothing was compared, and the status was 0."""
+    done = check(tmp_path, examples={})
+    assert done.returncode == 1 and "examples.json has no example" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_what_is_no_server_is_one_line(tmp_path, server):
