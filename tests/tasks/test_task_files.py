@@ -385,6 +385,11 @@ ERRORS = {
         "sentence1\tsentence2\tscore\na\tb\tnan\n",
         "dev.tsv:2: column 'score': 'nan' is not a number",
     ),
+    "too large for a record": (
+        "sts-b",
+        "sentence1\tsentence2\tscore\na\tb\t1e39\n",
+        "dev.tsv:2: column 'score': '1e39', expected at most 3.40282e+38",
+    ),
     "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: not CSV"),
     "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
     "no JSON object": ("tnews", "[1]\n", "dev.json:1: expected a JSON object, found list"),

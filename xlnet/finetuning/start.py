@@ -274,7 +274,9 @@ def _check_model(
         checkpoint.check_config(prefix, model.config)
         if settings.do_train:
             checkpoint.check_finite(prefix)
-            task_settings.check_start(settings.init_checkpoint, document.task or {})
+            task_settings.check_start(
+                settings.init_checkpoint, model.tuned.task, document.task or {}
+            )
 
 
 def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:

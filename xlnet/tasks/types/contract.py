@@ -215,6 +215,7 @@ class Head(_TaskComponent):
     token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
     scope_name: ClassVar[str] = ""  # "": that of the task type
+    fits_any_labels: ClassVar[bool] = False  # whether its weights do not depend on the labels
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
