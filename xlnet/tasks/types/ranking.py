@@ -77,6 +77,8 @@ class RankingReader(RegressionReader):
         """The rows of a file. As in trec_eval, the metrics of a run count only queries with
         judgements, and for these all relevant documents. A document whose row was skipped counts as
         not retrieved."""
+        if need_labels:
+            trec_files.check_judgements(self.task, path, form)
         rows = super().read(path, need_labels, form)
         # The judgements next to a run may have documents that the run lacks. Judgements that are
         # read themselves have such documents only if some of their rows were skipped.
