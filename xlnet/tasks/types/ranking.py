@@ -37,7 +37,6 @@ from xlnet.tasks.types.contract import (
     LossOptions,
     TaskType,
     checked,
-    refuse_nan,
 )
 from xlnet.tasks.types.regression import (
     RegressionExport,
@@ -214,7 +213,6 @@ class RankingScorer(RegressionScorer):
 
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
-        refuse_nan(self.task, values)
         result = self._means(values, gold_labels)
         if self.options.pairwise:
             result["loss"] = pair_loss(values, gold_labels)
