@@ -371,6 +371,14 @@ def test_records_are_made_of_what_is_there(place, tmp_path):
         ("dev", "30"),
         ("new", "30"),
     ]
+    # A file to predict may be called as one of those.
+    (tmp_path / "later").mkdir()
+    named = without_answers(place / "dev.json", tmp_path / "later" / "train.json")
+    assert prepared(place, tmp_path, predict_file=named, **alone, data_dir=place) == [
+        ("train", "120"),
+        ("dev", "30"),
+        ("train", "30"),
+    ]
     done = run(
         place,
         "--do_prepro=True",

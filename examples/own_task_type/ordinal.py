@@ -73,9 +73,9 @@ class Scorer(contract.Scorer):
     def decide(self, values, threshold=contract.THRESHOLD):
         return (np.asarray(values) >= threshold).sum(axis=1)
 
-    def baseline(self, gold_labels):
+    def baseline(self, gold_labels, threshold=contract.THRESHOLD):
         above = gold_labels[:, None] > np.arange(len(self.task.labels) - 1)
-        return contract.constant_baseline(self, above.mean(axis=0), gold_labels)
+        return contract.constant_baseline(self, above.mean(axis=0), gold_labels, threshold)
 
     def texts(self, values, threshold):
         return [self.task.labels[level] for level in self.decide(values, threshold)]

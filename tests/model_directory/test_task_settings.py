@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -12,6 +13,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.files import parsing
+from xlnet.tasks.types import custom
 
 PAIRS = dict(
     task_name="custom",
@@ -241,6 +243,29 @@ def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
         resolve(*settings_of(tmp_path))
     with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
         resolve(*settings_of(tmp_path, do_train=True))
+
+
+@pytest.mark.parametrize(
+    "kind, flags, labels, is_refused",
+    [
+        ("classification", {}, "ABCD", True),
+        ("multiple_choice", dict(choice_columns="one"), "ABCD", False),
+        ("multiple_choice", dict(choice_columns="one"), "123", False),
+    ],
+)
+def test_a_start_from_other_labels_needs_an_output_layer_for_them(
+    tmp_path, caplog, kind, flags, labels, is_refused
+):
+    """The answers of a multiple choice share one score: a layer for three fits four."""
+    found = []
+    for names in ("ABC", labels):
+        settings, _ = settings_of(tmp_path, task_name="custom", **flags)
+        task = custom.resolve_task(settings, dict(kind=kind, labels=[*names]))
+        found.append((task, task_settings.describe_task(settings, task)))
+    make_model(tmp_path / "init", found[0][1])
+    with pytest.raises(UserError, match="cls_scope") if is_refused else nullcontext():
+        task_settings.check_start(str(tmp_path / "init"), *found[1])
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("share", [0.2, 0.0])

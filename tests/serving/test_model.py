@@ -1,5 +1,6 @@
 """A model in use from Python: the answers of the prediction files, for one text or many."""
 
+import ast
 import collections
 import concurrent.futures
 import io
@@ -14,6 +15,7 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
+from xlnet.engine import checkpoint
 from xlnet.serving import batched_calls
 from xlnet.tasks.task import InlineExample
 
@@ -371,6 +373,7 @@ def test_what_is_cut_is_said(kept, caplog):
     ]
 
 
+ROK = 12  # the id of a piece that only the word "rokmi" has
 ITEMS = {  # of each task type, and the same as arguments of its method
     "multi_label": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
     "classification": ([("kamat", "sol"), ("sol", "mi")], [[("kamat", "sol"), ("sol", "mi")]]),
@@ -403,6 +406,27 @@ def test_any_task_type_is_predicted_in_the_same_way(kept, kind):
     assert [type(found[number]) for number in (0, 2)] == [xlnet.UserError] * 2
     again = model.predict(items[:2])
     assert [found[1], found[3]] == again
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+def test_an_item_whose_predictions_are_not_finite_is_refused_alone(tmp_path, kind):
+    """The items next to it may be those of other callers, as in a batch of a server."""
+    path = make_model(tmp_path / "m", kind)
+    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
+    arrays["model/transformer/word_embedding/lookup_table"][ROK] = 1e38
+    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
+    good = ITEMS[kind][0][0]
+    bad = ast.literal_eval(repr(good).replace("kamat", "rokmi"))
+    with xlnet.load(path, device="cpu") as model:
+        assert ROK in model.encode("rokmi") and ROK not in model.encode("kamat")
+        result = type(model.predict(good))
+        found = model.predict([good, bad, good], errors="return")
+        assert list(map(type, found)) == [result, xlnet.UserError, result]
+        assert "predictions are not finite numbers" in str(found[1])
+        piped = model.pipe([good, bad], errors="return")
+        assert list(map(type, piped)) == [result, xlnet.UserError]
+        with pytest.raises(xlnet.UserError, match="text 1: .* are not finite numbers"):
+            model.predict([good, bad])
 
 
 def test_a_generator_is_read_as_far_as_results_are_asked_for(kept):

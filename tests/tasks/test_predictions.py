@@ -205,6 +205,14 @@ def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
     assert path.read_text().splitlines()[1] == "1\ta\t0.8\tB\tA\t0.700000\ttext\tq x | q y | q z"
 
 
+def test_errors_of_texts_that_are_read_apart_have_both(tmp_path):
+    """Each is the first text of a pair of its own, as in the example with two towers."""
+    rows = [Row("a", (("one", None), ("other", None)), 1.0)]
+    path = tmp_path / "errors_dev.tsv"
+    prediction_files.write_errors(str(path), GLUE["sts-b"], rows, np.array([0.5]), 0.5)
+    assert path.read_text().splitlines()[1] == "1\ta\t0.5\t1\t0.500000\t\tone | other\t"
+
+
 def test_submission_file(tmp_path):
     path = tmp_path / GLUE["mnli"].published.submissions["test_matched"]
     assert path.name == "MNLI-m.tsv"

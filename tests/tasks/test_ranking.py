@@ -330,6 +330,15 @@ def test_judgements_next_to_a_run_are_checked_like_those_that_stand_alone(tmp_pa
         read(tmp_path)
 
 
+def test_a_run_to_predict_needs_no_right_judgements(tmp_path, caplog):
+    write_trec(tmp_path)
+    write(tmp_path, "dev.run", "7 Q0 x 1 9.5 bm25", "7 Q0 z 2 3.5 bm25")
+    write(tmp_path, "dev.qrels", "7 0 x 2", "7 0 z best")
+    rows = parsing.read_to_predict(RANKING, str(tmp_path / "dev.run"))
+    assert [(row.id, row.label) for row in rows] == [("x", 2.0), ("z", 0.0)]
+    assert "dev.qrels: 1 entries with errors are skipped" in caplog.text
+
+
 def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):
     write_trec(tmp_path)
     write(

@@ -124,9 +124,12 @@ WRONG = (
     ({"data": [article(question(answers=None))]}, "no answers"),
     (
         {"data": [article(question(answers=(), is_impossible=False))]},
-        "has no answers, and is not is_impossible",
+        "article 1, paragraph 1, question 1: no answers",
     ),
-    ({"data": [article(question(is_impossible=True))]}, "is_impossible, and has answers"),
+    (
+        {"data": [article(question(is_impossible="no"))]},
+        'question 1: is_impossible is "no", expected true or false',
+    ),
     ({"data": []}, "no rows"),
 )
 
@@ -153,11 +156,16 @@ def test_a_start_is_that_of_its_own_answer():
 
 def test_a_question_to_predict_may_have_a_wrong_gold_answer(tmp_path):
     """Answers are not needed; learned or scored, one outside of its context is an error."""
-    value = {"data": [article(question(answers=(("The dog", 99),)))]}
-    with pytest.raises(UserError, match="answer_start 99 is outside"):
-        read(tmp_path, value)
-    (found,) = read(tmp_path, value, need_labels=False)
-    assert found.pairs == ((CONTEXT, "Who ran?"),)
+    for asked, error in (
+        (question(answers=(("The dog", 99),)), "answer_start 99 is outside"),
+        (question(answers=(), is_impossible=False), "no answers"),
+        (question(is_impossible="perhaps"), "expected true or false"),
+    ):
+        value = {"data": [article(asked)]}
+        with pytest.raises(UserError, match=error):
+            read(tmp_path, value)
+        (found,) = read(tmp_path, value, need_labels=False)
+        assert found.pairs == ((CONTEXT, "Who ran?"),)
     twice = {"data": [article(question(), question())]}
     with pytest.raises(UserError, match="duplicate id 'q1'"):
         read(tmp_path, twice, need_labels=False)
@@ -288,7 +296,9 @@ def given(tmp_path, predicted, name="new.json", **changes):
     "questions, is_dev",
     [
         ([question(answers=None)], False),
-        ([question(answers=())], True),
+        ([question(answers=())], False),
+        ([question(answers=(), is_impossible=False)], False),
+        ([question(answers=(), is_impossible=True)], True),
         ([question()], True),
         ([question("q1", answers=()), question()], True),
         (["q"], False),
@@ -302,6 +312,14 @@ def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
     assert task.files.by_split["train"] == "train-v2.0.json"
     assert task.files.by_split["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
     assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
+
+
+def test_a_table_whose_answers_are_all_empty_is_not_evaluated(tmp_path):
+    """A gold answer that is withheld is an empty cell, as one that does not exist."""
+    lines = "id,context,question,answer\n1,a b,who?,{}\n2,a c,who?,\n"
+    for answer, is_dev in (("", False), ("b", True)):
+        task = given(tmp_path, lines.format(answer), "new.csv", task_name="custom")
+        assert (task.files.by_split.get("dev") == str(tmp_path / "new.csv")) == is_dev
 
 
 def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):

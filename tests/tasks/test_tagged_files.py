@@ -309,8 +309,31 @@ def test_a_skipped_sentence_to_predict_has_an_empty_answer_in_its_place(tmp_path
     )
     sentences = read(str(tmp_path / "t.txt"), need_tags=False, skips=True, form="text")
     assert [len(s.words) for s in sentences] == [6, 0, 0, 4]
-    with pytest.raises(UserError, match="column"):  # nothing is left
-        read(write(tmp_path, "a O\nb\n"), tag="2", need_tags=False, skips=True)
+    for text, name, what in (  # nothing is left
+        ("a O\nb\n", "train.txt", "column"),
+        ('{"x": 1}\n\n{"y": 2}\n', "a.jsonl", "a.jsonl:1: no 'text'"),
+        ("\u200b\n \n", "t.text", "t.text:1: 'text' has no word"),
+    ):
+        declared = {} if name != "t.text" else {"form": "text"}
+        with pytest.raises(UserError, match=what):
+            path = write(tmp_path, text, name)
+            read(path, tag="2", need_tags=False, skips=True, **declared)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"text": "Anna is here", "label": "positive"},
+        {"text": "Anna is here", "entities": [[0, 99, "PER"]]},
+        {"tokens": ["Anna", "is", "here"], "tags": ["B-PER"]},
+    ],
+)
+def test_tags_that_are_not_needed_may_be_wrong(tmp_path, wrong):
+    path = write(tmp_path, json.dumps(wrong) + "\n", "a.jsonl")
+    (sentence,) = read(path, need_tags=False)
+    assert (sentence.words, sentence.tags) == (("Anna", "is", "here"), None)
+    with pytest.raises(UserError, match="a.jsonl:1: '(label|entities|tags)'"):
+        read(path)
 
 
 def test_quotes_that_pandas_and_excel_write_are_not_part_of_words(tmp_path):

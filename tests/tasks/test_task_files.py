@@ -13,7 +13,7 @@ from helpers.tasks import read_rows, write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.task import Columns, Form, Row, Task
+from xlnet.tasks.task import Columns, Form, Published, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 
 
@@ -385,6 +385,11 @@ ERRORS = {
         "sentence1\tsentence2\tscore\na\tb\tnan\n",
         "dev.tsv:2: column 'score': 'nan' is not a number",
     ),
+    "too large for a record": (
+        "sts-b",
+        "sentence1\tsentence2\tscore\na\tb\t1e39\n",
+        "dev.tsv:2: column 'score': '1e39', expected at most 3.40282e+38",
+    ),
     "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: not CSV"),
     "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
     "no JSON object": ("tnews", "[1]\n", "dev.json:1: expected a JSON object, found list"),
@@ -585,11 +590,11 @@ def test_fasttexts_lines(tmp_path):
 BROKEN = {
     "x.tsv": (
         "index\tsentence1\tsentence2\n5\ta\tb\n6\t\tb\n\n8\ta\n9\ta\tb\n",
-        ["5", "6", "2", "3", "9"],
+        ["5", "6", "", "", "9"],
     ),
     "x.csv": (
         'index,sentence1,sentence2\n5,a,b\n6,,b\n\n8,"a" b,c\n9,a,b\n',
-        ["5", "6", "2", "3", "9"],
+        ["5", "6", "", "", "9"],
     ),
     "x.jsonl": (
         '{"index": 5, "sentence1": "a", "sentence2": "b"}\n{"index": 6, "sentence1": "a"}\n'
@@ -598,6 +603,33 @@ BROKEN = {
     ),
     "x.txt": ("a\tb\n\tb\n\na\na\tb\n", ["0", "1", "2", "3", "4"]),
 }
+
+
+def test_a_label_that_a_spreadsheet_could_not_compute_is_no_error_of_predictions(tmp_path):
+    path = str(tmp_path / "x.csv")
+    task = dataclasses.replace(GLUE["cola"], columns=Columns(("text",), (), ("label",), id=None))
+    task = dataclasses.replace(task, published=Published())
+    write(tmp_path, "x.csv", "text,label", "a,#N/A")
+    assert [row.label for row in parsing.read_to_predict(task, path)] == [None]
+    with pytest.raises(UserError, match="column 'label': '#N/A' is an error of a spreadsheet"):
+        parsing.read_file(task, path, True)
+    write(tmp_path, "x.csv", "text,label", "#N/A,1")
+    with pytest.raises(UserError, match="column 'text': '#N/A' is an error of a spreadsheet"):
+        parsing.read_to_predict(task, path)
+
+
+@pytest.mark.parametrize("name, text", [("x.csv", "3,c,d"), ("x.jsonl", "3")])
+def test_a_skipped_row_without_a_name_is_not_called_as_another_one(tmp_path, name, text):
+    """The number of the third row is 2, the name of the second one."""
+    columns = Columns(("text",), (), ("label",), id="id", id_required=True)
+    lines = ["id,text", "1,a", "2,b", text, "4,e"]
+    if name == "x.jsonl":
+        lines = [json.dumps(dict(id=id, text="a")) for id in (1, 2, 4)]
+        lines.insert(2, text)
+    (tmp_path / name).write_text("\n".join(lines))
+    task = dataclasses.replace(GLUE["cola"], columns=columns).with_files(skips_errors=True)
+    rows = parsing.read_to_predict(task, str(tmp_path / name))
+    assert [row.id for row in rows] == ["1", "2", "", "4"]
 
 
 SKIPPING = GLUE["rte"].with_files(skips_errors=True)
@@ -637,11 +669,11 @@ def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("row", (b"\xc3(\ta\tb", b"\xc3(\t\xc3(\tb"))
-def test_a_row_whose_name_is_bad_bytes_is_called_by_its_number(tmp_path, row):
-    """So that it can be written to the prediction file."""
+def test_a_row_whose_name_is_bad_bytes_has_an_empty_one(tmp_path, row):
+    """It can be written to the prediction file, and is not called as another row."""
     (tmp_path / "x.tsv").write_bytes(b"index\tsentence1\tsentence2\n" + row + b"\n5\ta\tb\n")
     rows = parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))
-    assert rows == [Row("0", (), None), Row("5", (("a", "b"),), None)]
+    assert rows == [Row("", (), None), Row("5", (("a", "b"),), None)]
 
 
 def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):

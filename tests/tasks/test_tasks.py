@@ -316,6 +316,15 @@ def test_columns_named_after_labels_are_theirs_in_any_order(tmp_path):
     rows = read_rows(task, str(tmp_path), "dev")
     right = zip(rows, task.reader.label_array(rows))
     assert [row.pairs[place][1] for row, place in right] == ["yes", "nein"]
+    # A column that is not one of the labels leaves open which label each of them is.
+    for flags, labels in (
+        (dict(multi_label=True, label_column="insult,threat"), ["toxic", "insult"]),
+        (dict(choice_columns="second,third"), ["first", "second"]),
+    ):
+        stored = dict(kind="multi_label" if "multi_label" in flags else "multiple_choice")
+        flag = list(flags)[-1]
+        with pytest.raises(UserError, match=f"{flag} names .*, but the model has the labels "):
+            custom.resolve_task(settings(tmp_path, **how, **flags), dict(stored, labels=labels))
     # Labels that are numbers of answers are not those of columns without names.
     write(tmp_path, "dev.csv", "q,right,wrong,2")
     choices = dict(choice_columns="3,2", label_form="numbers", label_column="4", header="none")
@@ -461,6 +470,13 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
     write(tmp_path, "train.csv", "text_a,qid,a,b,label", "x,1,y,z,a", "x,1,y,z,b")
     with pytest.raises(UserError, match=message):
         own(tmp_path, **changes)
+
+
+def test_a_model_that_was_trained_with_an_ignored_separator_predicts(tmp_path):
+    """Earlier versions kept it; it is refused in training, where a flag can take it back."""
+    asked = settings(tmp_path, do_train=False, do_predict=True, label_separator=";")
+    stored = dict(kind="classification", labels=["a", "b"])
+    assert custom.resolve_task(asked, stored).labels == ("a", "b")
 
 
 def test_thresholds_of_labels_are_for_several_labels():

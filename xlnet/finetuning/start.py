@@ -214,7 +214,8 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
             )
         if data.has(parts[0]):  # if not, the error is that of reading it
             to_predict = data.paths(parts[0])[0]
-    if output and to_predict and isinstance(settings, TaggerSettings):
+    is_own = known.module_of(task.type)
+    if output and to_predict and isinstance(settings, TaggerSettings) and not is_own:
         tagged_files.check_output(to_predict, task.files.form.name, output)
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
@@ -274,7 +275,9 @@ def _check_model(
         checkpoint.check_config(prefix, model.config)
         if settings.do_train:
             checkpoint.check_finite(prefix)
-            task_settings.check_start(settings.init_checkpoint, document.task or {})
+            task_settings.check_start(
+                settings.init_checkpoint, model.tuned.task, document.task or {}
+            )
 
 
 def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
@@ -289,20 +292,20 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     model_run = task_settings.read_model(settings.model_dir) if settings.model_dir else None
     tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
     task, data = tuned.task, TaskData(tuned, tokenizer)
-    to_read = {}
+    to_read = []  # pairs, as a file to predict may be called train or dev
     if task.files.dev_share or data.has("train"):
-        to_read["train"] = data.to_train()
+        to_read.append(("train", data.to_train()))
     if data.has("dev"):
-        to_read.update(data.of_split("dev", need_labels=False))
+        to_read.extend(data.of_split("dev", need_labels=False).items())
     path = settings.named_file
     if path and task.files.by_split.get("dev") != os.path.abspath(path):  # it is predicted alone
-        to_read.update(data.to_predict())
+        to_read.extend(data.to_predict().items())
     if not to_read:
         raise UserError(
             f"data_dir: {settings.data_dir} has no file of task {task.name} to train on "
             "or to evaluate"
         )
-    for split, found in to_read.items():
+    for split, found in to_read:
         rows = row_store.store_rows(row for row in found if row.pairs)  # without skipped ones
         made = data.records(split, rows)
         _log.info(

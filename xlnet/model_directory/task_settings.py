@@ -432,9 +432,11 @@ def _entry(value: Any) -> str:
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
 
-def check_start(init_checkpoint: str, wanted: dict[str, Any]) -> None:
-    """Compares the labels of the section `task` with those of the initial output layer, if it is
-    the same one; a UserError if their number differs."""
+def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
+    """Compares the labels of a task with those of the initial output layer, if it is the same one
+    and depends on them; a UserError if their number differs. wanted: the task's section `task`."""
+    if task.head.fits_any_labels:
+        return
     run = run_document.read(files.directory_of(init_checkpoint))
     stored = run.task if run and run.task else {}
     if not run or stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:

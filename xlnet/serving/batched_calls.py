@@ -36,10 +36,11 @@ class Computed(NamedTuple):
 
 
 class BatchedCall(NamedTuple):
-    """A call on items, in two steps: an error of the first step is that of its item."""
+    """A call on items, in two steps. An error of an item is raised by the first step, or is what
+    the second one returns of it."""
 
     prepare: Callable[[Any], Any]  # from an item to what `compute` takes
-    compute: Callable[[list], Sequence[Computed]]  # from a list of these
+    compute: Callable[[list], Sequence[Union[Computed, UserError]]]  # from a list of these
     at_once: int  # items that `compute` takes, at most
 
 
@@ -82,6 +83,8 @@ def compute_all(
     for begin in range(0, len(good), call.at_once):
         some = good[begin : begin + call.at_once]
         for number, computed in zip(some, call.compute([found[number] for number in some])):
+            if errors == "raise" and isinstance(computed, UserError):
+                raise _numbered(number, computed)
             found[number] = computed
         update(len(some))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask
@@ -11,7 +11,7 @@ from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import PredictSettings, from_keywords
 from xlnet.serving.texts import METHODS, with_own_names
-from xlnet.tasks.task import Row
+from xlnet.tasks.task import Row, ScorerOfTask
 
 
 def prediction_call(
@@ -49,7 +49,7 @@ def prediction_call(
         return rows
 
     # An item of 1,000 documents is computed in as many steps as 1,000 texts are.
-    def compute(items: list[list[Row]]) -> list[Computed]:
+    def compute(items: list[list[Row]]) -> list[Union[Computed, UserError]]:
         rows = [row for rows_of_item in items for row in rows_of_item]
         results: list[Any] = []
         tokens_read: list[int] = []
@@ -58,13 +58,17 @@ def prediction_call(
             some = rows[begin : begin + inference.at_once]
             values, counts = inference.values(tuned, some)
             inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
-            results += scorer.results(some, values, threshold)
+            results += _results(scorer, some, values, threshold)
             tokens_read += counts.read.tolist()
             tokens += counts.total.tolist()
-        computed = []
+        computed: list[Union[Computed, UserError]] = []
         end = 0
         for rows_of_item in items:
             begin, end = end, end + len(rows_of_item)
+            errors = [each for each in results[begin:end] if isinstance(each, UserError)]
+            if errors:
+                computed.append(errors[0])
+                continue
             computed.append(
                 Computed(
                     method.result(results[begin:end]),
@@ -75,6 +79,20 @@ def prediction_call(
         return computed
 
     return BatchedCall(prepare, compute, inference.at_once)
+
+
+def _results(scorer: ScorerOfTask, rows: list[Row], values: Any, threshold: float) -> list[Any]:
+    """The results of rows; of a row whose predictions are not finite numbers its UserError, as the
+    rows next to it may be those of other callers."""
+    try:
+        return scorer.results(rows, values, threshold)
+    except UserError as e:
+        if len(rows) == 1:
+            return [e]
+    return [
+        _results(scorer, [row], values[number : number + 1], threshold)[0]
+        for number, row in enumerate(rows)
+    ]
 
 
 def _check_threshold(tuned: FineTunedTask, threshold: Optional[float]) -> None:

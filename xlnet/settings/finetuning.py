@@ -101,8 +101,9 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
 
     dev_share: Optional[float] = setting(
         None,
-        "fraction of the training examples held out where there is no dev file; if not given, 0.05 "
-        "for known tasks and 0.1 for custom; 0: none",
+        "fraction of the training examples held out where there is no dev file; if not given, 0.1 "
+        "for custom, and 0.05 for known sets that have no dev file or with train_file alone; "
+        "0: none",
         minimum=0.0,
         below=1.0,
         help_group=HelpGroup.TEXT,

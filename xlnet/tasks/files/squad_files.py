@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, Union
 
 from xlnet.tasks.files import decoding, forms, readers, table_rows
@@ -119,22 +119,15 @@ def _of_question(task: Task, context: str, question: Any) -> Union[dict[str, Any
         return "a question without id"
     if not isinstance(question.get("question"), str):
         return f"question '{name}' has no text"
-    answers = _listed(question.get("answers"))
-    is_impossible = question.get(_IMPOSSIBLE, False)
-    if is_impossible and answers:
-        return f"question '{name}' is_impossible, and has answers"
-    if is_impossible and answers is None:
-        answers = []
-    if answers == [] and question.get(_IMPOSSIBLE) is False:
-        return f"question '{name}' has no answers, and is not is_impossible"
     columns = task.columns
     cells: dict[str, Any] = dict.fromkeys(columns.label)
+    cells[_IMPOSSIBLE] = question.get(_IMPOSSIBLE)
     if columns.id:
         cells[columns.id] = name
     cells[columns.text_a[0]] = context
     cells[columns.text_b[0]] = question["question"]
     if columns.label:
-        cells[columns.label[0]] = answers
+        cells[columns.label[0]] = _listed(question.get("answers"))
     return cells
 
 
@@ -143,7 +136,8 @@ def _of_question(task: Task, context: str, question: Any) -> Union[dict[str, Any
 
 def _checked(task: Task, path: str, table: forms.Table) -> forms.Table:
     """The table with the answers of each row in the column of the label: [] if `is_impossible` is
-    true; None, that is no label, if it is false and there are no answers."""
+    true; None, that is no label, if it is false and there are no answers; a ValueError, which is an
+    error only where labels are needed, if it is neither."""
     # Answers of a row whose `is_impossible` is true do not count: in KLUE-MRC these are only
     # plausible.
     plausible = RowErrors()
@@ -164,22 +158,32 @@ def _checked(task: Task, path: str, table: forms.Table) -> forms.Table:
 
 def _checked_row(
     task: Task, cells: dict[str, Any], place: str, plausible: RowErrors
-) -> Union[dict[str, Any], str]:
-    """The cells of a row after `is_impossible` was looked at, or an error."""
+) -> dict[str, Any]:
+    """The cells of a row after `is_impossible` was looked at."""
     said = cells.get(_IMPOSSIBLE)
     if not task.columns.label or table_rows.is_missing(said):
         return cells
-    is_impossible = _SAID.get(readers.to_text(said).strip().lower())
-    if is_impossible is None:
-        return f"is_impossible is {json.dumps(said, ensure_ascii=False)}, expected true or false"
     name = task.columns.label[0]
+    is_impossible = _said(cells)
+    if is_impossible is None:
+        found = json.dumps(said, ensure_ascii=False)
+        return {**cells, name: ValueError(f"is_impossible is {found}, expected true or false")}
     answers = cells.get(name)
-    has_none = answers == [] or table_rows.is_missing(answers)
+    has_none = _is_none(answers)
     if is_impossible:
         if not has_none:
             plausible.add(place, f"plausible answer {json.dumps(answers, ensure_ascii=False)[:80]}")
         return {**cells, name: []}
     return {**cells, name: None if has_none else answers}
+
+
+def _said(cells: Mapping[str, Any]) -> Optional[bool]:
+    """What the column `is_impossible` of a row says; None: neither true nor false."""
+    return _SAID.get(readers.to_text(cells.get(_IMPOSSIBLE)).strip().lower())
+
+
+def _is_none(answers: Any) -> bool:
+    return answers == [] or table_rows.is_missing(answers)
 
 
 def _with_answers(task: Task, cells: dict[str, Any]) -> dict[str, Any]:
@@ -221,23 +225,27 @@ def _as_list(value: Any) -> list:
 
 
 def has_answers(task: Task, path: str) -> bool:
-    """Whether any question of a file has answers, or is marked as having none."""
+    """Whether any question of a file has answers, or is marked as having none. Where none has, and
+    none is marked, they are withheld: SQuAD's form then has empty lists."""
     table = readers.read_table(task.reader, path, False)
-    return any(
-        table_rows.by_name(table.columns, values).get(name) is not None
-        for name in task.columns.label[:1]
-        for _, values in table.rows
-    )
+    for _, values in table.rows:
+        cells = table_rows.by_name(table.columns, values)
+        answers = [cells.get(name) for name in task.columns.label[:1]]
+        if _said(cells) or not all(map(_is_none, answers)):
+            return True
+    return False
 
 
 def parse_answers(cells: list) -> tuple:
     """(tuple of `GoldAnswer`, None) or (None, error), from the cells of an answer and of its start.
 
     An answer is a text, empty if there is none, or, in JSON, a list of texts or of objects with
-    `text` and `answer_start`.
+    `text` and `answer_start`; or a ValueError, what is wrong with it.
     """
     if not cells or cells[0] is None:
         return None, "no answers"
+    if isinstance(cells[0], ValueError):
+        return None, str(cells[0])
     if isinstance(cells[0], str) and _OBJECT.match(cells[0]):
         return (
             None,

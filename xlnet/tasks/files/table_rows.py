@@ -205,10 +205,9 @@ class _TableRows:
         missing = [name for name in self._needed if name not in cells]
         if missing:
             return None, f"no column '{missing[0]}'"
-        for name in self._used():
-            cell = cells.get(name)
-            if self._is_own and isinstance(cell, str) and _FORMULA_ERROR.fullmatch(cell):
-                return None, f"column '{name}': '{cell}' is an error of a spreadsheet, not a value"
+        error = self._error_of_formula(cells, columns.texts)
+        if error:
+            return None, error
         for name in (*columns.text_a, *columns.text_b):
             error = readers.not_plain(name, cells[name])
             if error:
@@ -230,21 +229,30 @@ class _TableRows:
             return None, error
         if None in cells and columns.label:  # a wider row, whose last cell is the label
             cells = {**cells, columns.label[0]: cells[None][-1]}
-        label, error = self._reader.parse_label(self._reader.label_cells(cells))
+        label, error = None, self._error_of_formula(cells, columns.label)
+        if not error:
+            label, error = self._reader.parse_label(self._reader.label_cells(cells))
         return Row(id, pairs, label, query), error if self._need_labels else None
+
+    def _error_of_formula(self, cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
+        """The error of columns one of which has what a spreadsheet could not compute."""
+        for name in names:
+            cell = cells.get(name)
+            if self._is_own and isinstance(cell, str) and _FORMULA_ERROR.fullmatch(cell):
+                return f"column '{name}': '{cell}' is an error of a spreadsheet, not a value"
+        return None
 
     def _bad(self, place: str, cells: Mapping[Any, Any], index: int, error: str) -> Iterator[Row]:
         """Takes note of an error; yields a row without texts in its place, if predictions are to
         be aligned with the file."""
         self._errors.add(place, error)
         if self._skips and not self._need_labels:
-            id, query = names_of(self._task.columns, cells, index)
-            yield Row(
-                id if id and is_text(id) else str(index),
-                (),
-                None,
-                query if query and is_text(query) else None,
-            )
+            columns = self._task.columns
+            id, query = names_of(columns, cells, index)
+            has_ids = columns.id and (columns.id_required or columns.id in (self._names or ()))
+            if has_ids and cells.get(columns.id) is None or not is_text(id):
+                id = ""  # the number of the row may be the name of another one
+            yield Row(id, (), None, query if query and is_text(query) else None)
 
     def _leave_out(self, why: str) -> None:
         self._left_out[why] = self._left_out.get(why, 0) + 1

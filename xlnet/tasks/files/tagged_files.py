@@ -289,7 +289,7 @@ def _sentences(
                 yield tagged_json.skipped(value, place)
             continue
         if made is not None:
-            has_words = True
+            has_words = has_words or bool(made.words)
             yield made
     if not skips or keeps and not has_words:
         errors.refuse(hint)

@@ -187,7 +187,12 @@ class ObjectReader:
         tag_key = self._tag_key(value, _ENTITIES)
         if tag_key is None:
             return made
-        entities = _checked_entities(text, value[tag_key], tag_key)
+        try:
+            entities = _checked_entities(text, value[tag_key], tag_key)
+        except ValueError:
+            if self._need_tags:
+                raise
+            return made
         assert isinstance(made.source, JsonLine)
         return made._replace(entities=entities, tags=self._tags(made.source, entities, place))
 
@@ -200,19 +205,11 @@ class ObjectReader:
         return key
 
     def _checked_tags(self, words: Sequence[str], tags: Any, key: str) -> Optional[tuple[str, ...]]:
-        """The tags of tokens; None if they are numbers and not needed."""
-        if not isinstance(tags, list) or len(tags) != len(words):
-            raise ValueError(
-                f"'{key}' has {len(tags) if isinstance(tags, list) else shown(tags)}, "
-                f"expected a tag for each of {len(words)} words"
-            )
-        wrong = [tag for tag in tags if not isinstance(tag, str)]
-        if wrong and self._need_tags:
-            raise ValueError(
-                f"'{key}' has {shown(wrong[0])}, expected tags such as B-PER; in datasets, "
-                f"features['{key}'].feature.names has the names of numbers"
-            )
-        return None if wrong else tuple(tags)
+        """The tags of tokens; None if they are wrong and not needed."""
+        error = _error_of_tags(words, tags, key)
+        if error and self._need_tags:
+            raise ValueError(error)
+        return None if error else tuple(tags)
 
     def _tags(
         self, source: JsonLine, entities: Sequence[schemes.TagSpan], place: str
@@ -239,6 +236,20 @@ class ObjectReader:
             spans.append((first, last, label))
             free = last
         return schemes.tags_of(spans, len(source.starts), SCHEME)
+
+
+def _error_of_tags(words: Sequence[str], tags: Any, key: str) -> Optional[str]:
+    """What is wrong with the tags of tokens; None: nothing."""
+    if not isinstance(tags, list) or len(tags) != len(words):
+        found = len(tags) if isinstance(tags, list) else shown(tags)
+        return f"'{key}' has {found}, expected a tag for each of {len(words)} words"
+    wrong = [tag for tag in tags if not isinstance(tag, str)]
+    if wrong:
+        return (
+            f"'{key}' has {shown(wrong[0])}, expected tags such as B-PER; in datasets, "
+            f"features['{key}'].feature.names has the names of numbers"
+        )
+    return None
 
 
 def _checked_entities(text: str, entities: Any, key: str) -> tuple[schemes.TagSpan, ...]:

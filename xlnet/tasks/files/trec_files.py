@@ -50,7 +50,10 @@ def _read_run(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
     it does not have, `UNJUDGED` for a query that it does not have. Without the file there is none.
     """
     qrels = judgements_of(task, path, "run")
-    judged = _judgements(task, qrels[0]) if qrels else {}
+    judged: dict[tuple[str, str], float] = {}
+    if qrels:
+        judged, errors = _judgements(task, qrels[0])
+        errors.end(qrels[0], skips=True)  # `check_judgements` refuses them where they are needed
     queries = {query for query, _ in judged}
 
     def relevance(cells: list[str]) -> Any:
@@ -86,11 +89,21 @@ def judgements_of(
     return list(filter(os.path.exists, found))
 
 
+def check_judgements(task: Task, path: str, given: Optional[str] = None) -> None:
+    """Raises UserError for errors in the judgements next to runs, unless they are skipped; given:
+    as for `form_of`."""
+    if task.files.skips_errors:
+        return
+    for each in judgements_of(task, path, given):
+        _, errors = _judgements(task, each)
+        errors.refuse()
+
+
 def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, list[float]]:
     """The relevance of the relevant documents that are not among rows, by query."""
     judged: dict[tuple[str, str], float] = {}
     for path in qrels:
-        judged.update(_judgements(task, path, is_noted=False))
+        judged.update(_judgements(task, path)[0])
     for row in rows:
         judged.pop((row.query, row.id), None)
     found: dict[str, list[float]] = {}
@@ -115,12 +128,13 @@ def _paths_of_texts(path: str) -> list[str]:
     return [queries, os.path.join(directory, "documents.tsv")]
 
 
-def _judgements(task: Task, path: str, is_noted: bool = True) -> dict[tuple[str, str], float]:
-    """The relevance by (query, document); is_noted: whether lines with errors are errors."""
+def _judgements(task: Task, path: str) -> tuple[dict[tuple[str, str], float], row_errors.RowErrors]:
+    """(the relevance by (query, document), the errors of other lines)."""
     found: dict[tuple[str, str], float] = {}
     errors = row_errors.RowErrors()
-    skips = task.files.skips_errors
-    lines = readers.read_lines(path, "judgements", task.files.form.encoding, skips)
+    lines = readers.read_lines(
+        path, "judgements", task.files.form.encoding, task.files.skips_errors
+    )
     for number, cells in _split(path, lines, _JUDGEMENT):
         place = f"{path}:{number}"
         if isinstance(cells, str):
@@ -135,9 +149,7 @@ def _judgements(task: Task, path: str, is_noted: bool = True) -> dict[tuple[str,
             errors.add(place, error)
         else:
             found[query, document] = relevance
-    if is_noted:
-        errors.end(path, skips)
-    return found
+    return found, errors
 
 
 def _split(path: str, lines: Iterable[str], expected: str) -> list[_Line]:

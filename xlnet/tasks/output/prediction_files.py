@@ -130,13 +130,11 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
             "probability": lambda number, row, case: (
                 "" if case.probability is None else f"{case.probability:.6f}"
             ),
-            "text_a": lambda number, row, case: row.pairs[0][0],
+            "text_a": lambda number, row, case: _joined(first for first, _ in row.pairs),
         }
     )
-    if task.columns.text_b or task.columns.choices:  # the texts of all choices
-        columns["text_b"] = lambda number, row, case: " | ".join(
-            dict.fromkeys(text for _, text in row.pairs if text)
-        )
+    if task.columns.text_b or task.columns.choices:
+        columns["text_b"] = lambda number, row, case: _joined(second for _, second in row.pairs)
     lines = itertools.chain(
         [_line(columns)],
         (
@@ -147,6 +145,11 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
     # With quotation marks as in predictions, so that readers of tables give the texts back.
     files.write_lines(path, _as_table(path, lines, "\t", _PLAIN, frozenset()))
     return len(wrong)
+
+
+def _joined(texts: Iterable[Optional[str]]) -> str:
+    """The texts of all pairs of a row, each once: choices have one text in common."""
+    return " | ".join(dict.fromkeys(text for text in texts if text))
 
 
 def _say_predicted(task: Task, split: str, step: int, rows: Sequence[Row], path: str) -> None:

@@ -263,6 +263,23 @@ def numbers_of(
     return list(found.values())
 
 
+def by_label(flag: str, columns: tuple[str, ...], labels: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that a flag names, in the order of the labels that they are named after; as they
+    are given if no label has the name of one. Raises UserError if only some are labels: then no
+    column is known to be that of a label."""
+    first = labels[: len(columns)]
+    if sorted(columns) == sorted(first):
+        return first
+    if set(columns) & set(labels):
+        raise UserError(
+            "{} names {}, but the model has the labels {}; expected these in any order, or columns "
+            "that have other names than labels, in this order".format(
+                flag, ", ".join(columns), ", ".join(labels)
+            )
+        )
+    return columns
+
+
 def known_label(task: Task, text: str) -> tuple:
     """(the label of a text in any spelling, None) or (None, error); any text is a label of a task
     that does not know its labels yet: ()."""

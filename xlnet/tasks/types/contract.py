@@ -215,6 +215,7 @@ class Head(_TaskComponent):
     token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
     scope_name: ClassVar[str] = ""  # "": that of the task type
+    fits_any_labels: ClassVar[bool] = False  # whether its weights do not depend on the labels
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
@@ -414,8 +415,6 @@ class Scorer(_TaskComponent):
         finite are a UserError."""
         predicted_rows = store_rows(row for row in rows if row.pairs)
         values = checked(self, values, len(predicted_rows))
-        if self.probabilities or self.is_number:
-            refuse_nan(self.task, values)
         # Texts are made one at a time to save memory.
         columns = [
             ("id", (row.id for row in predicted_rows)),
@@ -435,7 +434,8 @@ class Scorer(_TaskComponent):
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
-        values, or tuples of `tasks.output.results`."""
+        values, or tuples of `tasks.output.results`. A UserError where `prediction_files` has
+        one."""
         return list(self.texts(checked(self, values, len(rows)), threshold))
 
 
@@ -508,7 +508,7 @@ class TaskType:
 def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
     """Predictions as an array: [count,L] if they are probabilities of names
     (`Scorer.probabilities`), [count] if they are numbers, otherwise [count,...]. Raises ValueError
-    if they have another shape."""
+    if they have another shape, and UserError for probabilities and numbers that are not finite."""
     values, names = np.asarray(values), scorer.probabilities
     expected: tuple[int, ...] = (count, *values.shape[1:])
     if names:
@@ -519,6 +519,8 @@ def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
         raise ValueError(
             f"task {scorer.task.name}: values have shape {values.shape}, expected {expected}"
         )
+    if names or scorer.is_number:
+        refuse_nan(scorer.task, values)
     return values
 
 

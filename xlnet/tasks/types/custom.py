@@ -232,8 +232,9 @@ def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
             raise UserError(f"{name} is '{names}', expected the name of a column")
     if settings.multi_label and settings.label_separator == "":
         raise UserError("label_separator is empty, expected the text between the labels of a cell")
-    # Models of earlier versions keep a comma, which is the default.
-    is_separated = settings.label_separator not in (None, ",")
+    # A model of an earlier version may keep one that was ignored in its training, mostly the comma,
+    # which was the default.
+    is_separated = settings.do_train and settings.label_separator not in (None, ",")
     if is_separated and not (settings.multi_label or takes_several_labels):
         raise UserError("label_separator is for --multi_label=True")
     chosen = [

@@ -28,6 +28,7 @@ from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
     ClassificationHead,
+    by_label,
     known_label,
     merge_spellings,
     note_joined,
@@ -116,11 +117,11 @@ class MultiLabelReader(contract.Reader):
         return dataclasses.replace(task, labels=sorted_names(merge_spellings(names, where)))
 
     def from_model(self, stored: dict) -> Task:
-        # Columns that are named after the labels are those of these labels, in any order.
         task = super().from_model(stored)
-        if sorted(task.columns.label) != sorted(task.class_names):
+        if len(task.columns.label) < 2:  # one column has all labels of a row
             return task
-        return task.with_columns(label=task.class_names)
+        columns = by_label("label_column", task.columns.label, task.class_names)
+        return task.with_columns(label=columns)
 
     def parse_label(self, cells: list) -> tuple:
         """A sorted tuple of names; with the form "indicators" the 0s and 1s until the labels are

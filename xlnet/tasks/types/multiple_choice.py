@@ -25,6 +25,7 @@ from xlnet.tasks.types.classification import (
     ClassificationHead,
     ClassificationReader,
     ClassificationScorer,
+    by_label,
     plain_spelling,
 )
 from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, checked
@@ -158,11 +159,11 @@ class ChoiceReader(ClassificationReader):
                 }
             )
         )
-        # Columns that are named after the labels have these answers, in any order.
         has_names = task.columns.label_form in (None, "texts")
-        if not has_names or sorted(task.columns.choices) != sorted(task.class_names):
+        if not has_names or len(task.columns.choices) < 2:  # one column has a list of all answers
             return task
-        return task.with_columns(choices=task.class_names)
+        columns = by_label("choice_columns", task.columns.choices, task.class_names)
+        return task.with_columns(choices=columns)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         task, options = self.task, _texts(choices)
@@ -280,6 +281,7 @@ class ChoiceHead(ClassificationHead):
     """A softmax over the answers, which share the weights of their score."""
 
     class_weights = Head.class_weights
+    fits_any_labels = True
 
     def scope(self, name: Optional[str] = None) -> str:
         return "logits"

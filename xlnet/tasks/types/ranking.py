@@ -37,7 +37,6 @@ from xlnet.tasks.types.contract import (
     LossOptions,
     TaskType,
     checked,
-    refuse_nan,
 )
 from xlnet.tasks.types.regression import (
     RegressionExport,
@@ -77,6 +76,8 @@ class RankingReader(RegressionReader):
         """The rows of a file. As in trec_eval, the metrics of a run count only queries with
         judgements, and for these all relevant documents. A document whose row was skipped counts as
         not retrieved."""
+        if need_labels:
+            trec_files.check_judgements(self.task, path, form)
         rows = super().read(path, need_labels, form)
         # The judgements next to a run may have documents that the run lacks. Judgements that are
         # read themselves have such documents only if some of their rows were skipped.
@@ -212,7 +213,6 @@ class RankingScorer(RegressionScorer):
 
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
-        refuse_nan(self.task, values)
         result = self._means(values, gold_labels)
         if self.options.pairwise:
             result["loss"] = pair_loss(values, gold_labels)

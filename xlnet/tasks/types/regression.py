@@ -17,6 +17,7 @@ from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions, differ
 
+_HIGHEST = float(np.finfo(np.float32).max)  # of the absolute value of a score in a record
 _NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
 
 
@@ -48,10 +49,13 @@ class RegressionReader(contract.Reader):
             score = to_number(text)
         else:
             score = math.nan if "." in text else to_number(text.replace(decimal, "."))
-        if math.isfinite(score):
+        column = self.task.columns.label[0]
+        if abs(score) <= _HIGHEST:
             return score, None
+        if math.isfinite(score):
+            return None, f"column '{column}': '{text}', expected at most {_HIGHEST:.6g}"
         hint = diagnosis.of_number(text, decimal)
-        return None, f"column '{self.task.columns.label[0]}': '{text}' is not a number{hint}"
+        return None, f"column '{column}': '{text}' is not a number{hint}"
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n]"""

@@ -439,6 +439,7 @@ class SpanScorer(contract.Scorer):
             )
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        contract.refuse_nan(self.task, span_answers.null_probabilities(values))
         return span_answers.answers(rows, values, self.options.n_best_size, threshold)
 
 

@@ -520,6 +520,7 @@ class TaggingScorer(contract.Scorer):
         return [PredictionFile("conll", None, tagged_columns.conll_lines(places, tags))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        self._refuse_nan(values)
         return [
             tagged_words.tagged(
                 row.source, schemes.spans(tags), self.options.scheme, found.probabilities
