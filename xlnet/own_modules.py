@@ -19,8 +19,15 @@ def require_unchanged(module: str, flag: str) -> None:
     digest = _imported.get(os.path.realpath(module))
     if digest is not None and os.path.exists(module) and files.sha256(module) != digest:
         raise UserError(
-            f"{flag}: {module} was changed since this process imported it; start a new process"
+            f"{flag}: {module} was changed since this process imported it; start a new process "
+            "(in a notebook, restart it: reloading the module is not enough)"
         )
+
+
+def digest_of(path: str) -> str:
+    """SHA-256 of a module's file, as this process has imported it or first asked for it: the file
+    may be edited while its code runs."""
+    return _imported.setdefault(os.path.realpath(path), files.sha256(path))
 
 
 def load(module: str, flag: str) -> ModuleType:
@@ -34,17 +41,18 @@ def load(module: str, flag: str) -> ModuleType:
     if module.endswith(".py"):
         files.require_file(module, flag)
         require_unchanged(module, flag)
-        _imported[os.path.realpath(module)] = files.sha256(module)
+        digest = files.sha256(module)
         directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
         if directory not in sys.path:  # where worker processes find it, too
             sys.path.insert(0, directory)
     try:
         found = importlib.import_module(name)
     except Exception as e:
-        _imported.pop(os.path.realpath(module), None)  # once it is corrected, it can be imported
         raise UserError(f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}") from e
     if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
         raise UserError(
             f"{flag}: there is another module {name}, {found.__file__}; rename {module}"
         )
+    if module.endswith(".py"):
+        _imported.setdefault(os.path.realpath(module), digest)
     return found

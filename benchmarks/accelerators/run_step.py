@@ -265,7 +265,7 @@ def main():
         elif shapes == first[2]:
             both = about, first[1]
             # Steps with dropout drop other numbers.
-            has_dropout = any(each["dropout"] for each in both)
+            has_dropout = any(each.get("dropout", 0.1) for each in both)
             tolerance = max(TOLERANCES[each["precision"]] for each in both)
             is_right &= compare_steps(
                 directory, outputs, first[0], first[3], np.inf if has_dropout else tolerance

@@ -248,7 +248,7 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
         checkpoint.resolve(str(tmp_path))
     # A directory that was copied without its file `checkpoint`.
     (tmp_path / "model.ckpt-4.index").touch()
-    with pytest.raises(UserError, match="'checkpoint' in .* give one, such as .*model.ckpt-4"):
+    with pytest.raises(UserError, match="'checkpoint' in .* says .* such as .*model.ckpt-4"):
         checkpoint.resolve(str(tmp_path))
     with pytest.raises(UserError, match=r"init_checkpoint: run\[3\] has one of \* \? \["):
         checkpoint.resolve("run[3]")

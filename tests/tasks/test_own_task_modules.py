@@ -161,6 +161,9 @@ def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
         data = TaskData(tuned, tokenizer)
         found.append(data.records("train", data.to_train()))
     assert found[0].path == found[2].path != found[1].path
+    # The code that runs counts, not that of a file that was edited meanwhile.
+    (tmp_path / "mine.py").write_text(READER.replace("SECOND", "ka ka"))
+    assert data.records("train", data.to_train()).path == found[2].path
     assert found[0].seen.pieces < found[1].seen.pieces
 
 
@@ -358,6 +361,20 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
     path.write_text(LEVELS.read_text() + "\n")
     with pytest.raises(UserError, match="task_module: .*mine.py was changed since this process"):
         known.load(str(path))
+
+
+def test_a_relative_module_is_that_of_the_working_directory(registry, tmp_path, monkeypatch):
+    for directory in ("one", "two"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "mine.py").write_text(LEVELS.read_text())
+    monkeypatch.chdir(tmp_path / "one")
+    known.load("mine.py")
+    monkeypatch.chdir(tmp_path / "two")
+    with pytest.raises(UserError, match="there is another module mine, .*one/mine.py; rename"):
+        known.load("mine.py")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="task_module: no such file: "):
+        known.load("mine.py")
 
 
 def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(registry, tmp_path):

@@ -299,6 +299,7 @@ def given(tmp_path, predicted, name="new.json", **changes):
         ([question(answers=())], False),
         ([question(answers=(), is_impossible=False)], False),
         ([question(answers=(), is_impossible=True)], True),
+        ([question(answers=(), is_impossible="?")], False),
         ([question()], True),
         ([question("q1", answers=()), question()], True),
         (["q"], False),

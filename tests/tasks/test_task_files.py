@@ -599,7 +599,7 @@ BROKEN = {
     "x.jsonl": (
         '{"index": 5, "sentence1": "a", "sentence2": "b"}\n{"index": 6, "sentence1": "a"}\n'
         '\n["a"]\n{"index": 9, "sentence1": "a", "sentence2": "b"}\n',
-        ["5", "6", "2", "3", "9"],
+        ["5", "6", "", "", "9"],
     ),
     "x.txt": ("a\tb\n\tb\n\na\na\tb\n", ["0", "1", "2", "3", "4"]),
 }
@@ -618,10 +618,15 @@ def test_a_label_that_a_spreadsheet_could_not_compute_is_no_error_of_predictions
         parsing.read_to_predict(task, path)
 
 
-@pytest.mark.parametrize("name, text", [("x.csv", "3,c,d"), ("x.jsonl", "3")])
-def test_a_skipped_row_without_a_name_is_not_called_as_another_one(tmp_path, name, text):
+@pytest.mark.parametrize(
+    "name, text, id_required",
+    [("x.csv", "3,c,d", True), ("x.jsonl", "3", True), ("x.jsonl", "3", False)],
+)
+def test_a_skipped_row_without_a_name_is_not_called_as_another_one(
+    tmp_path, name, text, id_required
+):
     """The number of the third row is 2, the name of the second one."""
-    columns = Columns(("text",), (), ("label",), id="id", id_required=True)
+    columns = Columns(("text",), (), ("label",), id="id", id_required=id_required)
     lines = ["id,text", "1,a", "2,b", text, "4,e"]
     if name == "x.jsonl":
         lines = [json.dumps(dict(id=id, text="a")) for id in (1, 2, 4)]

@@ -633,8 +633,10 @@ def unmarked(lines):
 @pytest.mark.parametrize("split", ["all", "train"])
 def test_a_record_longer_than_chunks_is_parsed_once(tmp_path, monkeypatch, split):
     """A library of novels, each a line of .jsonl, must not cost a parsing for each chunk of it."""
-    parsed, parse = [], files.parse_json
-    monkeypatch.setattr(files, "parse_json", lambda text: parsed.append(text) or parse(text))
+    parsed, loads = [], json.loads
+    monkeypatch.setattr(
+        text_forms.json, "loads", lambda text, **how: parsed.append(text) or loads(text, **how)
+    )
     path = tmp_path / "novels.jsonl"
     path.write_text(
         "".join(
@@ -786,14 +788,18 @@ def test_a_huge_line_is_read_by_blocks(tmp_path):
 
 
 def test_deep_json_is_refused(tmp_path):
-    with pytest.raises(UserError, match="line 1: not JSON: nested too deeply"):
+    with pytest.raises(UserError, match="line 1: not JSON: a number too long or lists too deep"):
         read(write(tmp_path / "a.jsonl", b"[" * 100000))
 
 
-def test_a_key_twice_is_refused(tmp_path):
-    path = write(tmp_path / "a.jsonl", b'{"text": "a"}\n{"text": "a", "text": "b"}\n')
-    with pytest.raises(UserError, match="line 2: not JSON: the key 'text' twice in an object"):
+def test_a_field_twice_is_refused(tmp_path):
+    """Other keys may be there twice: nobody reads them."""
+    good = b'{"headers": {"a": 1, "a": 2}, "b": 1, "b": 2, "text": "a"}\n'
+    path = write(tmp_path / "a.jsonl", good + b'{"text": "a", "text": "b"}\n')
+    with pytest.raises(UserError, match="line 2: field 'text' twice in an object"):
         read(path)
+    lines, skipped = read(path, on_error="skip")
+    assert documents(lines) == [["a"]] and skipped == {"a field twice": 1}
 
 
 def test_bad_text_is_left_out_and_no_other(tmp_path, short_lines):

@@ -122,7 +122,7 @@ def _refuse_columns(columns: huggingface_task.Columns, why_not: str) -> None:
     for field in dataclasses.fields(columns):
         if getattr(columns, field.name) != field.default:
             raise UserError(
-                f"{field.name} is for files to predict, but only weights to start from are "
+                f"{field.name} is for a model with a task, but only weights to start from are "
                 f"written: {why_not}"
             )
 

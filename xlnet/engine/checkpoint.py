@@ -64,8 +64,8 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
         if prefix is None:
             others = all_prefixes(directory)
             raise UserError(
-                f"{flag}: the file 'checkpoint' in {directory} does not say which of its "
-                f"checkpoints is meant; give one, such as {others[-1][1]}"
+                f"{flag}: no file 'checkpoint' in {directory} says which of its checkpoints is "
+                f"meant; give one, such as {others[-1][1]}"
                 if others
                 else f"{flag}: no checkpoint in directory {directory}"
             )

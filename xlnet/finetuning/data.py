@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from xlnet import cores, files
+from xlnet import cores, files, own_modules
 from xlnet.batches import input_pipeline
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask
@@ -41,7 +41,7 @@ def _own_code(reader: ReaderOfTask) -> list[str]:
     modules = {each.__module__ for each in type(reader).__mro__}
     own = [name for name in modules if name.split(".")[0] not in ("xlnet", "builtins")]
     paths = [getattr(sys.modules.get(name), "__file__", None) for name in own]
-    return sorted(files.digest_of(path) for path in paths if path)
+    return sorted(own_modules.digest_of(path) for path in paths if path)
 
 
 class TaskData:

@@ -121,10 +121,13 @@ def read(
         _check_inside(os.path.join(path, BEST), path)
         found = best_checkpoint.best_or_newest(path, use_checkpoint)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
-        # After a change of settings the run says something else than the best weights before it.
-        home = os.path.dirname(prefix)
-        if not os.path.exists(run_document.path_in(home)):
-            home = task_settings.home_of(path)
+        home = task_settings.home_of(path)
+        # After a change of settings a pretraining run says something else than the best weights
+        # before it. A fine-tuned model is read by its run everywhere.
+        beside = os.path.dirname(prefix)
+        if os.path.exists(run_document.path_in(beside)):
+            document = run_document.read(beside)
+            home = beside if document and document.task is None else home
     else:
         prefix = checkpoint.resolve(path, "model_dir")
         home = os.path.dirname(prefix) or "."

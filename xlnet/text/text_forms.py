@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import encodings, files
+from xlnet import encodings
 from xlnet.settings.data import BLANK_LINE, InputSettings
 from xlnet.text.recognition import RECORDS, Form
 from xlnet.text.sentences import sentences_and_joints
@@ -203,8 +203,8 @@ def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
             continue  # the records of another chunk are parsed there
         try:
-            record = files.parse_json(text)
-        except ValueError as e:
+            record = json.loads(text, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as e:
             bad.add(
                 offset,
                 "not JSON",
@@ -212,12 +212,32 @@ def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
                 % (
                     f"{e.msg} at column {e.colno}"
                     if isinstance(e, json.JSONDecodeError)
-                    else str(e)
+                    else "a number too long or lists too deep"
                 ),
             )
             yield End(offset)
+            continue
+        if settings.json_field in getattr(record, "twice", ()):
+            bad.add(offset, "a field twice", f"field '{settings.json_field}' twice in an object")
+            yield End(offset)
         else:
             yield from document(record, settings, offset, bad)
+
+
+class _Object(dict):
+    """An object of JSON that has keys more than once: `twice`."""
+
+    twice: set[str]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    with_keys_twice = _Object(found)
+    names = [name for name, _ in pairs]
+    with_keys_twice.twice = {name for name in found if names.count(name) > 1}
+    return with_keys_twice
 
 
 def document(record: Any, settings: InputSettings, offset: int, bad: Any) -> Iterator[Any]:

@@ -183,7 +183,7 @@ def _said(cells: Mapping[str, Any]) -> Optional[bool]:
 
 
 def _is_none(answers: Any) -> bool:
-    return answers == [] or table_rows.is_missing(answers)
+    return answers == [] or table_rows.is_missing(answers) or isinstance(answers, ValueError)
 
 
 def _with_answers(task: Task, cells: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def has_answers(task: Task, path: str) -> bool:
     for _, values in table.rows:
         cells = table_rows.by_name(table.columns, values)
         answers = [cells.get(name) for name in task.columns.label[:1]]
-        if _said(cells) or not all(map(_is_none, answers)):
+        if answers and (_said(cells) or not _is_none(answers[0])):
             return True
     return False
 

@@ -76,6 +76,8 @@ class _TableRows:
         # several sets, they are for those of the task.
         self._is_filtered = need_labels or not self._is_own
         self._needed = self._needed_columns(form)
+        # Of the rows of JSON so far: a key that only some rows have is null in the others.
+        self._keys: dict = {}
         self._errors = RowErrors()
         self._left_out: dict[str, int] = {}  # why -> how many
 
@@ -133,7 +135,6 @@ class _TableRows:
         """The rows. seen: as in `Reader.check_row`; numbers: of the rows of all files."""
         # All rows are read before the first error is raised, so that all are listed.
         count = 0
-        keys: dict = {}  # of all rows of JSON: a key that only some rows have is null in the others
 
         def rows() -> Iterator[Row]:
             nonlocal count
@@ -147,12 +148,13 @@ class _TableRows:
                 count += 1
                 index = next(numbers)
                 if isinstance(cells, dict):
-                    keys.update(cells)
+                    self._keys.update(cells)
                 yield from self._row(place, cells, index, seen)
 
         stored = store_rows(rows())
         if not count:
             raise UserError(f"{self._path}: no rows")
+        keys = self._keys
         missing = [name for name in self._needed if self._names is None and name not in keys]
         if missing and keys:
             remedy = self._named(missing[0])
@@ -249,7 +251,8 @@ class _TableRows:
         if self._skips and not self._need_labels:
             columns = self._task.columns
             id, query = names_of(columns, cells, index)
-            has_ids = columns.id and (columns.id_required or columns.id in (self._names or ()))
+            names = self._keys if self._names is None else self._names
+            has_ids = columns.id and (columns.id_required or columns.id in names)
             if has_ids and cells.get(columns.id) is None or not is_text(id):
                 id = ""  # the number of the row may be the name of another one
             yield Row(id, (), None, query if query and is_text(query) else None)

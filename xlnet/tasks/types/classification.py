@@ -270,7 +270,9 @@ def by_label(flag: str, columns: tuple[str, ...], labels: tuple[str, ...]) -> tu
     first = labels[: len(columns)]
     if sorted(columns) == sorted(first):
         return first
-    if set(columns) & set(labels):
+    # Numbers are places in a file without names, whatever the labels are called.
+    are_places = all(each.isdecimal() for each in columns)
+    if set(columns) & set(labels) and not are_places:
         raise UserError(
             "{} names {}, but the model has the labels {}; expected these in any order, or columns "
             "that have other names than labels, in this order".format(

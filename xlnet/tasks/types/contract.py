@@ -159,8 +159,8 @@ class Reader(_TaskComponent):
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """The error of a row in itself or among the others, in words, or None. seen: a dict for the
-        type's own use, empty at the first row of a file."""
+        """The error of a row in itself or among the others, in words, or None. In prediction the
+        row has no label. seen: a dict for the type's own use, empty at the first row of a file."""
         return None
 
     def row(self, id: str, asked: InlineExample) -> tuple:
@@ -536,10 +536,11 @@ def differ(values: Any) -> bool:
 
 def refuse_nan(task: Task, values: np.ndarray) -> None:
     """Raises UserError where a prediction is NaN or infinite."""
-    bad = np.count_nonzero(~np.isfinite(values))
+    are_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    bad = np.count_nonzero(~are_finite)
     if bad:
         raise UserError(
-            f"task {task.name}: {bad} of {values.size} predictions are not finite numbers; if "
+            f"task {task.name}: {bad} of {len(values)} predictions are not finite numbers; if "
             "--precision is fp16, give fp32"
         )
 

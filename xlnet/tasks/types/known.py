@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 from typing import Any, Optional, Union
 
-from xlnet import own_modules
+from xlnet import files, own_modules
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task, TypeOfTask
 from xlnet.tasks.types.classification import CLASSIFICATION
@@ -540,6 +541,9 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     returns those that it has. None: imports nothing."""
     if not module:
         return ()
+    if module.endswith(".py"):
+        files.require_file(module, "task_module")
+        module = os.path.abspath(module)  # a relative path is another file after a `chdir`
     own_modules.require_unchanged(module, "task_module")
     return _types_of(module)
 

@@ -40,8 +40,10 @@ class RegressionReader(contract.Reader):
         if not text:
             return None, f"column '{self.task.columns.label[0]}' is empty"
         # Numbers of JSON and Parquet have no decimal mark to be declared.
-        is_number = isinstance(cells[0], (int, float))
-        return self.parse_score(text, "." if is_number else self.task.files.form.decimal)
+        decimal = self.task.files.form.decimal
+        if decimal == "." or isinstance(cells[0], (int, float)):
+            return self.parse_score(text)
+        return self.parse_score(text, decimal)
 
     def parse_score(self, text: str, decimal: str = ".") -> tuple:
         """As `parse_label`, for a cell that is not empty; decimal: the mark of its fraction."""
