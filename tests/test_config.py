@@ -5,6 +5,7 @@ import inspect
 import itertools
 import json
 import sys
+import types
 
 import pytest
 from helpers import command
@@ -141,6 +142,28 @@ def test_a_run_config_from_flags():
     run = xlnet.create_run_config(False, False, Flags)
     assert (run.precision, run.dropout, run.dropatt, run.mem_len) == ("bf16", 0.3, 0.1, 7)
     assert xlnet.create_run_config(False, True, Flags).mem_len is None
+
+
+def test_a_run_config_has_all_settings_of_flags():
+    recurrence = dict(mem_len=7, reuse_len=5, bi_data=True, same_length=True)
+    others = dict(
+        dropout=0.3,
+        dropatt=0.2,
+        init="uniform",
+        init_range=0.4,
+        init_std=0.5,
+        clamp_len=9,
+        precision="fp16",
+        recompute=True,
+        position_dropout="row",
+    )
+    flags = types.SimpleNamespace(**recurrence, **others)
+    required = dict(use_tpu=False, use_bfloat16=False)
+    wanted = xlnet.RunConfig(True, **required, **recurrence, **others)
+    assert xlnet.create_run_config(True, False, flags) == wanted
+    assert xlnet.create_run_config(False, True, flags) == xlnet.RunConfig(
+        False, **required, **others
+    )
 
 
 # ---- checks ----
