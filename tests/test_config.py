@@ -5,6 +5,7 @@ import inspect
 import itertools
 import json
 import sys
+import types
 
 import pytest
 from helpers import command
@@ -39,7 +40,9 @@ GROUPS = (
     PretrainingSettings,
     ClassifierSettings,
     TaggerSettings,
+    SpanSettings,
 )
+OF_A_PROGRAM = ("input_format", "long_document")  # settings of which each has its own choices
 
 
 def make(group, **values):
@@ -58,7 +61,10 @@ def test_shared_settings_have_one_type_and_one_range():
         for field in dataclasses.fields(one):
             if field.name in others:
                 assert setting_type(field) is setting_type(others[field.name])
-                assert field.metadata["minimum"] == others[field.name].metadata["minimum"]
+                for name in ("minimum", "maximum", "above", "below", "choices"):
+                    if name == "choices" and field.name in OF_A_PROGRAM:
+                        continue
+                    assert field.metadata[name] == others[field.name].metadata[name], field.name
 
 
 def test_architecture_flags_are_those_of_the_architecture():
@@ -138,6 +144,28 @@ def test_a_run_config_from_flags():
     assert xlnet.create_run_config(False, True, Flags).mem_len is None
 
 
+def test_a_run_config_has_all_settings_of_flags():
+    recurrence = dict(mem_len=7, reuse_len=5, bi_data=True, same_length=True)
+    others = dict(
+        dropout=0.3,
+        dropatt=0.2,
+        init="uniform",
+        init_range=0.4,
+        init_std=0.5,
+        clamp_len=9,
+        precision="fp16",
+        recompute=True,
+        position_dropout="row",
+    )
+    flags = types.SimpleNamespace(**recurrence, **others)
+    required = dict(use_tpu=False, use_bfloat16=False)
+    wanted = xlnet.RunConfig(True, **required, **recurrence, **others)
+    assert xlnet.create_run_config(True, False, flags) == wanted
+    assert xlnet.create_run_config(False, True, flags) == xlnet.RunConfig(
+        False, **required, **others
+    )
+
+
 # ---- checks ----
 
 
@@ -180,7 +208,8 @@ def test_a_group_checks_itself(group, values, message):
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
-    make(group, **dict(do_train=True) if issubclass(group, TaskSettings) else {}).check()
+    is_task = issubclass(group, TaskSettings)
+    make(group, **dict(do_train=True, model_dir="x", data_dir="x") if is_task else {}).check()
 
 
 # ---- on the command line ----

@@ -24,12 +24,12 @@ from xlnet.text import processes
 
 REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}
-# Of a model, a signal or a second call in one process: tested with what they concern; and files of
-# questions and texts for pretraining.
+# Folders that another file of tests reads.
 ELSEWHERE = {
-    *("readonly_model", "called_twice", "backend_of_notebooks", "signal_usr1", "model_in_a_fork"),
-    *("impossible_in_long_rows", "impossible_in_short_rows", "end_of_text_marks"),
-    *("nested_tags", "tagger_tsv_saved_by_excel"),
+    "impossible_in_long_rows": "test_reports_spans.py",
+    "impossible_in_short_rows": "test_reports_spans.py",
+    "nested_tags": "test_reports_spans.py",
+    "tagger_tsv_saved_by_excel": "test_reports_spans.py",
 }
 
 
@@ -89,6 +89,9 @@ CASES = {
         "corpus.txt.*a Git LFS pointer.*git lfs pull",
     ],
     "byte_order_marks_in_settings": [({"0": 6, "1": 6}, None)] * 2,
+    "end_of_text_marks": [
+        r"text.txt, line 3: '<\|endoftext\|>', a mark .*--document_separator='<\|endoftext\|>'"
+    ],
     "errors_of_spreadsheets": [Refused("sheet.csv:4: column 'label': '#N/A'", {"0": 6, "1": 7})],
     "columns_by_number_first_row": [Refused("train.csv: .*--header=none", {"0": 19, "1": 21})],
     "csv_quotation_over_rows": [
@@ -229,6 +232,8 @@ def test_every_report_is_tried():
     folders = {path.parent.name for path in REPORTS.glob("*/case.json")}
     assert folders == {*CASES, *ELSEWHERE, *BELOW}
     assert all(len(list(commands_of(folder))) == len(cases) for folder, cases in CASES.items())
+    for folder, name in ELSEWHERE.items():
+        assert folder in (ROOT / "tests" / name).read_text(encoding="utf-8")
 
 
 def test_an_unknown_label_of_thousands_is_a_short_error(monkeypatch):

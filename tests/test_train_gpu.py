@@ -52,11 +52,12 @@ def test_what_it_prints(place, trained):
 def test_held_out_before_and_after(place, trained):
     lines = (place / "whole" / "held_out.csv").read_text().split("\n")
     assert [line.split(",")[0] for line in lines] == ["step", "0", "4", ""]
-    found = re.findall(r"held out: step (\d)  loss (\S+)  ppl (\S+)", trained.stdout)
-    assert [step for step, _, _ in found] == ["0", "4"]
-    for (_, loss, perplexity), line in zip(found, lines[1:]):
+    found = held_out(trained.stdout)
+    assert [step for step, _, _, _ in found] == ["0", "4"]
+    for (_, loss, perplexity, bits), line in zip(found, lines[1:]):
         assert abs(float(line.split(",")[1]) - float(loss)) < 1e-4
         assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
+        assert abs(np.log2(np.exp(float(loss))) - float(bits)) < 1e-3
     # Below the banner, and before the first step.
     first = [line.split()[0] for line in trained.stdout.splitlines()]
     assert first.index("parameters") < first.index("held") < first.index("step")
@@ -455,9 +456,6 @@ BAD = {
     "not a number": (dict(train_steps="many"), 2, "--train_steps=many"),
     "below the least": (dict(mem_len=-1), 2, "--mem_len=-1"),
     "no records": (dict(record_info_dir="nowhere"), 1, "no such directory: nowhere"),
-    "seq_len contradicts": (dict(seq_len=64), 1, "seq_len: the flag says 64, the records"),
-    "bi_data contradicts": (dict(bi_data=False), 1, "bi_data: the flag says False"),
-    "uncased contradicts": (dict(uncased=True), 1, "uncased: the flag says True"),
     "batch does not divide": (dict(train_batch_size=3), 1, "does not divide the 4 streams"),
     "clamp_len of 0": (dict(clamp_len=0), 1, "clamp_len is 0"),
     "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
@@ -496,6 +494,25 @@ def test_bad_input_is_one_line(place, trained, case):
     assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
     assert message in errors[0]
     assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
+
+
+@pytest.mark.parametrize(
+    "name, wanted, found",
+    [
+        ("seq_len", 64, 32),
+        ("reuse_len", 12, 16),
+        ("bi_data", False, True),
+        ("uncased", True, False),
+        ("keep_accents", True, False),
+    ],
+)
+def test_a_flag_that_contradicts_the_records_is_refused(place, name, wanted, found):
+    done = train(place, "contradiction", **{name: wanted})
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"train_gpu.py: {name}: the flag says {wanted}, the records in {place / 'train'} were made "
+        f"with {found}\n"
+    )
 
 
 def test_records_are_verified(place):

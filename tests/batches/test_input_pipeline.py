@@ -126,7 +126,7 @@ def test_each_round_is_of_the_whole_text_and_both_directions(num_streams, batch,
         assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
 
 
-def test_memory_is_cleared_where_a_stream_starts(read, epochs):
+def test_the_first_window_of_a_stream_says_that_it_starts(read, epochs):
     starts = np.arange(2 * read.epoch) % read.windows == 0
     np.testing.assert_array_equal(
         epochs["starts_stream"], np.stack([starts] * BATCH, axis=1).astype(np.int32)

@@ -180,10 +180,6 @@ def test_ranks_give_the_reference_masks(graph, golden, number):
     hidden = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target[None])).dense()
     with tf.Session() as session:
         np.testing.assert_array_equal(session.run(hidden)[0], case[f"out/{number}/perm_mask"] > 0)
-    np.testing.assert_array_equal(is_target, case[f"out/{number}/target_mask"] > 0)
-    # The reference's targets are its inputs: a slot predicts the token at its own position.
-    expected = case[f"out/{number}/target"][is_target]
-    np.testing.assert_array_equal(given["inputs"][is_target], expected)
 
 
 # ---- exact ----

@@ -290,6 +290,7 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
         session.run(tf.global_variables_initializer())
         sequence, new_mems = session.run([outputs.sequence, outputs.new_mems or []])
     assert_close(sequence, array[name + "_output"], "output")
+    assert len(new_mems) == (config.n_layer if mem_len else 0)
     for i, memory in enumerate(new_mems):
         assert_close(memory, array[f"{name}_new_mems_{i}"], f"memory {i}")
 

@@ -118,7 +118,8 @@ def in_full(counted):
 def test_a_step_launches_no_more_than_it_did(count, work, most):
     counted = count(*work)
     found = in_full(counted)
-    assert all(found[size] <= most[size] for size in most), (
+    # Fewer than half would rather be launches that are not counted.
+    assert all(most[size] / 2 < found[size] <= most[size] for size in most), (
         f"{found}; a layer has {counted[1].most_common()}"
     )
 
@@ -133,4 +134,5 @@ def test_xla_leaves_the_update_alone(count, monkeypatch):
     counted = count(gpu_steps.pretraining, {}, {})
     found = in_full(counted)
     assert counted[0]["StatefulPartitionedCall"] == 1
-    assert found["base"] <= 708 and found["large"] <= 1344, (found, counted[1].most_common())
+    found_of_layer = (found, counted[1].most_common())
+    assert 354 < found["base"] <= 708 and 672 < found["large"] <= 1344, found_of_layer

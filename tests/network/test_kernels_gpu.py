@@ -221,8 +221,8 @@ SIZES = kernels_gpu._Sizes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("in_tile", (True, False))
-@pytest.mark.parametrize("name, outputs", (("forward", 2), ("backward", 5)))
-def test_programs_compile_for_an_h100(name, outputs, in_tile):
+@pytest.mark.parametrize("name", ("forward", "backward"))
+def test_programs_compile_for_an_h100(name, in_tile):
     """To PTX of tensor cores of that GPU, with as many parameters as are passed, or more."""
     half, integer, single = "*bf16", "*i32", "*fp32"
     types = [*[half] * 6, single, *[integer] * 7]

@@ -400,6 +400,54 @@ def test_memory_equals_one_long_window(graph):
     assert_close(parts, whole)
 
 
+def test_no_gradient_reaches_an_earlier_window(graph):
+    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
+
+    def outputs(scope, mems):
+        with tf.variable_scope(scope):
+            run = xlnet.RunConfig(mem_len=6, **RUN)
+            return modeling.transformer_xl(tiny(), run, input_ids=ids, mems=mems, attn_type="uni")
+
+    first = outputs("first", None)
+    second = outputs("second", first.new_mems)
+    loss = tf.reduce_sum(second.sequence**2)
+    of_first, of_second = tf.gradients(loss, [first.embedding_table, second.embedding_table])
+    assert of_first is None and of_second is not None
+
+
+@pytest.mark.parametrize("kind", ("last", "first", "mean"))
+def test_a_pooled_output_has_a_projection_unless_it_is_left_out(graph, kind):
+    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [6, 2]), tf.int32)
+    model = xlnet.XLNetModel(tiny(), xlnet.RunConfig(init_std=0.5, **RUN), ids, ids % 2, None)
+    bare = model.get_pooled_out(kind, use_summ_proj=False)
+    assert not [v for v in tf.global_variables() if "summary" in v.op.name]
+    projected = model.get_pooled_out(kind)
+    kernel, bias = [v for v in tf.global_variables() if "summary" in v.op.name]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        bias.load(np.arange(8.0), session)
+        bare, projected, sequence, kernel, bias = session.run(
+            [bare, projected, model.get_sequence_output(), kernel, bias]
+        )
+    assert_close(bare, {"last": sequence[-1], "first": sequence[0], "mean": sequence.mean(0)}[kind])
+    assert_close(projected, np.tanh(bare @ kernel + bias))
+
+
+@pytest.mark.parametrize("init", ("normal", "uniform"))
+def test_weights_begin_as_the_run_config_says(graph, init):
+    run = xlnet.RunConfig(init=init, init_std=0.5, init_range=0.25, **RUN)
+    ids = tf.zeros([6, 2], tf.int32)
+    model = xlnet.XLNetModel(tiny(), run, ids, ids, None)
+    others = model.get_initializer()([50, 8], tf.float32)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for values in session.run([model.get_embedding_table(), others]):
+            if init == "normal":
+                assert abs(values.std() - 0.5) < 0.1 and abs(values).max() > 1
+            else:
+                assert 0.2 < abs(values).max() <= 0.25 and abs(values.mean()) < 0.1
+
+
 @pytest.mark.parametrize("kind", ("first", "mean", "attn"))
 def test_summaries_leave_padding_out(graph, kind):
     """With `padding`, left-padded text has the summary of the bare text."""

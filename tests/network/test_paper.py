@@ -152,6 +152,7 @@ def test_network_of_the_paper(graph, monkeypatch, seed):
             found, mems = session.run(fetches, {tensors[name]: arrays[name] for name in arrays})
             wanted, kept = case.expected(by_name, arrays, masked)
             assert_close(found, wanted, "output", rtol=2e-5)
+            assert len(mems) == (case.config.n_layer if case.mem_len else 0)
             for mem, want in zip(mems, kept):
                 assert_close(mem, want[:, -case.mem_len :], "memory", rtol=2e-5)
 

@@ -220,6 +220,10 @@ def test_tensorboard_and_csv_say_the_same(place, reported):
     )
     for name in ("held_out/perplexity", "held_out/bits_per_token"):
         assert set(scalars[name]) == {0, 5, 10}
+    for step, loss in scalars["held_out/loss"].items():
+        np.testing.assert_allclose(scalars["held_out/perplexity"][step], np.exp(loss), rtol=1e-5)
+        bits = scalars["held_out/bits_per_token"][step]
+        np.testing.assert_allclose(bits, loss / np.log(2), rtol=1e-5)
 
 
 @pytest.mark.slow

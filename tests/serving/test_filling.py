@@ -94,7 +94,9 @@ def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
 
 
 def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
-    for one in fill(permuted, "the h___s", pieces="1"):
+    found = fill(permuted, "the h___s", pieces="1")
+    assert found
+    for one in found:
         assert not one.pieces[0][0].startswith("▁") and " " not in one.text[4:]
 
 

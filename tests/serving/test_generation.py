@@ -463,6 +463,7 @@ def test_prompts_of_a_batch_get_what_each_gets_alone(either, settings):
     together = generation.write_all(
         either.model, either.tokenizer, prompts, GenerationSettings(**settings)
     )
+    assert len(together) == len(alone)
     for ours, theirs in zip(together, alone):
         assert [one.text for one in ours] == [one.text for one in theirs]
         np.testing.assert_allclose(

@@ -120,7 +120,9 @@ def test_labels(kept):
     """Also of texts that are read in several windows."""
     found, pairs = kept("classification"), list(map(tuple, cells("classification")))
     answers = found.model.classify(pairs)
+    assert len(answers) == len(found.table()) == len(pairs)
     for answer, row in zip(answers, found.table()):
+        assert list(answer.probabilities) == ["animal", "plant", "stone"]
         assert answer.label == row["label"]
         assert answer.probability == max(answer.probabilities.values())
         for name, value in answer.probabilities.items():
@@ -169,6 +171,7 @@ def test_choices(kept):
         [row[2:] for row in rows],
     )
     answers = found.model.choose(texts, choices, questions)
+    assert len(answers) == len(found.table()) == len(texts)
     for answer, row in zip(answers, found.table()):
         assert answer.label == row["label"] == "abc"[answer.number]
         assert answer.probabilities == pytest.approx(
@@ -195,6 +198,7 @@ def test_ranks(kept):
     names = {query: [row[1] for row in rows if row[0] == query] for query in "qr"}
     scores = {(row["query"], row["id"]): float(row["score"]) for row in found.table()}
     for query, documents in zip("qr", ranked):
+        assert sorted(each.number for each in documents) == list(range(len(names[query])))
         assert [each.score for each in documents] == sorted(
             (each.score for each in documents), reverse=True
         )
@@ -237,6 +241,7 @@ def test_answers(kept):
         for end in (".json", ".nbest.json", ".na_prob.json")
     )
     answers = found.model.answer(*zip(*asked))
+    assert len(answers) == len(asked) == 3
     for id, (_, context), answer in zip("123", asked, answers):
         assert answer.text == official[id]
         assert answer.null_probability == pytest.approx(null[id], abs=3e-6)
