@@ -372,6 +372,7 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
             "label_thresholds=plant:0.1, predict_threshold=0.98",
         ),
         ("multiple_choice", {}, "fills_gaps=True"),
+        ("imdb", {}, "replacements in texts (such as ' ' for '<br />')"),
     ],
 )
 def test_settings_that_decide_here_alone_are_noted(tmp_path, caplog, kind, changes, said):

@@ -196,6 +196,17 @@ def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, te
 
 
 @has_text
+def test_answers_that_are_missing_are_refused_as_in_python(quick_start, models, tmp_path):
+    """The export named one of them; where all were empty, the first one, with a third."""
+    saved = exporter.export(models("multiple_choice"), str(tmp_path / "served"), names=["text"])
+    for choices in (["a", "", "b"], ["a", "", ""], ["", "", ""]):
+        rows = dict(text_a=["kamat"] * 2, text_b=["sol"] * 2, choices=[["a", "b", ""], choices])
+        asked = {name: in_bytes(value) for name, value in rows.items()}
+        with pytest.raises(Exception, match="expected two or more answers, empty ones behind"):
+            ask(saved, ("text", asked))
+
+
+@has_text
 def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(tmp_path):
     path = make_model(tmp_path / "m", "imdb")
     saved = exporter.export(path, str(tmp_path / "served"), names=["text", "vectors"])

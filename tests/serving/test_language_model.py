@@ -5,9 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.language_model import CLAMP_LEN, hidden_in_order
+from helpers.language_model import CLAMP_LEN, Pretrained, hidden_in_order
 
 import xlnet
+from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
 from xlnet.serving.language_model import LanguageModel
@@ -165,3 +166,31 @@ def test_tokens_see_as_many_before_them_as_in_training(causal, tmp_path):
         with network.reading(LENGTH) as reading:
             said.append(reading.read(np.array([[first, *TEXT[1:]]]), range(LENGTH)))
     np.testing.assert_array_equal(*said)
+
+
+def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
+    """A text that is empty, no filling, a NaN: with weights that overflow, as in fp16."""
+    model = Pretrained(tmp_path, is_causal=False)
+    weights = dict(model.weights)
+    for name, value in weights.items():
+        if name.endswith("layer_2/ff/LayerNorm/gamma"):
+            weights[name] = value * np.float32(1e38)
+        elif name.endswith("lookup_table"):
+            weights[name] = value * np.float32(100)
+    checkpoint.write_arrays(model.prefix, dict(weights, global_step=np.int64(4)))
+    with xlnet.load(tmp_path, device="cpu") as loaded:
+        asked = (
+            lambda: loaded.fill("the ___ sat"),
+            lambda: loaded.fill("the ___ sat ___ on", order="all", pieces="2"),
+            lambda: loaded.generate("the cat", method="greedy", max_tokens=3),
+            lambda: loaded.generate("the cat", method="beam", max_tokens=3),
+            lambda: loaded.generate("the cat", max_tokens=3),
+            lambda: list(loaded.stream("the cat", max_tokens=3)),
+            lambda: loaded.factorize("the cat sat"),
+            lambda: loaded.vectors("the cat"),
+        )
+        for call in asked:
+            with pytest.raises(UserError, match="outputs of the network are not finite numbers"):
+                call()
+        found = loaded.fill(["the ___ sat", "the cat"], errors="return")
+        assert "not finite" in str(found[0]) and "not finite" not in str(found[1])

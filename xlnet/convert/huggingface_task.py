@@ -249,6 +249,10 @@ def read(run: RunDocument, config: XLNetConfig) -> Optional[tuple[config_json.Mo
         for name, plain in sorted(_HERE_ALONE.items())
         if values.get(name, plain) != plain
     ]
+    task = known.TASKS.get(str(stored.get("task")))
+    if task and task.published.replacements:
+        old, new = task.published.replacements[0]
+        alone.append(f"replacements in texts (such as {new!r} for {old!r})")
     if alone:
         _log.warning(
             "note: the model predicts with %s here, which Hugging Face's library does not have",

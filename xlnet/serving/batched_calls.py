@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
+import numpy as np
 from tqdm import tqdm
 
 from xlnet.errors import UserError
@@ -33,6 +34,19 @@ class Computed(NamedTuple):
         if self.tokens is not None and hasattr(self.result, "tokens_read"):
             return self.result._replace(tokens_read=self.tokens_read, tokens=self.tokens)
         return self.result
+
+
+class NotFinite(UserError):
+    """What the network gave for an item is not a number."""
+
+
+def require_finite(values: np.ndarray) -> None:
+    """Raises NotFinite for outputs of the network that are not finite numbers: whatever is chosen
+    by them would look like an answer."""
+    if not np.isfinite(values).all():
+        raise NotFinite(
+            "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
+        )
 
 
 class BatchedCall(NamedTuple):
@@ -82,7 +96,13 @@ def compute_all(
     update(len(items) - len(good))
     for begin in range(0, len(good), call.at_once):
         some = good[begin : begin + call.at_once]
-        for number, computed in zip(some, call.compute([found[number] for number in some])):
+        try:
+            results = call.compute([found[number] for number in some])
+        except NotFinite as e:
+            if len(some) > 1:
+                raise
+            results = [e]
+        for number, computed in zip(some, results):
             if errors == "raise" and isinstance(computed, UserError):
                 raise _numbered(number, computed)
             found[number] = computed

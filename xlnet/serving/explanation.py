@@ -18,7 +18,7 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
-from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import ExplanationSettings, from_keywords
 from xlnet.serving.texts import pair, with_own_names
@@ -82,6 +82,7 @@ def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
 
         def values_of(rows: list[Row]) -> Any:
             values, found = inference.values(tuned, rows)
+            require_finite(values)
             counts.append(found)
             return values
 
@@ -232,6 +233,8 @@ def integrated_gradients(
             features[name] = np.repeat(values, len(scale), axis=0)
         found.append(subgraph(["value", "gradient"], features))
     value, gradient = (np.concatenate(each).astype(np.float64) for each in zip(*found))
+    require_finite(value)
+    require_finite(gradient)
     at_zero, at_text = float(value[0]), float(value[1])
     weight_of_token = (factors / 2) @ gradient[2:]  # [T], the integral
     weights = record.word_of_token @ weight_of_token  # [W]

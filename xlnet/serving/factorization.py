@@ -14,7 +14,7 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving import sampling
-from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
 from xlnet.serving.inference import Inference
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import FactorizationSettings
@@ -117,6 +117,7 @@ def factorize(
     tokens = np.array([ids])
     with model.reading(count) as reading:
         predicted = reading.read(tokens, positions, asked, hidden=rows)[0]  # [P,V]
+    require_finite(predicted)
     with model.reading(count) as reading:
         layers = reading.attention(range(model.n_layer), tokens, positions, asked, rows)
 

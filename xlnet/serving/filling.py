@@ -33,7 +33,7 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving import sampling
-from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
 from xlnet.serving.settings import (
     MOST_PIECES,
     ORDERS,
@@ -354,7 +354,9 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
             number_of_orders,
             _MOST_ORDERS,
         )
-        return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
+        # The first and the last one are searched.
+        between = [random.permutation(count).tolist() for _ in range(_MOST_ORDERS - 2)]
+        return [places, *between, places[::-1]]
     begins = np.cumsum([0, *widths])
     order: list[int] = []
     for blank in settings.blanks_in_order():
@@ -377,6 +379,7 @@ class _Search:
         self._reading, self._known, self._places = reading, len(ids), places
         self._allowed = allowed
         self._first = reading.read(np.array([ids]), positions, places)[0]  # [P,V]
+        require_finite(self._first)
 
     def best(self, order: Sequence[int], beams: int) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest fillings in this order that a beam search finds, at most `beams`: int
@@ -396,6 +399,7 @@ class _Search:
                     [self._places[place]],
                     again_from=again_from,
                 )[:, 0]  # [C,V]
+                require_finite(log_probabilities)
                 again_from += 1
             # The candidates are all beams with every piece at this place; the best ones continue.
             sums = scores[:, None] + log_probabilities  # [C,V]
@@ -422,5 +426,6 @@ class _Search:
             again_from=self._known,
             hidden=np.concatenate([content_hides, query_hides]),
         )  # [C,P,V]
+        require_finite(log_probabilities)
         of_pieces = np.take_along_axis(log_probabilities, fillings[:, :, None], axis=2)  # [C,P,1]
         return of_pieces.sum(axis=(1, 2))

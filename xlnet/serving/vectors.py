@@ -16,7 +16,7 @@ from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import Padding
 from xlnet.network import heads, modeling
-from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.batched_calls import BatchedCall, Computed, NotFinite, require_finite
 from xlnet.serving.inference import Inference
 from xlnet.serving.session import IDS, Arrays, Subgraph, Tensors, batches_by_length
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
@@ -43,7 +43,7 @@ def vectors_call(
     names = output_names(layers, chosen.pooling, loaded.config.n_layer)
     is_one_layer = np.ndim(layers) == 0
 
-    def compute(examples: list[encoding.Example]) -> list[Computed]:
+    def compute(examples: list[encoding.Example]) -> list[Union[Computed, UserError]]:
         arrays, lengths, counts = encode_examples(inference, examples)
         found: list[Any] = [None] * len(lengths)
         for numbers, batch in batches_by_length(
@@ -63,10 +63,17 @@ def vectors_call(
                     norm = np.linalg.norm(values, axis=-1, keepdims=True)
                     values = values / np.maximum(norm, _LEAST_NORM)
                 found[number] = values[0] if is_one_layer else values
-        return [
-            Computed(values, int(counts.read[number]), int(counts.total[number]))
-            for number, values in enumerate(found)
-        ]
+        computed: list[Union[Computed, UserError]] = []
+        for number, values in enumerate(found):
+            try:
+                require_finite(values)
+            except NotFinite as e:  # of this text alone
+                computed.append(e)
+            else:
+                computed.append(
+                    Computed(values, int(counts.read[number]), int(counts.total[number]))
+                )
+        return computed
 
     return BatchedCall(_example_of(inference), compute, inference.at_once)
 

@@ -76,6 +76,7 @@ class GraphEncoder:
           fills_gaps: whether an answer goes into the gap of its question, if there is one; else it
             goes behind the question.
         """
+        options = _complete(options)
         num_records, num_choices = tf.shape(options)[0], tf.shape(options)[1]
         flat = tf.reshape(options, [-1])  # [N*C]
         second_texts = flat
@@ -219,3 +220,20 @@ def _answered(questions: tf.Tensor, options: tf.Tensor, fills_gaps: bool) -> tf.
     filled = tf.strings.reduce_join(parts.with_flat_values(joined), axis=1)  # [N]
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, filled, behind)
+
+
+def _complete(options: tf.Tensor) -> tf.Tensor:
+    """The same answers, string [N,C]; an error of the graph for an example that has fewer than two,
+    or an empty one before others."""
+    is_there = tf.logical_not(tf.strings.regex_full_match(options, f"[{space_class()}]*"))
+    has_gap = tf.reduce_any(is_there[:, 1:] & tf.logical_not(is_there[:, :-1]), axis=1)
+    is_bad = has_gap | (tf.reduce_sum(tf.cast(is_there, tf.int32), axis=1) < 2)
+    check = tf.debugging.Assert(
+        tf.logical_not(tf.reduce_any(is_bad)),
+        [
+            "expected two or more answers, empty ones behind the others; examples that have not:",
+            tf.where(is_bad)[:, 0],
+        ],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(options)

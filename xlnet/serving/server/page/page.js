@@ -230,7 +230,9 @@ function describe(asked) {
 
 function fail(error, place = get("answer")) {
   const text = error.message.replace(/^row 0: /, "").replace(/^parameters: /, "");
-  place.replaceChildren(make("p", { className: "error", role: "alert", textContent: text }));
+  const said = make("p", { className: "error", role: "alert", textContent: text });
+  if (error.hasBegun) place.append(said);   // behind the text that has arrived
+  else place.replaceChildren(said);
 }
 
 // Shows generated text as it arrives, a JSON object a line; each token has its probability.
@@ -242,12 +244,13 @@ async function generate(row, options) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read()
+      .catch(error => { throw Object.assign(error, { hasBegun: true }); });
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop();
     for (const part of lines.map(line => JSON.parse(line))) {
-      if (part.error) throw new Error(part.error);
+      if (part.error) throw Object.assign(new Error(part.error), { hasBegun: true });
       if (part.text) {
         const token = make("span", { className: "token", textContent: part.text });
         if (part.probability !== undefined) {
