@@ -63,11 +63,11 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
             prefix = released
         if prefix is None:
             others = all_prefixes(directory)
+            if not others:
+                raise UserError(f"{flag}: no checkpoint in directory {directory}")
             raise UserError(
                 f"{flag}: no file 'checkpoint' in {directory} says which of its checkpoints is "
                 f"meant; give one, such as {others[-1][1]}"
-                if others
-                else f"{flag}: no checkpoint in directory {directory}"
             )
         return prefix
     if not os.path.exists(path + ".index"):

@@ -111,28 +111,28 @@ def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
     name = "input_content" if "input_content" in made and "input_content" in other else "input"
     is_same_text = made.get(name) is not None and made.get(name) == other.get(name)
     parts = {made.get("split"), other.get("split")}
-    cut_differently = [name for name in _CUT_DOCUMENTS if made.get(name) != other.get(name)]
     if is_same_text and parts != {"train", "heldout"}:
         count = total  # all of the text in one of them, or one part in both
-    elif is_same_text and cut_differently:
-        # Documents are held out by a hash of their sentences. Where these differ, the parts are
-        # drawn independently of each other.
+    elif is_same_text:
         shares = {each["split"]: each["heldout_share"] for each in (made, other)}
-        is_trained = {"train": 1 - shares["train"], "heldout": shares["heldout"]}
-        count = max(count, round(total * is_trained[other["split"]]))
-        setting = cut_differently[0]
-        why = (
-            f": {setting} is {made.get(setting)} for them, {other.get(setting)} for the training "
-            "records"
-        )
-    elif is_same_text and made["heldout_share"] != other["heldout_share"]:
-        # The held-out documents are those whose hash is below the fraction, so a smaller held-out
-        # part is contained in a larger one. Example: with 5 % held out in training and 20 % here,
-        # three quarters of the held-out documents were trained on.
-        shares = {each["split"]: each["heldout_share"] for each in (made, other)}
-        both = max(0.0, shares["heldout"] - shares["train"])
-        evaluated = shares["heldout"] if made["split"] == "heldout" else 1 - shares["train"]
-        count = max(count, round(total * both / evaluated))
+        # The parts of the text that each split has.
+        fractions = {"train": 1 - shares["train"], "heldout": shares["heldout"]}
+        cut_differently = [name for name in _CUT_DOCUMENTS if made.get(name) != other.get(name)]
+        if cut_differently:
+            # Documents are held out by a hash of their sentences. Where these differ, the parts are
+            # drawn independently of each other.
+            count = max(count, round(total * fractions[other["split"]]))
+            setting = cut_differently[0]
+            why = (
+                f": {setting} is {made.get(setting)} for them, {other.get(setting)} for the "
+                "training records"
+            )
+        else:
+            # The held-out documents are those whose hash is below the fraction, so a smaller
+            # held-out part is contained in a larger one. Example: with 5 % held out in training and
+            # 20 % here, three quarters of the held-out documents were trained on.
+            both = max(0.0, shares["heldout"] - shares["train"])
+            count = max(count, round(total * both / fractions[made["split"]]))
     if count:
         _log.warning(
             "note: %s: about %s of %s sequences (%.1f %%) are trained on%s: their loss says little "

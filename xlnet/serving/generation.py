@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from xlnet.serving import joint_generation, sampling
-from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
+from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.generated_text import GeneratedText, Search, Step, TextChunk
 from xlnet.serving.joint_generation import Generation, JointGeneration, copies_of
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
@@ -283,7 +283,6 @@ class _Samples:
         self._rows = [(number, 0) for number in numbers]  # of the texts that continue
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
-        require_finite(log_probabilities)
         # Each text has random numbers of its own: the texts next to it change nothing.
         chunks, continued, numbers = [], [], []
         for number, row in self._rows:
@@ -326,7 +325,6 @@ class _Beams:
         self._done: list[tuple[float, GeneratedText]] = []  # with their scores
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
-        require_finite(log_probabilities)
         width = self._settings.beams
         scores = np.array(
             [  # [b,V]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from xlnet.serving import session
+from xlnet.serving.batched_calls import require_finite
 from xlnet.serving.generated_text import Search, TextChunk
 from xlnet.serving.settings import GenerationSettings
 
@@ -177,11 +178,10 @@ class JointGeneration:
             if each.is_left:
                 continue
             each.steps_left -= 1
+            log_probabilities = self._log_probabilities[each.rows.start : each.rows.stop]
             try:
-                parts, continued = each.search.step(
-                    self._log_probabilities[each.rows.start : each.rows.stop],
-                    is_last=not each.steps_left,
-                )
+                require_finite(log_probabilities)
+                parts, continued = each.search.step(log_probabilities, is_last=not each.steps_left)
             except Exception as e:  # of this prompt alone: nothing was read for it yet
                 each.error = e
                 each.is_done = True

@@ -84,7 +84,7 @@ class GraphEncoder:
             second_texts = _answered(tf.repeat(text_b, num_choices), flat, fills_gaps)
         features = self.pairs(tf.repeat(text_a, num_choices), second_texts)
 
-        is_absent = tf.strings.regex_full_match(flat, f"[{space_class()}]*")[:, None]  # [N*C,1]
+        is_absent = is_blank(flat)[:, None]  # [N*C,1]
         for name, padding in (
             ("input_ids", 0),
             ("input_mask", 1.0),
@@ -222,10 +222,15 @@ def _answered(questions: tf.Tensor, options: tf.Tensor, fills_gaps: bool) -> tf.
     return tf.where(has_gap, filled, behind)
 
 
+def is_blank(texts: tf.Tensor) -> tf.Tensor:
+    """Whether each text has nothing but spaces, bool of the shape of `texts`."""
+    return tf.strings.regex_full_match(texts, f"[{space_class()}]*")
+
+
 def _complete(options: tf.Tensor) -> tf.Tensor:
     """The same answers, string [N,C]; an error of the graph for an example that has fewer than two,
     or an empty one before others."""
-    is_there = tf.logical_not(tf.strings.regex_full_match(options, f"[{space_class()}]*"))
+    is_there = tf.logical_not(is_blank(options))
     has_gap = tf.reduce_any(is_there[:, 1:] & tf.logical_not(is_there[:, :-1]), axis=1)
     is_bad = has_gap | (tf.reduce_sum(tf.cast(is_there, tf.int32), axis=1) < 2)
     check = tf.debugging.Assert(

@@ -17,9 +17,8 @@ from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, modeling
 from xlnet.serving import session, vectors
-from xlnet.serving.export.graph_encoding import GraphEncoder
+from xlnet.serving.export.graph_encoding import GraphEncoder, is_blank
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.tokenization.tokenizer import space_class
 
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
@@ -59,7 +58,7 @@ def _of_text(loaded: LoadedModel) -> Signature:
 def _not_empty(texts: tf.Tensor, replaced: tf.Tensor, name: str) -> tf.Tensor:
     """The same texts; an error of the graph if one of them has nothing but spaces where it is
     `replaced`."""
-    is_empty = tf.strings.regex_full_match(replaced, f"[{space_class()}]*")
+    is_empty = is_blank(replaced)
     check = tf.debugging.Assert(
         tf.logical_not(tf.reduce_any(is_empty)),
         [f"{name} is empty, expected a text; examples that are:", tf.where(is_empty)[:, 0]],

@@ -258,13 +258,19 @@ _DATATYPES: dict[type, str] = {bool: "BOOL", int: "INT64", float: "FP32", str: "
 
 def _tensor(name: str, values: list[Any], has_arrays: bool) -> dict[str, Any]:
     """An output of n examples, [n]; its lists as [n,k] if they are arrays of k values."""
-    data, shape = values, [len(values)]
-    sizes = {len(each) if isinstance(each, list) else None for each in values}
-    (size,) = sizes if len(sizes) == 1 else [None]
-    if has_arrays and size is not None:
-        data, shape = [one for each in values for one in each], [len(values), size]
+    data = values
+    shape = [len(values)]
+    # Lists of one length are the rows of an array.
+    are_lists = all(isinstance(each, list) for each in values)
+    lengths = {len(each) for each in values} if are_lists else set()
+    if has_arrays and len(lengths) == 1:
+        data = [one for each in values for one in each]
+        shape = [len(values), *lengths]
+    # What has no data type of the protocol, or several of them, is a JSON text of each example.
     kinds = {type(one) for one in data}
     if len(kinds) != 1 or not kinds <= set(_DATATYPES):
-        data, shape = [json.dumps(each, ensure_ascii=False) for each in values], [len(values)]
+        data = [json.dumps(each, ensure_ascii=False) for each in values]
+        shape = [len(values)]
         kinds = {str}
-    return {"name": name, "datatype": _DATATYPES[kinds.pop()], "shape": shape, "data": data}
+    (kind,) = kinds
+    return {"name": name, "datatype": _DATATYPES[kind], "shape": shape, "data": data}
