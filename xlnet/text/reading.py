@@ -188,11 +188,11 @@ def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
 
 def chunk_size(total: int) -> int:
     """The bytes of a chunk of text of `total` bytes."""
-    # A 32nd of the text, or, of much text, 32 times the square root of its size: so many chunks
-    # that many machines get about equal parts, and so few that each can have a file. The size is a
-    # power of four, so that most edits of the text do not change it.
+    # At most a 32nd of the text, so that many processes get about equal parts, and no more than can
+    # be done again after a kill. Each chunk has files of its own, so smaller ones take longer. The
+    # size is a power of four, so that most edits of the text do not change it.
     step = SMALLEST_CHUNK
-    while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total**0.5):
+    while 4 * step <= min(LARGEST_CHUNK, total / 32):
         step *= 4
     return step
 
