@@ -32,9 +32,11 @@ PORT = 18785
 
 
 def make_text(pattern, size, path):
-    documents = "\n\n".join(
-        pathlib.Path(found).read_text(encoding="utf-8") for found in sorted(glob.glob(pattern))
-    ).split("\n\n")
+    names = sorted(glob.glob(pattern))
+    if not names:
+        sys.exit(f"--text: no file matches '{pattern}'")
+    texts = [pathlib.Path(name).read_text(encoding="utf-8") for name in names]
+    documents = "\n\n".join(texts).split("\n\n")
     rng, written = random.Random(0), 0
     with open(path, "w", encoding="utf-8") as f:
         while written < size:
