@@ -527,6 +527,16 @@ def test_tasks_and_their_merge_leave_records_beside_them_as_they_are(settings, s
     Manifest.read(settings.save_dir).verify(settings.save_dir)
 
 
+def test_a_merge_removes_what_a_killed_one_left(settings, small_pieces):
+    shared = moved(settings, "shared", num_task=2)
+    make_tasks(shared)
+    number_of_no_process = 1 << 23
+    for name in ("manifest.json", "spiece.model", "spiece.model.json"):
+        pathlib.Path(shared.save_dir, f"{name}.partial-{number_of_no_process}").write_text("half")
+    merging.merge(shared.save_dir)
+    assert not list(pathlib.Path(shared.save_dir).glob("*.partial-*"))
+
+
 def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     """The tasks have a .gz file each, one of a fifth of the other's text."""
     with open(workspace.path("text.txt"), "rb") as f:

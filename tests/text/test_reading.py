@@ -830,15 +830,32 @@ def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
         assert number > 10000
 
 
+def test_a_small_gz_that_is_cut_off_is_not_taken_for_another_form(tmp_path):
+    """Its packed bytes would look like lines that end in a carriage return, in one of five files."""
+    rng = random.Random(0)
+    words = [f"{rng.randrange(10**9)}" for _ in range(40)]
+    whole = write(tmp_path / "a.txt.gz", "\n".join(words) + "\n").read_bytes()
+    path = tmp_path / "b.txt.gz"
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    start = recognition.first_bytes(str(path)).decode()
+    assert start and "\n".join(words).startswith(start)
+    with pytest.raises(UserError, match="b.txt.gz, line .*: the .gz file is damaged or cut off"):
+        read(path)
+    lines, skipped = read(path, on_error="skip")
+    texts = [line.text for line in lines]
+    assert skipped == {"damaged .gz": 1} and texts == words[: len(texts)]
+
+
 @pytest.mark.parametrize(
-    "content, message",
+    "name, content, message",
     [
-        (b"plain text\n", "a.gz, line 1: the .gz file is damaged .*Not a gzipped"),
-        (b"", "a.gz: is empty, expected gzip data"),
+        ("a.gz", b"plain text\n", "a.gz, line 1: the .gz file is damaged .*Not a gzipped"),
+        ("a.gz", b"", "a.gz: is empty, expected gzip data"),
+        ("A.GZ", b"", "A.GZ: is empty, expected gzip data"),
     ],
 )
-def test_a_file_that_is_not_gz_is_named(tmp_path, content, message):
-    path = tmp_path / "a.gz"
+def test_a_file_that_is_not_gz_is_named(tmp_path, name, content, message):
+    path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
         read(path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Optional
+from collections.abc import Mapping
+from typing import Any, Optional
 
 from xlnet import files
 from xlnet.batches.permutation import Permutation
@@ -110,29 +111,24 @@ def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
     # Merged records have no checksum of the text, but that of the names and sizes of its files.
     name = "input_content" if "input_content" in made and "input_content" in other else "input"
     is_same_text = made.get(name) is not None and made.get(name) == other.get(name)
-    parts = {made.get("split"), other.get("split")}
-    if is_same_text and parts != {"train", "heldout"}:
-        count = total  # all of the text in one of them, or one part in both
-    elif is_same_text:
-        shares = {each["split"]: each["heldout_share"] for each in (made, other)}
-        # The parts of the text that each split has.
-        fractions = {"train": 1 - shares["train"], "heldout": shares["heldout"]}
+    if is_same_text:
+        low, high = _part_of_text(made)
+        other_low, other_high = _part_of_text(other)
         cut_differently = [name for name in _CUT_DOCUMENTS if made.get(name) != other.get(name)]
         if cut_differently:
             # Documents are held out by a hash of their sentences. Where these differ, the parts are
             # drawn independently of each other.
-            count = max(count, round(total * fractions[other["split"]]))
+            share = other_high - other_low
             setting = cut_differently[0]
             why = (
                 f": {setting} is {made.get(setting)} for them, {other.get(setting)} for the "
                 "training records"
             )
         else:
-            # The held-out documents are those whose hash is below the fraction, so a smaller
-            # held-out part is contained in a larger one. Example: with 5 % held out in training and
-            # 20 % here, three quarters of the held-out documents were trained on.
-            both = max(0.0, shares["heldout"] - shares["train"])
-            count = max(count, round(total * both / fractions[made["split"]]))
+            # Example: with 5 % held out in training and 20 % here, three quarters of the documents
+            # held out here were trained on.
+            share = max(0.0, min(high, other_high) - max(low, other_low)) / (high - low)
+        count = max(count, round(total * share))
     if count:
         _log.warning(
             "note: %s: about %s of %s sequences (%.1f %%) are trained on%s: their loss says little "
@@ -143,6 +139,12 @@ def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
             100 * count / total,
             why,
         )
+
+
+def _part_of_text(made: Mapping[str, Any]) -> tuple[float, float]:
+    """The hashes of the documents that records were made of, an interval in [0, 1)."""
+    share = made["heldout_share"]
+    return {"all": (0.0, 1.0), "heldout": (0.0, share), "train": (share, 1.0)}[made["split"]]
 
 
 def _vocabulary(directory: str, manifest: Manifest) -> tuple[str, str]:

@@ -92,6 +92,8 @@ def merge(save_dir: str) -> Manifest:
             f"input: {found} is another vocabulary than {tokenizer.path}, which the merged records "
             "would bring; move it to another directory"
         )
+    for name in (SPIECE_NAME, MANIFEST_NAME):
+        files.remove_unfinished(os.path.join(save_dir, name))  # of merges that were killed
     tokenizer.save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
     # Tokens are kept only until here: another number of tasks would have used them, too.

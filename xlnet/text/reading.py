@@ -144,7 +144,7 @@ def cut(
     chunk_bytes = chunk_bytes or chunk_size(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
-        if not size and path.endswith(".gz"):
+        if not size and path.lower().endswith(".gz"):
             raise UserError(f"{path}: is empty, expected gzip data")
         with naming(path):
             form = recognition.look(path, json_field, encoding, text_format) if size else Form()

@@ -107,11 +107,15 @@ def first_bytes(path: str) -> bytes:
     """The first `LOOKED_AT` bytes of a file; those of what a .gz holds, as far as it is intact."""
     with files.open_binary(path) as f:
         head = f.read(LOOKED_AT)
-        if head.startswith(_GZIP):
-            with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
-                f.seek(0)
-                return gzip.GzipFile(fileobj=f).read(LOOKED_AT)
-    return head
+        if not head.startswith(_GZIP):
+            return head
+        f.seek(0)
+        unpacked = b""
+        with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+            with gzip.GzipFile(fileobj=f) as g:
+                while len(unpacked) < LOOKED_AT and (more := g.read1(LOOKED_AT - len(unpacked))):
+                    unpacked += more
+        return unpacked
 
 
 def _refuse_foreign(path: str, file: IO[bytes]) -> None:
