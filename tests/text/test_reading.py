@@ -831,7 +831,7 @@ def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
 
 
 def test_a_small_gz_that_is_cut_off_is_not_taken_for_another_form(tmp_path):
-    """Its packed bytes would look like lines that end in a carriage return, in one of five files."""
+    """Packed bytes may look like lines that end in a carriage return."""
     rng = random.Random(0)
     words = [f"{rng.randrange(10**9)}" for _ in range(40)]
     whole = write(tmp_path / "a.txt.gz", "\n".join(words) + "\n").read_bytes()

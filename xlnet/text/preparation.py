@@ -88,7 +88,7 @@ class RecordsJob:
     description: dict[str, Any]
 
     @property
-    def unfinished(self) -> str:
+    def streams_folder(self) -> str:
         """The folder of streams of this description until all are complete."""
         # Its digest is in the name: streams of other settings are not taken for these.
         return os.path.join(
@@ -403,7 +403,7 @@ def _write_all(job: RecordsJob, made: Sequence[Made], progress: Progress) -> Man
     for folder in glob.glob(
         os.path.join(glob.escape(unfinished_folder(job.directory)), _STREAMS + "*")
     ):
-        if folder != job.unfinished:  # begun with other settings or text
+        if folder != job.streams_folder:  # begun with other settings or text
             shutil.rmtree(folder)
     streams: list[dict[str, Any]] = [{}] * plan.num_streams
     with progress(
@@ -443,10 +443,10 @@ def write_stream(
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
     path, published = (
-        os.path.join(folder or job.unfinished, name),
+        os.path.join(folder or job.streams_folder, name),
         os.path.join(job.directory, name),
     )
-    done = os.path.join(job.unfinished, name + ".json")
+    done = os.path.join(job.streams_folder, name + ".json")
     if files.exists(done):
         entry = files.read_json(done, "save_dir")
         is_unfinished_work = path != published and files.exists(path)
@@ -558,7 +558,7 @@ def _publish(job: RecordsJob, manifest: Manifest) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 files.sync_and_rename(
-                    os.path.join(job.unfinished, name), os.path.join(job.directory, name)
+                    os.path.join(job.streams_folder, name), os.path.join(job.directory, name)
                 )
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
