@@ -226,6 +226,52 @@ def test_vectors(quick_start, models, tmp_path):
         np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_that_are_not_finite_are_refused_as_in_python(quick_start, tmp_path, kind):
+    """The export named the first label, none, or O."""
+    path = make_model(tmp_path / "m", "regression" if kind == "memory" else kind, **KINDS[kind])
+    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
+    overflowing = Tokenizer(path + "/spiece.model").ids("rok")[0]
+    arrays["model/transformer/word_embedding/lookup_table"][overflowing] = 1e38
+    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
+    with_vectors = kind == "classification" and tensorflow_text is not None
+    names = ["ids", "vectors"] if with_vectors else ["ids"]
+    saved = exporter.export(path, str(tmp_path / "served"), names=names)
+    with tf.Graph().as_default():
+        placeholders = session.placeholders(model_files.read(path).tuned)
+    example = json.loads(pathlib.Path(saved, "assets.extra", "examples.json").read_text())
+    good = {
+        name: np.repeat(np.array(value["value"], placeholders[name].dtype.as_numpy_dtype), 3, 0)
+        for name, value in example["ids"]["inputs"].items()
+    }
+    bad = dict(good, input_ids=good["input_ids"].copy())
+    bad["input_ids"][1, -1] = overflowing
+    requests = [("ids", good, bad)]
+    if with_vectors:
+        texts = [dict(text_a=in_bytes(["kamat", each, "sol"])) for each in ("telok", "rok")]
+        requests.append(("vectors", *texts))
+    for signature, finite, overflows in requests:
+        assert ask(saved, (signature, finite))
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match=r"outputs of the network are not finite numbers; examples that are:\D*\[1\]",
+        ):
+            ask(saved, (signature, overflows))
+
+
+def test_a_model_whose_own_example_overflows_is_not_exported(tmp_path):
+    """Its page had NaN as the answer."""
+    path = make_model(tmp_path / "m", "multi_label")
+    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
+    arrays["model/transformer/word_embedding/lookup_table"][:] = 1e38
+    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
+    with pytest.raises(
+        UserError, match="no answer to an example for signature ids: .* not finite numbers"
+    ):
+        exporter.export(path, str(tmp_path / "served"), names=["ids"])
+    assert not list((tmp_path / "served").iterdir())
+
+
 def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, tmp_path):
     """What is asked and answered is what a server takes and gives; commands can be pasted."""
     saved = exporter.export(models("regression"), str(tmp_path / "my 分数"), names=["ids"])

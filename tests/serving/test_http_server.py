@@ -27,6 +27,7 @@ from helpers.serving import Echo, ask, running, wait_until
 from xlnet.errors import UserError
 from xlnet.programs import serve
 from xlnet.serving import session
+from xlnet.serving.batched_calls import Computed
 from xlnet.serving.server import http_server, request_forms
 from xlnet.serving.settings import LimitSettings
 
@@ -589,6 +590,72 @@ def test_a_client_that_takes_no_refusal_and_leaves(caplog):
             wait_until(lambda: not server._batching.rows_waiting)
         wait_until(lambda: not server._uvicorn.server_state.tasks)
     assert not caplog.records
+
+
+def connect_with_small_buffer(server):
+    """A connection that holds little which its client has not read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(20)
+    connection.connect(("127.0.0.1", server.port))
+    return connection
+
+
+GENERATE = {"signature_name": "generate", "instances": [{"prompt": "a"}]}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_connection_whose_client_takes_nothing_is_closed(monkeypatch, caplog, is_streamed):
+    """It was kept for ever, and as many as there may be kept out all others."""
+    monkeypatch.setattr(http_server, "_SILENT", 1)
+
+    class Long(Echo):
+        def run(self, call, rows):
+            size = 1 if rows[0].get("text_a") == "quick" else 20_000_000
+            return [Computed("a" * size) for _ in rows]
+
+        def stream(self, call, row):
+            for _ in range(20):
+                yield {"number": 0, "text": "a" * 1_000_000}
+
+    with running(Long(), "m", LimitSettings(max_connections=1)) as server:
+        with connect_with_small_buffer(server) as connection:
+            connection.sendall(request({**GENERATE, "stream": is_streamed}))
+            wait_until(lambda: server._uvicorn.server_state.connections)
+            assert ask(server, body={"instances": ["quick"]})[0] == 503
+            wait_until(lambda: not server._uvicorn.server_state.connections)
+            assert ask(server, body={"instances": ["quick"]})[0] == 200
+        wait_until(lambda: not server._batching.rows_waiting)
+    assert [record.getMessage() for record in caplog.records] == [
+        "closed: a client took nothing of its answer for 1 s"
+    ]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_client_that_reads_slowly_gets_all_of_its_answer(monkeypatch, is_streamed):
+    """It takes an answer for longer than it may take nothing."""
+    monkeypatch.setattr(http_server, "_SILENT", 1)
+    text = "a" * 6_000_000
+
+    class Long(Echo):
+        def run(self, call, rows):
+            return [Computed(text)]
+
+        def stream(self, call, row):
+            yield {"number": 0, "text": text}
+            yield {"number": 0, "text": "the last one"}
+
+    with running(Long(), "m") as server, connect(server) as connection:
+        asked = {**GENERATE, "stream": is_streamed}
+        connection.sendall(request(asked, b"Connection: close\r\n"))
+        answer, began = bytearray(), time.monotonic()
+        while part := connection.recv(1 << 16):
+            answer += part
+            time.sleep(0.05)
+    assert time.monotonic() - began > 2
+    assert answer.count(b"a" * 1_000_000) == 6
+    assert answer.endswith(b"0\r\n\r\n" if is_streamed else b"}")
+    assert not is_streamed or b"the last one" in answer
 
 
 def test_what_waits_for_a_client_that_left_is_not_begun(slow):

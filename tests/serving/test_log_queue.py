@@ -63,6 +63,21 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(stalling, monkeypatch):
     ]
 
 
+def test_lines_that_were_dropped_just_before_the_end_are_counted(stalling, monkeypatch):
+    """The note was written with the next line, of which there was none."""
+    monkeypatch.setattr(log_queue, "_MOST_LINES", 10)
+    with log_queue.written_by_thread():
+        _log.info("line 0")
+        assert stalling.has_begun.wait(timeout=30)
+        for number in range(1, 50):
+            _log.info("line %d", number)
+        threading.Timer(0.1, stalling.may_write.set).start()
+    assert [line for _, line in stalling.lines] == [
+        *[f"line {number}" for number in range(11)],
+        "note: 39 lines of the log were dropped: nobody read it",
+    ]
+
+
 def test_the_end_does_not_wait_for_a_reader_that_has_stalled(stalling, monkeypatch):
     monkeypatch.setattr(log_queue, "_LONGEST_END", 0.1)
     with log_queue.written_by_thread():

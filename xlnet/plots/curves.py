@@ -100,8 +100,7 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
     names = figure.Names.of([run.name for run in runs], range(1, len(runs) + 1))
     drawn = figure.new(8, 3.6 + 2.6 * len(metrics), dpi=110, layout="constrained")
     panels = drawn.subplots(1 + len(metrics), 1, sharex=True, squeeze=False)[:, 0]
-    # The lines of each panel with their labels. Matplotlib would leave out a line of its own whose
-    # label begins with _.
+    # The lines of each panel with their labels.
     keys: list[list[tuple[Any, str]]] = [[] for _ in panels]
     for number, run in enumerate(runs):
         color, label = _COLORS[number % len(_COLORS)], names.shown[number]
@@ -121,11 +120,17 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
         panel.set_ylabel(title)
         panel.grid(color="#dddddd", linewidth=0.6)
         if keys_of_panel:
+            # Matplotlib leaves out a line whose label begins with _, before 3.10 also if the label
+            # is given here: so the names come later. A directory's name is no mathematics.
+            lines, labels = zip(*keys_of_panel)
             legend = panel.legend(
-                *zip(*keys_of_panel), frameon=False, prop={"family": names.families, "size": 8}
+                lines,
+                ["run"] * len(lines),
+                frameon=False,
+                prop={"family": names.families, "size": 8},
             )
-            # A directory's name is no mathematics.
-            for text in legend.get_texts():
+            for text, label in zip(legend.get_texts(), labels):
+                text.set_text(label)
                 text.set_parse_math(False)
     panels[-1].set_xlabel("step")
     if names.unshown:

@@ -18,7 +18,7 @@ import xlnet
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError, did_you_mean, reason
 from xlnet.model_directory import model_files, run_document
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.serving.export import readme
@@ -140,7 +140,12 @@ def _write(
             request = _request(signature.inputs, model)
             feeds = {signature.inputs[key]: value for key, value in request.items()}
             requests[name] = request
-            answers[name] = session.run(signature.outputs, feeds)
+            try:
+                answers[name] = session.run(signature.outputs, feeds)
+            except tf.errors.InvalidArgumentError as e:  # one of the graph's own checks
+                raise UserError(
+                    f"{model.prefix} has no answer to an example for signature {name}: {reason(e)}"
+                ) from None
 
         # The most convenient signature is the default one, too.
         found = {

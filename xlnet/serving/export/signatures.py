@@ -69,8 +69,31 @@ def _not_empty(texts: tf.Tensor, replaced: tf.Tensor, name: str) -> tf.Tensor:
 
 def _answers(loaded: LoadedModel, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     tuned = _tuned(loaded)
-    outputs = TaskModel(loaded.config, tuned, loaded.network).outputs(features)
+    outputs = _finite(TaskModel(loaded.config, tuned, loaded.network).outputs(features))
     return tuned.task.export.outputs(outputs, features, tuned.settings.predict_threshold)
+
+
+def _finite(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The same outputs [B, ...] of the network; an error of the graph if they are not finite
+    numbers, by which a label would be chosen that looks like an answer."""
+    # Not tf.debugging.check_numerics, which would not say which examples of a batch they are.
+    checks = []
+    for values in outputs.values():
+        if values.dtype.is_floating:
+            are_finite = tf.reduce_all(
+                tf.math.is_finite(values), axis=list(range(1, values.shape.rank))
+            )  # [B]
+            checks.append(
+                tf.debugging.Assert(
+                    tf.reduce_all(are_finite),
+                    [
+                        "the outputs of the network are not finite numbers; examples that are:",
+                        tf.where(tf.logical_not(are_finite))[:, 0],
+                    ],
+                )
+            )
+    with tf.control_dependencies(checks):
+        return {name: tf.identity(values) for name, values in outputs.items()}
 
 
 def _of_vectors(loaded: LoadedModel) -> Signature:
@@ -96,7 +119,7 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
     vector = heads.summarize(
         loaded.config, run, sequence, summary_type="mean", padding=padding, use_proj=False
     )
-    return Signature({"text_a": texts}, {"vector": vector})
+    return Signature({"text_a": texts}, _finite({"vector": vector}))
 
 
 # Builds a signature of a model in the default graph; UserError if the model cannot have it.

@@ -7,7 +7,8 @@ authentication.
 """
 
 # A request for predictions, in the order of events:
-#   _Protocol         bytes to a request (h11); closes a connection that sends no head in time
+#   _Protocol         bytes to a request (h11); closes a connection that sends no head in time, or
+#                     takes nothing of its answer
 #   Server._answer    the ASGI application, a task for each request; errors become answers
 #   request_forms     the body, parsed and checked
 #   RequestBatching   waits with the examples of other requests; a thread runs the model on a batch
@@ -60,7 +61,6 @@ from xlnet.serving.server.request_forms import (
 from xlnet.serving.server.response import (
     JSON,
     TEXT,
-    ClientGone,
     Response,
     accepts_gzip,
     as_json,
@@ -236,7 +236,7 @@ class Server:
         # front may have read another one, and what follows may be no request. So it is after a body
         # that did not arrive, and of a connection too many.
         is_last = is_full or {"content-length", "transfer-encoding"} <= set(headers)
-        response = Response(send, is_last, id, accepts_gzip(headers), _SILENT)
+        response = Response(send, is_last, id, accepts_gzip(headers))
         refusal: Optional[tuple[int, str]] = None
         try:
             if is_full and scope["path"] not in _ALWAYS:
@@ -254,8 +254,6 @@ class Server:
         except asyncio.CancelledError:
             # Nobody reads it.
             refusal = (503, "the server ends") if scope["task"] else (499, "the client has left")
-        except ClientGone:
-            pass
         except UserError as e:
             refusal = getattr(e, "http_status", 400), str(e)
         except Exception as e:  # of TensorFlow, or a result that is no number
@@ -493,7 +491,7 @@ class Server:
         # Who sends a byte now and then would hold a connection and a task for as long as it likes:
         # the limit is on all of the body, not on the time between two parts.
         reading = asyncio.ensure_future(self._read(headers, receive))
-        try:  # not `wait_for`, as in `_Response.send_part`
+        try:  # not `wait_for`, which may drop a cancellation before Python 3.12
             await asyncio.wait([reading], timeout=_SILENT)
             if not reading.done():
                 raise Refused(408, f"the body of the request did not arrive within {_SILENT:g} s")
@@ -535,6 +533,7 @@ class _Protocol(H11Protocol):
             self.served_by.count(503)
             transport.abort()
         else:
+            _limit_taking(transport.get_extra_info("socket"))
             self._watch()
 
     def send_400_response(self, msg: str) -> None:
@@ -569,6 +568,8 @@ class _Protocol(H11Protocol):
     def connection_lost(self, error: Optional[Exception]) -> None:
         super().connection_lost(error)
         self._end_watch()
+        if isinstance(error, TimeoutError):
+            _log.warning("closed: a client took nothing of its answer for %g s", _SILENT)
         if self.cycle is not None and not self.cycle.response_complete:
             scope: Any = self.cycle.scope
             task = scope.get("task")
@@ -641,6 +642,16 @@ def bind(host: str, port: int) -> socket.socket:
         made.close()
         raise _cannot_listen(host, port, e) from None
     return made
+
+
+def _limit_taking(connection: socket.socket) -> None:
+    """Lets the system end a connection whose client takes nothing of what is sent for `_SILENT`
+    seconds."""
+    # Only the system knows what a client takes: what is written goes to its buffer of some MB, and
+    # a slow client may need minutes for that. Without this, whoever reads nothing holds the
+    # connection and its answer for ever. Only Linux has it.
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _SILENT))
 
 
 def _cannot_listen(host: str, port: int, error: Exception) -> UserError:

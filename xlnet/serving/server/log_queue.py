@@ -23,7 +23,8 @@ def written_by_thread() -> Iterator[None]:
     """
     log, lines = logging.getLogger("xlnet"), queue.Queue[Any](_MOST_LINES)
     handlers = list(log.handlers)
-    log.handlers = [_Enqueuing(lines)]
+    enqueuing = _Enqueuing(lines)
+    log.handlers = [enqueuing]
     _Writing(lines, *handlers).start()
     try:
         yield
@@ -31,6 +32,8 @@ def written_by_thread() -> Iterator[None]:
         log.handlers = handlers
         # The thread is a daemon: if it still waits for a reader, it ends with the process.
         end = time.monotonic() + _LONGEST_END
+        with contextlib.suppress(queue.Full):  # nobody reads it to the end
+            enqueuing.note_dropped(_LONGEST_END)
         while lines.unfinished_tasks and time.monotonic() < end:
             time.sleep(0.01)
 
@@ -38,16 +41,21 @@ def written_by_thread() -> Iterator[None]:
 class _Enqueuing(logging.handlers.QueueHandler):
     """Puts records into a queue, without waiting where that is full."""
 
+    queue: Any  # a `queue.Queue`
     _dropped = 0
+
+    def note_dropped(self, timeout: float = 0.0) -> None:
+        """Puts a note of the lines that were dropped, if any were; queue.Full if there is no place
+        for it within so many seconds."""
+        if self._dropped:
+            said = f"note: {self._dropped} lines of the log were dropped: nobody read it"
+            note = logging.makeLogRecord({"levelno": logging.WARNING, "msg": said})
+            self.queue.put(note, timeout=timeout)
+            self._dropped = 0
 
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
-            if self._dropped:
-                said = f"note: {self._dropped} lines of the log were dropped: nobody read it"
-                self.queue.put_nowait(
-                    logging.makeLogRecord({"levelno": logging.WARNING, "msg": said})
-                )
-                self._dropped = 0
+            self.note_dropped()
             self.queue.put_nowait(record)
         except queue.Full:
             self._dropped += 1

@@ -329,7 +329,7 @@ class ServedModel:
         if signature not in PARAMETERS_OF:
             if parameters:
                 raise UserError(
-                    "signature '{}' takes no parameters, found {}".format(
+                    "parameters: signature '{}' has none, found {}".format(
                         signature, ", ".join(map(str, parameters))
                     )
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 from collections.abc import Mapping
@@ -24,10 +23,6 @@ _LEAST_PACKED = 1024  # a smaller body is sent as it is [bytes]
 _RETRY_AFTER = 1  # what a client that is refused should wait [s]
 
 
-class ClientGone(Exception):
-    """The client takes nothing of its answer."""
-
-
 class Response:
     """The response to a request: sent at once, or in parts, lines of JSON.
 
@@ -36,11 +31,9 @@ class Response:
       size: bytes of its body so far.
     """
 
-    def __init__(
-        self, send: Any, is_last: bool, request_id: str, accepts_gzip: bool, most_seconds: float
-    ) -> None:
+    def __init__(self, send: Any, is_last: bool, request_id: str, accepts_gzip: bool) -> None:
         self._send, self._is_last = send, is_last
-        self._accepts_gzip, self._most_seconds = accepts_gzip, most_seconds
+        self._accepts_gzip = accepts_gzip
         self.status = self.size = 0
         self.headers = [*_HEADERS, (b"x-request-id", request_id.encode("latin-1"))]
 
@@ -80,20 +73,11 @@ class Response:
         await self._send({"type": "http.response.body", "body": content})
 
     async def send_part(self, line: bytes) -> None:
-        """Raises ClientGone if the client takes nothing for a while."""
+        """Sends a line; the next one waits until the client has taken most of what was sent."""
         if not self.status:
             await self._begin(200, "application/x-ndjson")
         self.size += len(line)
-        sending = asyncio.ensure_future(
-            self._send({"type": "http.response.body", "body": line, "more_body": True})
-        )
-        try:  # not `wait_for`, which may drop a cancellation before Python 3.12
-            await asyncio.wait([sending], timeout=self._most_seconds)
-            if not sending.done():
-                raise ClientGone
-        finally:
-            sending.cancel()
-        sending.result()
+        await self._send({"type": "http.response.body", "body": line, "more_body": True})
 
     async def end(self) -> None:
         """Ends a response in parts."""
