@@ -13,6 +13,8 @@ VALUES = [
     [True, {"d": "文"}],
     "y" * 300,
     "\\\\ud83d",
+    "[{" * 999 + '"\\',
+    "[" * 1999,
 ]
 
 
@@ -24,7 +26,7 @@ def pieces(text, size):
 def test_values_are_those_of_the_complete_text(how):
     for prefix, value in (("item", VALUES), ("data.item", {"b": {"data": 1}, "data": VALUES})):
         text = f" {json.dumps(value, **how)}\n"
-        for size in (*range(1, 20), 100, 1000):
+        for size in (*range(1, 20), 100, 1000, 9999):
             assert list(json_stream.items(pieces(text, size), prefix)) == VALUES, size
 
 

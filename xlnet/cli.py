@@ -264,8 +264,7 @@ def _end(program: str, message: Union[str, Exception], status: int) -> NoReturn:
 
 
 def _say_end(program: str, message: Union[str, Exception]) -> None:
-    # A method of the Python API names itself in its errors; here the program does.
-    text = escape_control_characters(str(message)).removeprefix(program.split()[-1] + ": ")
+    text = escape_control_characters(str(message))
     print(f"{program}: {text}", file=sys.stderr, flush=True)
 
 

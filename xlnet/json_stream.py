@@ -88,12 +88,15 @@ class _Bytes:
     def __init__(self, chunks: Iterable[str]) -> None:
         self._chunks = filter(None, chunks)
         self._before = ""
+        self._is_in_string = False
+        self._backslash = ""  # the last character of the text, if the next one is escaped
 
     def read(self, size: int) -> bytes:
         if not size:
             return b""
         chunk = next(self._chunks, "")
-        if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
+        outside = self._outside_strings(chunk)
+        if sum(map(outside.count, "[{")) - sum(map(outside.count, "]}")) > _DEEPEST:
             raise ValueError("nested too deeply")
         # Refuse half characters, also where two chunks meet.
         text = self._before + chunk
@@ -102,3 +105,14 @@ class _Bytes:
             raise ValueError(f"{half[1]} is half a character")
         self._before = text[-_CONTEXT:]
         return chunk.encode()
+
+    def _outside_strings(self, chunk: str) -> str:
+        """What of the next chunk is not in a string."""
+        # Two backslashes are a character; one that is left escapes the character behind it.
+        text = (self._backslash + chunk).replace(r"\\", "")
+        self._backslash = "\\" if text.endswith("\\") else ""
+        parts = text.replace(r"\"", "").split('"')
+        outside = "".join(parts[self._is_in_string :: 2])
+        if len(parts) % 2 == 0:
+            self._is_in_string = not self._is_in_string
+        return outside

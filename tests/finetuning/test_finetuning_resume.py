@@ -131,3 +131,8 @@ def test_what_best_has_after_steps_that_were_not_evaluated(place):
     out = train(place, "not_evaluated", train_steps=6, eval_steps=0)
     assert "note: this run evaluated nothing, so best/ still has the weights of step " in out
     assert_same(weights(place.path("not_evaluated", "best")), best)
+    done = run(
+        place, "not_evaluated", train_steps=7, eval_steps=0, max_seq_length=40, allow_changes=True
+    )
+    (note,) = (line for line in done.stderr.splitlines() if "/best: the weights were" in line)
+    assert "trained with max_seq_length 16, not 40; they are used with the settings of" in note

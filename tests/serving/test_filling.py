@@ -266,7 +266,7 @@ def test_a_blank_that_no_piece_fits_is_an_error_of_its_text(permuted, monkeypatc
         first, second = model.fill(["the ___", "the___"], errors="return")
         assert first == model.fill("the ___")
         assert "no piece of the vocabulary fits" in str(second)
-        with pytest.raises(UserError, match="text 1: fill: no piece"):
+        with pytest.raises(UserError, match="text 1: no piece"):
             model.fill(["the ___", "the___"])
 
 

@@ -630,7 +630,7 @@ def test_a_model_says_what_it_cannot(kept):
         ),
         (
             lambda: model.score("a"),
-            "score: the model was trained for multi_label (custom), its method is classify",
+            "the model was trained for multi_label (custom): its method is classify, not score",
         ),
         (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
         (lambda: model.classify(["a", " "]), "text 1: the text is empty"),

@@ -23,7 +23,7 @@ from xlnet.network import modeling
 from xlnet.serving import generation
 from xlnet.serving.server import model_directory, openapi, request_forms
 from xlnet.serving.server.model_directory import ServedModel
-from xlnet.serving.settings import LimitSettings
+from xlnet.serving.settings import LimitSettings, stop_texts
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.output import results
 
@@ -238,6 +238,7 @@ def test_wrong_parameters_are_named_in_the_words_of_json(quick_start, tmp_path):
         ("generate", {"method": 3}, "method is 3, expected a text"),
         ("generate", {"stop": [None]}, "stop is [null], expected texts that are not empty"),
         ("generate", {"stop": {"a": 1}}, 'stop is {"a": 1}, expected texts that are not empty'),
+        ("generate", {"stop": ""}, 'stop is "", expected texts that are not empty'),
         ("generate", {"seed": [1]}, "seed is [1], expected an integer"),
         ("fill", {"whole_words": "yes"}, 'whole_words is "yes", expected true or false'),
         ("fill", {"targets": 3}, "targets is 3, expected texts that are not empty"),
@@ -251,7 +252,6 @@ def test_wrong_parameters_are_named_in_the_words_of_json(quick_start, tmp_path):
     for signature, parameters, said in (
         ("generate", {"samples": 9, "method": "beam"}, "samples is 9, expected at most beams, 4"),
         ("fill", {"pieces": 0}, "pieces is '0', expected a number"),
-        ("generate", {"stop": ""}, "stop is '', expected texts that are not empty"),
         ("factorize", {"order": "up"}, "order is 'up', expected random"),
         ("attention", {"layers": []}, "layers is [], expected a list of 1 to 4 layers"),
         ("attention", {"layers": [99]}, "layers is [99], expected a list of 1 to 4 layers"),
@@ -609,17 +609,35 @@ def test_parameters_are_checked(language_model, parameters, said):
         language_model.call("generate", parameters)
 
 
-@pytest.mark.parametrize("as_given", [json.dumps, list])
-def test_texts_that_end_generation(language_model, as_given):
+def test_texts_that_end_generation(language_model):
     asked = dict(max_tokens=20, seed=3)
     (text,) = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
     stops = [text[9], text[6]]
-    call = language_model.call("generate", dict(asked, stop=as_given(stops)))
+    call = language_model.call("generate", dict(asked, stop=stops))
     row = {"prompt": "the cat"}
     found = language_model.run(call, [row])[0].result
     assert found["ended"] == ["stop"] and found["texts"] == [text[: min(map(text.find, stops))]]
     parts = list(language_model.stream(call, row))
     assert "".join(part["text"] for part in parts) == found["texts"][0]
+
+
+@pytest.mark.parametrize("stop", ["[1]", '["a", "b"]', "[END]", "."])
+def test_a_string_is_one_text_where_a_request_may_have_lists(language_model, stop):
+    """Parameters of KServe's protocol are no lists: there several texts are JSON, as in a flag."""
+    for given, texts in ((stop, (stop,)), (["a", stop], ("a", stop))):
+        call = language_model.call("generate", {"stop": given})
+        assert stop_texts(call.settings.stop) == texts
+    assert language_model.call("fill", {"targets": stop}).settings.targets == json.dumps([stop])
+
+
+@pytest.mark.parametrize("stop, texts", [('["a", "b"]', ("a", "b")), ("[END]", ("[END]",))])
+def test_several_texts_are_json_in_the_open_inference_protocol(language_model, stop, texts):
+    prompt = {"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["a"]}
+    body = {"inputs": [prompt], "parameters": {"signature_name": "generate", "stop": stop}}
+    asked = request_forms.parsed_inference(
+        language_model, LimitSettings(), json.dumps(body).encode()
+    )
+    assert stop_texts(asked.call.settings.stop) == texts
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,43 @@ def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
     assert np.array_equal(cut, whole)
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {},
+        {"text_format": "paragraphs"},
+        {"document_separator": "="},
+        {"document_separator": "=", "text_format": "wrapped"},
+    ],
+    ids=lambda layout: " ".join(layout.values()) or "lines",
+)
+@pytest.mark.parametrize(
+    "without_tokens, values",
+    [
+        ("\u200b".encode(), {}),
+        (b"\xff", {"on_error": "skip"}),
+        (b"\0", {"on_error": "skip"}),
+        (b"w" * ((1 << 20) + 1), {"on_error": "skip"}),
+        (b"no id\n\t", {"on_error": "skip", "from_raw_text": False}),
+    ],
+    ids=["invisible", "not UTF-8", "NUL byte", "line too long", "not token ids"],
+)
+def test_lines_without_tokens_do_not_hide_where_documents_begin(
+    tmp_path, layout, without_tokens, values
+):
+    """Wherever a file is cut, also where such lines are all that stands right before a chunk."""
+    end = layout.get("document_separator", "").encode()
+    path = tmp_path / "a.txt"
+    for before in ([], [b"11", end]):
+        path.write_bytes(b"\n".join([*before, without_tokens, without_tokens, b"12", b"13"]))
+        whole, counts = tokenize(path, 1 << 30, **values, **layout)
+        assert counts["documents"] == 1 + bool(before)
+        for chunk_bytes in (1, 3, 5) if len(without_tokens) < 9 else (1 << 18,):
+            cut, again = tokenize(path, chunk_bytes, **values, **layout)
+            assert again == counts
+            assert np.array_equal(cut, whole)
+
+
 def test_a_sentence_without_tokens_leaves_no_trace():
     counts = collections.Counter()
     tokens, in_document = corpus.mark(

@@ -307,6 +307,22 @@ def test_what_the_first_lines_say_is_noted(tmp_path, caplog, content, said):
     assert not caplog.records
 
 
+@pytest.mark.parametrize("line", ("=====", "***", "-" * 80, "____", "……", "...", "a line", ""))
+def test_several_files_without_blank_lines_are_noted_if_they_have_drawn_lines(
+    tmp_path, caplog, line
+):
+    drawn = f"{line}\n" if line else ""
+    for name, count in (("a.txt", 3), ("b.txt", 4)):
+        write(tmp_path / name, ("It rains here.\n" * 9 + drawn) * count)
+    advice.check(reading.cut(reading.find_files(str(tmp_path)), 100), settings())
+    if line[:1] in tuple("=*-_"):
+        (record,) = caplog.records
+        said = rf"2 files \(a.txt.*--document_separator='{re.escape(line)}'"
+        assert re.search(said, record.getMessage().replace(f"{tmp_path}/", ""))
+    else:
+        assert not caplog.records
+
+
 def test_a_separator_that_is_not_in_a_file_with_blank_lines_is_noted(tmp_path, caplog):
     with_blank_lines = ("It rains here.\n" * 9 + "\n") * 9
     marked = str(write(tmp_path / "a.txt", with_blank_lines.replace("\n\n", "\n<|eot|>\n")))
@@ -601,7 +617,8 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
         for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
             lines, again = read(path, chunk_bytes, **values)
             assert again == skipped
-            if skipped:
+            # The paragraph's last lines alone, which a chunk behind it sees, are not too long.
+            if "paragraph too long" in skipped:
                 lines, whole = unmarked(lines), unmarked(whole)
             assert lines == whole, (path, chunk_bytes)
         seen += skipped
@@ -626,7 +643,7 @@ def test_a_document_begins_behind_blank_lines_of_any_space(tmp_path, blank):
 
 
 def unmarked(lines):
-    """Bad text between a chunk and the end of a document before it hides that a document begins."""
+    """A long paragraph right behind the end of a document hides that the next one begins."""
     return [line._replace(begins_document=False) for line in lines]
 
 

@@ -20,7 +20,7 @@ from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.run_document import RunDocument
-from xlnet.model_directory.task_settings import read_model
+from xlnet.model_directory.task_settings import document_of_best, note_changes_since, read_model
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.output import prediction_files
@@ -160,6 +160,8 @@ class Evaluator:
             shown = results.index(best) if best else -1
             evaluation.keep_tables(name, rows, all_predictions[shown].values)
             by_split.append(results)
+        for _, prefix in checkpoints:
+            self._note_changes_since(prefix)
         # The checkpoint with the best mean result on all files makes the predictions.
         means = []
         for index, (step, _) in enumerate(checkpoints):
@@ -191,6 +193,12 @@ class Evaluator:
             if split != "train":  # those were noted before
                 repeated_texts.note_contradictions(name, rows, digests)
 
+    def _note_changes_since(self, prefix: str) -> None:
+        run = read_model(self._settings.model_dir)
+        of_weights = document_of_best(prefix, run.directory) if run else None
+        if run and of_weights:
+            note_changes_since(of_weights, run)
+
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
         their files. The checkpoint is the best one of those evaluated, or of those kept. If some of
@@ -199,6 +207,8 @@ class Evaluator:
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
+        if not self._best:  # those evaluated were noted
+            self._note_changes_since(prefix)
         # Rows without texts are in the prediction files, but are not read by the network.
         found = self._data.to_predict()
         for split, rows in found.items():

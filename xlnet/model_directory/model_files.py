@@ -121,18 +121,12 @@ def read(
         _check_inside(os.path.join(path, BEST), path)
         found = best_checkpoint.best_or_newest(path, use_checkpoint)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
-        home = task_settings.home_of(path)
-        # After a change of settings a pretraining run says something else than the best weights
-        # before it. A fine-tuned model is read by its run everywhere.
-        beside = os.path.dirname(prefix)
-        if os.path.exists(run_document.path_in(beside)):
-            document = run_document.read(beside)
-            home = beside if document and document.task is None else home
+        home, run = _home_and_run(path, prefix)
     else:
         prefix = checkpoint.resolve(path, "model_dir")
         home = os.path.dirname(prefix) or "."
         _check_inside(home, home)
-    run = run_document.read(home)
+        run = run_document.read(home)
     is_tuned = run is not None and run.task is not None
     if is_tuned and not os.path.isdir(path):
         given["model_dir"] = home
@@ -161,6 +155,21 @@ def read(
         for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
             task_settings.check(each, document, settings)
     return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run)
+
+
+def _home_and_run(model_dir: str, prefix: str) -> tuple[str, Optional[RunDocument]]:
+    """The directory of the files that weights of a model directory are read by, and its document;
+    None if it has none."""
+    home = task_settings.home_of(model_dir)
+    run = run_document.read(home)
+    # After a change of settings a pretraining run says something else than the best weights before
+    # it. A fine-tuned model is read by its run everywhere.
+    of_best = task_settings.document_of_best(prefix, home)
+    if of_best and of_best.task is None:
+        return of_best.directory, of_best
+    if of_best and run:
+        task_settings.note_changes_since(of_best, run)
+    return home, run
 
 
 def _check_inside(directory: str, root: str) -> None:

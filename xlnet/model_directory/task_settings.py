@@ -17,7 +17,13 @@ from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
 from xlnet.settings.fields import field_of
-from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.tasks.features import encoding
@@ -98,6 +104,37 @@ def read_model(model_dir: str) -> Optional[RunDocument]:
     home = home_of(model_dir)
     found = run_document.read(home) if run_document.weights_in(home) else None
     return found if found and found.task is not None else None
+
+
+def document_of_best(prefix: str, home: str) -> Optional[RunDocument]:
+    """The document next to the weights `prefix`, if these are the best ones of the run in `home`;
+    None if they have none of their own."""
+    beside = os.path.dirname(prefix)
+    has_own = beside != home and os.path.exists(run_document.path_in(beside))
+    return run_document.read(beside) if has_own else None
+
+
+def note_changes_since(of_weights: RunDocument, run: RunDocument) -> None:
+    """Notes the settings of a fine-tuned model that its run has changed since its best weights."""
+    groups = (ClassifierSettings, TaggerSettings, SpanSettings, NetworkSettings)
+    of_model = {
+        field.name
+        for group in groups
+        for field in dataclasses.fields(group)
+        if field.metadata["belongs_to"] == "model"
+    }
+    different = [
+        f"{name} {was}, not {run.resolved[name]}"
+        for name, was in of_weights.resolved.items()
+        if name in of_model and run.resolved.get(name, was) != was
+    ]
+    if different:
+        _log.warning(
+            "note: %s: the weights were trained with %s; they are used with the settings of %s",
+            of_weights.directory,
+            "; ".join(different),
+            run.path,
+        )
 
 
 # ---- the settings of a run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs import text_inputs
-from xlnet.serving.settings import FillingSettings, LoadSettings
+from xlnet.serving.settings import FillingSettings, LoadSettings, stop_texts
 
 if TYPE_CHECKING:
     from xlnet.serving.filling import Filling
@@ -22,10 +22,11 @@ def main(
     model_settings: LoadSettings, settings: text_inputs.TextInputs, how: FillingSettings
 ) -> None:
     text_inputs.check_files(settings)
+    chosen = dict(vars(how), targets=stop_texts(how.targets, "targets") or None)
     with text_inputs.load(model_settings) as model:
 
         def query(texts: Iterable[str]) -> Iterator[Union[list[Filling], UserError]]:
-            return model.pipe(texts, "fill", errors="return", **vars(how))
+            return model.pipe(texts, "fill", errors="return", **chosen)
 
         def as_json(text: str, found: Sequence[Filling]) -> Iterator[dict[str, Any]]:
             yield {"text": text, "fillings": [filling._asdict() for filling in found]}

@@ -136,7 +136,7 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
     """From a record to the attention probabilities [B,N,T,T] of each layer, by number from 0."""
     if tuned.settings.long_document == "memory":
         raise UserError(
-            "attention: the model reads a text in segments (long_document=memory), "
+            "the model reads a text in segments (long_document=memory), "
             "expected one that reads it at once"
         )
     inputs = session.placeholders(tuned)
@@ -162,8 +162,7 @@ def of_fine_tuned(
     encoding.pop_token_counts(records)
     if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
         raise UserError(
-            "attention: the text is read in several parts, expected one of at most "
-            f"max_seq_length {length}"
+            f"the text is read in several parts, expected one of at most max_seq_length {length}"
         )
     ((_, record),) = session.batches_by_length(
         records, length, tuned.padding._replace(multiple=1), 1

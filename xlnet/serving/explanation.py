@@ -67,7 +67,7 @@ def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
       settings: those of `ExplanationSettings`.
     """
     tuned = inference.tuned(None)
-    chosen = from_keywords(ExplanationSettings, settings, "explain")
+    chosen = from_keywords(ExplanationSettings, settings)
     check(tuned, chosen.label, chosen.method)
 
     def prepare(item: Any) -> tuple[Row, Optional[Record]]:
@@ -102,31 +102,31 @@ def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
     task = tuned.task
     if task.type.verb not in VERBS:
         raise UserError(
-            "explain: a model of task type {} ({}) has several outputs for a text, "
+            "a model of task type {} ({}) has several outputs for a text, "
             "expected one for {}".format(task.type.name, task.type.verb, " or ".join(VERBS))
         )
-    check_label(tuned, label, "explain")
+    check_label(tuned, label)
     if method == "integrated_gradients" and type(task.head).join is not Head.join:
         raise UserError(
-            f"explain: predictions of task type {task.type.name} are made of several outputs; give "
+            f"predictions of task type {task.type.name} are made of several outputs; give "
             "method=leave_one_out"
         )
     if method == "integrated_gradients" and (
         tuned.settings.long_document == "memory" or task.head.num_choices(False) > 1
     ):
         raise UserError(
-            "explain: integrated_gradients needs a model that reads a text at once; "
+            "integrated_gradients needs a model that reads a text at once; "
             "give method=leave_one_out"
         )
 
 
-def check_label(tuned: FineTunedTask, label: Optional[str], source: str) -> None:
+def check_label(tuned: FineTunedTask, label: Optional[str], source: str = "") -> None:
     """Raises UserError, which begins with `source`, for a label that a model does not have."""
     names = tuned.task.scorer.probabilities
     if label is not None and label not in names:
         raise UserError(
-            "{}: label is '{}', expected {}{}".format(
-                source,
+            "{}label is '{}', expected {}{}".format(
+                source and f"{source}: ",
                 label,
                 ("one of " + ", ".join(names)) if names else "none: the model has one score",
                 did_you_mean(label, names),
@@ -287,12 +287,12 @@ def _output(tuned: FineTunedTask, values: np.ndarray, label: Optional[str]) -> t
     names = tuned.task.scorer.probabilities
     if values.ndim > 2:
         raise UserError(
-            f"explain: a prediction of task type {tuned.task.type.name} has the shape "
+            f"a prediction of task type {tuned.task.type.name} has the shape "
             f"{values.shape[1:]}, expected a number, or some numbers in a row"
         )
     if not names and values.ndim > 1:
         _log.warning(
-            "note: explain: a prediction of task type %s has %d numbers without names "
+            "note: a prediction of task type %s has %d numbers without names "
             "(Scorer.probabilities); the first one is explained",
             tuned.task.type.name,
             values.shape[1],

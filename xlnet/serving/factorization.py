@@ -153,7 +153,7 @@ def factorize(
 def _require_queries(model: LanguageModel) -> None:
     if model.is_causal:
         raise UserError(
-            "factorize: the model was trained with objective=causal and has no query stream, "
+            "the model was trained with objective=causal and has no query stream, "
             "expected a model trained with objective=permutation"
         )
 

@@ -83,7 +83,7 @@ def filling_call(inference: Inference, **settings: Any) -> BatchedCall:
     Args:
       settings: those of `FillingSettings`.
     """
-    chosen = from_keywords(FillingSettings, settings, "fill")
+    chosen = from_keywords(FillingSettings, settings)
     model = inference.language_model()
     check_model(model)
 
@@ -106,7 +106,7 @@ def check_model(model: LanguageModel) -> None:
     """Raises UserError for a model that reads from left to right only."""
     if model.is_causal:
         raise UserError(
-            "fill: the model was trained with objective=causal and reads from left to right alone; "
+            "the model was trained with objective=causal and reads from left to right alone; "
             "it can generate text, a model trained with objective=permutation can fill in"
         )
 
@@ -182,7 +182,7 @@ class Blanks:
         self.forms: dict = self._targets() if settings.targets else dict.fromkeys(self._forms())
         if not self.forms:
             raise UserError(
-                "fill: no piece of the vocabulary fits a blank of "
+                "no piece of the vocabulary fits a blank of "
                 f"whole_words={settings.whole_words}, pieces={settings.pieces}"
             )
 

@@ -23,7 +23,7 @@ import codecs
 import collections
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
@@ -51,7 +51,7 @@ def generation_call(inference: Inference, stop: Stop = None, **settings: Any) ->
       stop: a text, or several, before which a text ends.
       settings: the others of `GenerationSettings`.
     """
-    chosen = settings_of(stop, settings)
+    chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
     model, tokenizer = inference.language_model(), inference.tokenizer
 
     def compute(prompts: list[str]) -> list[Computed]:
@@ -63,12 +63,6 @@ def generation_call(inference: Inference, stop: Stop = None, **settings: Any) ->
 
     # A batch of the network has a row for each beam or sample of each prompt.
     return BatchedCall(as_text, compute, max(inference.batch_size // copies_of(chosen), 1))
-
-
-def settings_of(stop: Stop, settings: Mapping[str, Any]) -> GenerationSettings:
-    """Checked settings; a `stop` that is a str is a text, not JSON."""
-    texts = stop_texts([stop] if isinstance(stop, str) else stop)
-    return from_keywords(GenerationSettings, dict(settings, stop=texts or None), "generate")
 
 
 # ---- pieces to text ----

@@ -73,13 +73,13 @@ class Inference:
         tuned = self.loaded.tuned
         if tuned is None:
             raise UserError(
-                f"{verb + ': ' if verb else ''}the model is pretrained alone, expected one that "
-                "was fine-tuned; it has encode, vectors, fill and generate"
+                "the model is pretrained alone, expected one that was fine-tuned; it has encode, "
+                "vectors, fill and generate"
             )
         if verb not in (None, tuned.task.type.verb):
             raise UserError(
-                f"{verb}: the model was trained for {tuned.task.type.name} ({tuned.task.name}), "
-                f"its method is {tuned.task.type.verb}"
+                f"the model was trained for {tuned.task.type.name} ({tuned.task.name}): its method "
+                f"is {tuned.task.type.verb}, not {verb}"
             )
         return tuned
 

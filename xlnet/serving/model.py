@@ -33,6 +33,7 @@ from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
     FactorizationSettings,
+    GenerationSettings,
     from_keywords,
 )
 from xlnet.serving.texts import METHODS, as_text, iterate_items, list_items, require_list, zip_lists
@@ -586,7 +587,7 @@ class Model:
           >>> for part in model.stream("The default value is", max_tokens=20):
           ...     print(part.text, end="", flush=True)
         """
-        chosen = generation.settings_of(stop, settings)
+        chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
         model = self.inference.language_model()
         return generation.write(model, self.tokenizer, as_text(prompt), chosen)
 

@@ -22,7 +22,8 @@ Chosen = TypeVar("Chosen", bound=Settings)
 POOLINGS = ("mean", "first", "last", "none")
 _MOST_CONTEXT = 1_000_000  # tokens
 MOST_PIECES = 64  # of a blank
-MOST_TEXTS, LONGEST_TEXT = 64, 1000  # of stop, and of targets; characters
+TEXTS = ("stop", "targets")  # settings that are a text or several
+MOST_TEXTS, LONGEST_TEXT = 64, 1000  # of these; characters
 _MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 ATTENTION_ORDERS = ("random", "left_to_right", "none")
@@ -382,8 +383,8 @@ def from_keywords(
     source: str = "",
     shown: Callable[[object], str] = repr,
 ) -> Chosen:
-    """The settings with these values, checked; NumPy's numbers are taken as Python's, and `stop`
-    and `targets` may be lists of texts.
+    """The settings with these values, checked; NumPy's numbers are taken as Python's. Of `TEXTS` a
+    str is a text, not JSON as in a flag; several are a list.
 
     Args:
       group: their class.
@@ -415,10 +416,10 @@ def from_keywords(
             f"{where}temperature is 0, expected above 0; for the likeliest token each time give "
             "method=greedy"
         )
-    # A list of texts is JSON, as the flag has it.
-    for name in ("stop", "targets"):
-        if name in fields and not isinstance(plain.get(name), (str, type(None))):
-            plain[name] = json.dumps(stop_texts(plain[name], where + name, shown))
+    # As the flag has them.
+    for name in TEXTS:
+        if name in fields and plain.get(name) is not None:
+            plain[name] = json.dumps(_checked_texts(plain[name], where + name, shown))
     for name, value in plain.items():
         if name not in fields:
             raise UserError(
@@ -446,31 +447,36 @@ def _renamed(field: "dataclasses.Field[Any]", name: str) -> "dataclasses.Field[A
     return renamed
 
 
-def stop_texts(
-    stop: Any, name: str = "stop", shown: Callable[[object], str] = repr
-) -> tuple[str, ...]:
-    """The texts of a setting of this name: a text, a JSON list of texts, or a list, tuple or array
-    of texts. shown: the setting as whoever gave it writes it, for errors."""
-    texts = stop.tolist() if hasattr(stop, "tolist") else stop
-    if isinstance(stop, str):
-        texts = [stop]
-        try:
-            if stop.startswith("["):
-                texts = files.parse_json(stop)
-        except ValueError as e:
-            # "[END]" is a plain text; what begins as a list of texts is a damaged one.
-            if re.match(r'\[\s*"', stop):
-                raise UserError(
-                    f"{name} is {stop!s:.80}, expected a text or a JSON list of texts ({e})"
-                ) from None
-    if not isinstance(texts, (type(None), list, tuple)) or not all(
-        isinstance(text, str) and text for text in texts or ()
+def stop_texts(stop: Optional[str], name: str = "stop") -> tuple[str, ...]:
+    """The texts of a flag of this name: a text, or a JSON list of texts."""
+    if stop is None:
+        return ()
+    texts = stop
+    try:
+        if stop.startswith("["):
+            texts = files.parse_json(stop)
+    except ValueError as e:
+        # "[END]" is a plain text; what begins as a list of texts is a damaged one.
+        if re.match(r'\[\s*"', stop):
+            raise UserError(
+                f"{name} is {stop!s:.80}, expected a text or a JSON list of texts ({e})"
+            ) from None
+    return _checked_texts(texts, name, shown=lambda _: repr(stop))
+
+
+def _checked_texts(given: Any, name: str, shown: Callable[[object], str]) -> tuple[str, ...]:
+    """The texts of a setting of this name: a text, or a list, tuple or array of texts. shown: the
+    setting as whoever gave it writes it, for errors."""
+    texts = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(texts, str):
+        texts = [texts]
+    if not isinstance(texts, (list, tuple)) or not all(
+        isinstance(text, str) and text for text in texts
     ):
-        raise UserError(f"{name} is {shown(stop):.80}, expected texts that are not empty")
-    texts = tuple(texts or ())
+        raise UserError(f"{name} is {shown(given):.80}, expected texts that are not empty")
     if len(texts) > MOST_TEXTS or any(len(text) > LONGEST_TEXT for text in texts):
         raise UserError(
-            f"{name} is {shown(stop):.80}, expected at most {MOST_TEXTS} texts of at most "
+            f"{name} is {shown(given):.80}, expected at most {MOST_TEXTS} texts of at most "
             f"{LONGEST_TEXT} characters"
         )
-    return texts
+    return tuple(texts)

@@ -5,6 +5,7 @@ How text is read is declared by flags; nothing here changes it.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import logging
 import re
@@ -28,6 +29,7 @@ _WITHIN_WIDTH = 0.98  # fraction of the lines that are not longer than the width
 _FULL = 0.75  # a full line has at least this fraction of the width
 _MOST = 0.8  # a text is in a form if at least this fraction of its lines, or paragraphs, is
 _CUT = 0.6  # of hard-wrapped lines, at least this fraction ends inside of a sentence
+_DRAWN = re.compile(r"([^\w\s.…!?]|_)\1{2,}")  # a line such as =====
 _SENTENCE_END = re.compile(r"[.!?…。！？:][\"'”’»)\]]*\Z")
 
 
@@ -108,13 +110,29 @@ def _note(
             "nearly every line has a blank line behind it, and so is a document of its own; give "
             "--text_format=wrapped if these are paragraphs of one document"
         )
-    if is_only_file and len(blocks) == 1 and len(blocks[0]) > _FEW:
-        return (
-            f"no blank line in its first {len(lines)} lines, and so they are one document; "
-            "documents have a blank line between them, or what --document_separator says, or are "
-            "files"
-        )
+    if len(blocks) == 1 and len(blocks[0]) > _FEW:
+        return _note_of_one_document(lines, is_only_file)
     return None
+
+
+def _note_of_one_document(lines: Sequence[str], is_only_file: bool) -> Optional[str]:
+    """A note that a text without blank lines may have several documents."""
+    drawn = collections.Counter(filter(_DRAWN.fullmatch, lines))
+    for line, count in drawn.most_common(1):
+        if count > 1:
+            return (
+                "no blank line in its first lines, and so they are one document, although there "
+                f"are lines {line!r}; give --document_separator={line!r} if they are between "
+                "documents"
+            )
+    # Of several files, each may be a document.
+    if not is_only_file:
+        return None
+    return (
+        f"no blank line in its first {len(lines)} lines, and so they are one document; "
+        "documents have a blank line between them, or what --document_separator says, or are "
+        "files"
+    )
 
 
 def _is_wrapped(blocks: Sequence[Sequence[str]]) -> bool:

@@ -41,7 +41,14 @@ def tokenize(
     """Yields the tokens of a chunk as uint32 arrays of some thousand lines each; adds `COUNTS`, and
     the lines left out by their reasons, to `counts`. `seen` as in `read_chunk`."""
     eod_id = tokenizer.eod_id if settings.use_eod else None
-    lines = reading.read_chunk(chunk, settings, counts, seen)
+
+    def has_tokens(sentence: CorpusSentence) -> bool:
+        # What is no id is an error of the chunk that has it.
+        if not settings.from_raw_text:
+            return all(_is_id(word, tokenizer.vocab_size) for word in sentence.text.split())
+        return bool(_encode_text([sentence], tokenizer)[1][0])
+
+    lines = reading.read_chunk(chunk, settings, counts, seen, has_tokens)
     in_document: Optional[bool] = None
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
         # The first line alone tells whether its document began in an earlier chunk.

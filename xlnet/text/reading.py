@@ -5,9 +5,10 @@ which, `text_forms` has the layouts. Readers get `CorpusSentence`s of all of the
 last one of each document marked.
 
 Chunks of a file are read independently. A chunk owns the lines that begin in its byte range; where
-documents are selected (`split`), the documents that do. Its reader looks one line back, and ahead
-as far as needed. So the chunks of a file give the same lines, one after the other, wherever it is
-cut. Neither a file nor a line longer than `LONGEST_LINE` is ever held in memory.
+documents are selected (`split`), the documents that do. Its reader looks back to the last line that
+says whether a document goes on, and ahead as far as needed. So the chunks of a file give the same
+lines, one after the other, wherever it is cut. Neither a file nor a line longer than `LONGEST_LINE`
+is ever held in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
-from xlnet.text import parquet, recognition, text_forms
+from xlnet.text import parquet, recognition
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
@@ -297,13 +298,18 @@ def place(chunk: Chunk, offset: int) -> str:
 
 
 def read_chunk(
-    chunk: Chunk, settings: InputSettings, skipped: Counter[str], seen: Optional[SeenBytes] = None
+    chunk: Chunk,
+    settings: InputSettings,
+    skipped: Counter[str],
+    seen: Optional[SeenBytes] = None,
+    has_tokens: Callable[[CorpusSentence], bool] = lambda sentence: True,
 ) -> Iterator[CorpusSentence]:
     """Yields the sentences of a chunk.
 
     skipped: counts what is left out by its reason: documents of the other part and, with on_error
       "skip", bad text, which is a UserError otherwise.
     seen: takes note of the bytes that the lines depend on.
+    has_tokens: whether a sentence before the chunk has any; only such a one goes on in the chunk.
     """
     form = chunk.form
     begin, end = (0, sys.maxsize) if form.is_packed else (chunk.begin, chunk.end)
@@ -314,11 +320,16 @@ def read_chunk(
             events = parquet.events(chunk, settings, bad, seen)
         else:
             f = stack.enter_context(_File(chunk.path, form, seen))
-            skips_blank = not text_forms.ends_at_blank_lines(settings)
-            texts = _texts(f, longest, bad, form.kind == RECORDS, skips_blank)
+
+            def tells(line: tuple[int, Optional[str]]) -> bool:
+                """Whether a line says if a document goes on behind it."""
+                found = events_of([line], settings, bad, form)
+                return any(isinstance(event, End) or has_tokens(event) for event in found)
+
+            texts = _texts(f, longest, bad, None if form.kind == RECORDS else tells)
             events = events_of(texts, settings, bad, form)
         if settings.split == "all":
-            events = _owned(events, begin, end)
+            events = _owned(events, begin, end, has_tokens)
         else:
             events = _select(_whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(events)
@@ -354,34 +365,36 @@ class _BadText:
 
 
 def _texts(
-    f: _File, longest: int, bad: _BadText, stand_alone: bool, skips_blank: bool
+    f: _File,
+    longest: int,
+    bad: _BadText,
+    tells: Optional[Callable[[tuple[int, Optional[str]]], bool]],
 ) -> Iterator[tuple[int, Optional[str]]]:
     """Yields (offset, text) of the lines that the reader of a chunk needs; text None: a bad line.
 
-    These are the line before the chunk, the lines of the chunk, and those behind it to the end of
-    the file, of which the caller takes as many as it needs.
+    These are the lines before the chunk from the last one on that tells whether a document
+    continues, the lines of the chunk, and those behind it to the end of the file, of which the
+    caller takes as many as it needs.
 
     Args:
       longest: a longer line is bad [bytes].
-      stand_alone: whether a line has a meaning by itself: only those of the chunk are read.
-      skips_blank: whether the line before is the last one that is not blank.
+      tells: whether a line tells; None: each line stands alone, and only the chunk's are read.
     """
     begin = 0
-    # The line before tells whether a document continues. If it is too long to be read, it is bad.
     if bad.begin:
-        before = None if stand_alone else _line_before(f, bad.begin, longest)
-        while skips_blank and before and _is_blank(f, before, bad):
-            before = _line_before(f, before, longest)
-        begin = bad.begin - 1 if before is None else before
-        if before is None:
-            yield begin, None
-            f.seek(begin)
-            begin += _skip_line(f, bad.end - begin)
-            if begin >= bad.end:
-                return
+        # A chunk inside of a long line has no lines: only the chunk behind it looks back over it.
+        begin = bad.begin - 1
+        f.seek(begin)
+        begin += _skip_line(f, bad.end - begin)
+        if begin >= bad.end:
+            return
+        if tells:
+            begin = _line_before(f, bad.begin)
+            while begin and not tells((begin, _line_at(f, begin, longest, bad))):
+                begin = _line_before(f, begin)
         f.seek(begin)
     for offset, block in _blocks(f, begin, longest, bad):
-        if stand_alone and offset >= bad.end:
+        if not tells and offset >= bad.end:
             return
         lines = block.split(b"\n")  # bytes: split at \n only, never at U+0085
         if not lines[-1]:
@@ -461,15 +474,14 @@ def _hint(bad: _BadText, offset: int) -> str:
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
 
 
-def _is_blank(f: _File, begin: int, bad: _BadText) -> bool:
-    """Whether the line at `begin` is blank."""
-    # As text: the spaces of a blank line may be the wide ones of Chinese, which bytes do not show.
+def _line_at(f: _File, begin: int, longest: int, bad: _BadText) -> Optional[str]:
+    """The text of the line at `begin`; None if it is bad."""
     f.seek(begin)
-    return f.readline(_PAGE).decode(_codec(bad, begin), "replace").isspace()
+    return _decode_line(f.readline(longest + 1).removesuffix(b"\n"), begin, longest, bad)
 
 
-def _line_before(f: _File, position: int, longest: int) -> Optional[int]:
-    """Where the line of the byte before `position` begins; None if it is too long."""
+def _line_before(f: _File, position: int) -> int:
+    """Where the line of the byte before `position` begins."""
     low = position - 1  # that byte may be the line's own end
     while low > 0:
         high, low = low, max(0, low - _PAGE)
@@ -477,8 +489,6 @@ def _line_before(f: _File, position: int, longest: int) -> Optional[int]:
         found = f.read_exactly(high - low).rfind(b"\n")
         if found >= 0:
             return low + found + 1
-        if position - low > longest + 1:
-            return None
     return 0
 
 
@@ -494,7 +504,9 @@ def _skip_line(f: _File, most: int) -> int:
 # From events to lines.
 
 
-def _owned(events: Iterable[Any], begin: int, end: int) -> Iterator[Any]:
+def _owned(
+    events: Iterable[Any], begin: int, end: int, has_tokens: Callable[[CorpusSentence], bool]
+) -> Iterator[Any]:
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
     begins before the chunk or continues behind it."""
     # Example: the lines are a b "" c d, and the chunk has b, the blank line and c. It yields
@@ -508,7 +520,9 @@ def _owned(events: Iterable[Any], begin: int, end: int) -> Iterator[Any]:
             if event.offset >= end:  # what follows is of other documents
                 return
         elif event.offset < begin:
-            yield _CUT
+            # Without tokens it is as if the sentence were not there.
+            if has_tokens(event):
+                yield _CUT
         elif event.offset < end:
             yield event
         else:

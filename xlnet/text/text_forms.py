@@ -78,16 +78,12 @@ def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any, form: For
     return lines if settings.text_format == "lines" else _from_paragraphs(lines)
 
 
-def ends_at_blank_lines(settings: InputSettings) -> bool:
-    """Whether a blank line of plain text ends a document."""
-    is_declared = settings.document_separator not in (None, BLANK_LINE)
-    return settings.text_format != "wrapped" and not is_declared
-
-
 def _from_lines(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
     """A sentence a line, a blank line or a separator between documents."""
     separator = settings.document_separator
     for offset, text in texts:
+        if not offset:  # a document begins with the file
+            yield End(offset)
         if text is None:
             continue
         # Without a separator in the lines, which is the common case and therefore fast.
@@ -98,7 +94,7 @@ def _from_lines(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iter
             yield CorpusSentence(offset, text) if text else End(offset)
             continue
         for number, part in enumerate(text.split(separator)):
-            if number or not offset:  # a document begins behind a separator and with the file
+            if number:
                 yield End(offset)
             part = part.strip()
             if part:
@@ -126,15 +122,14 @@ def _from_wrapped(texts: Iterable[Any], settings: InputSettings, bad: Any) -> It
     paragraph = _Paragraph(bad)
     separator = settings.document_separator
     for offset, text in texts:
-        # A bad line ends the paragraph, so that a chunk that begins behind the line, and does not
-        # see what was before, has the same sentences.
+        if not offset:  # a document begins with the file
+            yield End(offset)
+        # A bad line ends the paragraph: nobody knows what it said.
         if text is None:
             yield from paragraph.end()
             continue
         if separator is None:
             _refuse_mark(text.strip(), offset, bad)
-        if not offset:  # a document begins with the file
-            yield End(offset)
         for number, part in enumerate([text] if separator is None else text.split(separator)):
             if number:
                 yield from paragraph.end()

@@ -27,6 +27,7 @@ from xlnet.serving.joint_generation import is_alone
 from xlnet.serving.model import Model
 from xlnet.serving.prediction import prediction_call
 from xlnet.serving.settings import (
+    TEXTS,
     AttentionSettings,
     ExplanationSettings,
     FactorizationSettings,
@@ -647,7 +648,7 @@ def _keywords(settings: Any) -> dict[str, Any]:
     if settings is None:
         return {}
     return {
-        name: list(stop_texts(value)) if name in ("stop", "targets") and value else value
+        name: list(stop_texts(value)) if name in TEXTS and value else value
         for name, value in dataclasses.asdict(settings).items()
     }
 

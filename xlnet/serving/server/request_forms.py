@@ -17,7 +17,7 @@ from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.serving.batched_calls import Computed
 from xlnet.serving.server.model_directory import JSON_TYPES, Call, Row, ServedModel
-from xlnet.serving.settings import LimitSettings
+from xlnet.serving.settings import TEXTS, LimitSettings, stop_texts
 
 KEYS = ("signature_name", "instances", "inputs", "parameters", "stream")  # of a request
 SIGNATURE = "signature_name"  # in the parameters of an inference request of KServe
@@ -115,6 +115,10 @@ def parsed_inference(model: ServedModel, limits: LimitSettings, body: bytes) -> 
     # Triton's client asks for numbers in bytes, if it can have them; it takes JSON as well.
     parameters.pop("binary_data_output", None)
     signature = parameters.pop(SIGNATURE, model.default)
+    # Parameters of this protocol are no lists: several texts are JSON, as in a flag.
+    for name in TEXTS:
+        if isinstance(parameters.get(name), str):
+            parameters[name] = list(stop_texts(parameters[name], f"parameters: {name}"))
     is_list = isinstance(inputs, list) and all(isinstance(each, dict) for each in inputs)
     if not is_list or not inputs or not isinstance(signature, str):
         raise UserError('expected {"inputs": [{"name": ..., "shape": [n], "data": [...]}, ...]}')
