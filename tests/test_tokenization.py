@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sentencepiece
 from helpers.paths import GOLDEN, SPIECE
-from helpers.vocabulary import CONTROL, train, train_tiny_model
+from helpers.vocabulary import CONTROL, WORDS, train, train_tiny_model
 
 import xlnet
 from xlnet.errors import UserError
@@ -337,6 +337,23 @@ def test_words_without_a_space_have_no_mark_of_one(released):
     for word, ids in zip(words, released[False].encode_words(words, [False] * len(words))):
         pieces = [released[False].id_to_piece(id) for id in ids]
         assert "▁" not in "".join(pieces) and "".join(pieces) in (word, "<unk>")
+
+
+def test_words_after_a_space_have_its_mark_in_any_vocabulary(tmp_path):
+    """Also where the first word of a text has none (add_dummy_prefix=false)."""
+    sentences = ["a " + " ".join(WORDS) + " 2010, 2010, 2010,"] * 300
+    made = Tokenizer(
+        train(tmp_path / "v.model", sentences, 90, hard_vocab_limit=False, add_dummy_prefix=False)
+    )
+    assert not made.marks_first_word and made.ids("the")[0] != made.ids("a the")[1]
+    words = ["the", "cat", "sat"]
+    ids = made.encode_words(words, [False, True, True])
+    assert sum(ids, []) == made.ids("the cat sat")
+    assert made.encode_words(["the"], [True])[0] == made.ids("a the")[1:]
+    # The rule for commas keeps the mark, too.
+    assert made.split_pieces
+    for piece, parts in made.split_pieces.items():
+        assert "".join(parts) == piece
 
 
 def test_of_a_word_that_cleaning_takes_away_there_is_unk(either):

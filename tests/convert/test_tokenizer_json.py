@@ -172,6 +172,7 @@ def test_what_cannot_be_done_here_is_refused_with_the_way_out(
             dict(model_type="bpe", add_dummy_prefix=False),
             "model_type BPE and no space before a text",
         ),
+        (dict(user_defined=("New\u2581York",)), "pieces across a space"),
     ],
 )
 def test_a_model_that_is_cut_otherwise_there_is_noted(tmp_path, caplog, options, said):
@@ -185,6 +186,28 @@ def test_a_model_that_is_cut_otherwise_there_is_noted(tmp_path, caplog, options,
             + said
         ]
     )
+
+
+@pytest.mark.parametrize("piece", ("3,", "\u00b2,", "\u2460,", "\u0663,"))
+def test_a_piece_of_any_digit_and_a_comma_is_not_used_there(tmp_path, piece):
+    """And has its own score when the file is read again."""
+    path = train(
+        tmp_path / "spiece.model",
+        [f"a x{piece} y{piece}"] * 100 + list(ODD_TEXTS),
+        200,
+        character_coverage=1.0,
+        user_defined=("<eop>", piece),
+        hard_vocab_limit=False,
+        normalization_rule_name="identity",
+    )
+    tokenizer = Tokenizer(path, keep_accents=True)
+    assert piece in tokenizer.split_pieces
+    tokenizer_json.write(str(tmp_path / "tokenizer.json"), tokenizer)
+    written = json.loads((tmp_path / "tokenizer.json").read_text())
+    assert dict(map(tuple, written["model"]["vocab"]))[piece] == -100
+    scores = {text: score for text, score, _ in contents(tokenizer.model_bytes())[0]}
+    again = contents(tokenizer_json.read(str(tmp_path / "tokenizer.json")).model)[0]
+    assert {text: score for text, score, _ in again} == pytest.approx(scores)
 
 
 def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):

@@ -218,12 +218,13 @@ def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
 
 
 def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path):
-    """Of rows that are probabilities; the page and the image are written, and a longer text."""
+    """Of rows that are probabilities; the page and the image are written."""
     model = loaded("classification")
-    found = model.attention(TEXTS, layers=[1])
-    ids = model.encode(TEXTS).tolist()
+    texts = (TEXTS[0], "mitel dakar")
+    found = model.attention(texts, layers=[1])
+    ids = model.encode(texts).tolist()
     with pytest.raises(UserError, match="order is random, but the model has none alone"):
-        model.attention(TEXTS, layers=[1], order="random")
+        model.attention(texts, layers=[1], order="random")
     assert list(found.ids) == ids and set(found.streams) == {"content"} and found.places is None
     shown = found.streams["content"]
     assert shown.shape == (1, 2, len(ids), len(ids))
@@ -234,14 +235,39 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
     command.succeed(
         "xlnet plot attention",
         model_dir=path,
-        text=TEXTS[0],
-        text_b=TEXTS[1],
+        text=texts[0],
+        text_b=texts[1],
         device="cpu",
         output="{},{}".format(tmp_path / "a.png", page),
     )
     data = json.loads(re.search(r"^const data = (.*);$", page.read_text(), re.MULTILINE).group(1))
     assert list(data["streams"]) == ["content"] and data["places"] is None
-    assert data["title"] == " | ".join(TEXTS)
+    assert data["title"] == " | ".join(texts)
+
+
+@pytest.mark.parametrize("long_document", ("truncate", "head_tail"))
+def test_attention_of_a_text_that_the_model_cuts_is_refused(tmp_path, long_document):
+    directory = make_model(
+        tmp_path, "classification", max_seq_length=16, long_document=long_document
+    )
+    with xlnet.load(directory, device="cpu") as model:
+        assert len(model.attention(("ka", "sol"), layers=[1]).ids) < 16
+        with pytest.raises(UserError, match="attention: 13 of .* tokens are read, expected all"):
+            model.attention(("kamat rokmi " * 20, "mat"), layers=[1])
+
+
+def test_attention_takes_a_question_and_its_context_as_the_answer_does(tmp_path):
+    question, context = "mat rok", "kamat telok mira"
+    with xlnet.load(make_model(tmp_path, "spans"), device="cpu") as model:
+        ids = model.tokenizer.ids
+        end = [model.tokenizer.sep_id, model.tokenizer.cls_id]
+        expected = [*ids(context), model.tokenizer.sep_id, *ids(question), *end]
+        asked = {"context": context, "question": question}
+        for item in ((question, context), asked):
+            assert list(model.attention(item, layers=[1]).ids) == expected
+            assert model.encode(item).tolist() == expected
+        with pytest.raises(UserError, match="are read, expected all.*max_query_length"):
+            model.attention(("mat rok " * 10, "ka"), layers=[1])
 
 
 def by_formula(model, ids, first_words):

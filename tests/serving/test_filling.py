@@ -7,12 +7,13 @@ import logging
 import numpy as np
 import pytest
 from helpers.language_model import Pretrained, hidden_in_order
-from helpers.vocabulary import train_odd_model
+from helpers.vocabulary import train_odd_model, train_tiny_model
 
 import xlnet
 from xlnet.errors import UserError
 from xlnet.serving import filling
 from xlnet.serving.settings import FillingSettings
+from xlnet.tokenization.tokenizer import Tokenizer
 
 TEXT = "the cat ___ on ___ mat"
 
@@ -53,6 +54,22 @@ def best_words(made, table, count):
     assert len(words) > 15
     pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[:count]
     return [((pieces[a],), (pieces[b],)) for a, b in pairs], [table[pair] for pair in pairs]
+
+
+@pytest.mark.parametrize("text", ("the ___ sat on a mat", "___ sat on a mat", "on a ___"))
+@pytest.mark.parametrize("has_prefix", (True, False))
+def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, text, has_prefix):
+    """Whether or not the vocabulary marks the first word of a text."""
+    tokenizer = Tokenizer(train_tiny_model(tmp_path / "tiny.model", add_dummy_prefix=has_prefix))
+    settings = FillingSettings(targets="cat")
+    blanks = filling.Blanks(tokenizer, text, settings)
+    ((width,),) = blanks.forms
+    (word,) = blanks.forms[(width,)].tolist()
+    known, positions, places = blanks.layout([width])
+    ids = np.zeros(len(known) + width, int)
+    ids[positions], ids[places] = known, word
+    assert ids.tolist() == tokenizer.ids(text.replace("___", "cat"))
+    assert blanks.allowed([width])[0, word[0]]
 
 
 @pytest.fixture(scope="module")

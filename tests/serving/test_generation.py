@@ -9,8 +9,10 @@ import threading
 import numpy as np
 import pytest
 
+import xlnet
 from xlnet.errors import UserError
 from xlnet.serving import generation, joint_generation, sampling
+from xlnet.serving.batched_calls import NotFinite
 from xlnet.serving.joint_generation import JointGeneration
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
 
@@ -370,6 +372,25 @@ def test_a_choice_that_fails_ends_its_own_text_alone(either, monkeypatch):
         list(bad)
     parts += good
     assert parts[-1].whole.text == alone[0].text
+
+
+def test_outputs_that_are_not_finite_are_an_error_of_their_own_prompt(permuted, monkeypatch):
+    adjusted = generation._adjusted
+
+    def fails(log_probabilities, writing, *others):
+        if writing.ids[0] == permuted.tokenizer.ids(PROMPT)[0]:
+            raise NotFinite("not finite")
+        return adjusted(log_probabilities, writing, *others)
+
+    settings = dict(method="greedy", max_tokens=5)
+    with xlnet.load(permuted.folder, device="cpu") as model:
+        alone = model.generate(["two", "dogs"], **settings)
+        monkeypatch.setattr(generation, "_adjusted", fails)
+        found = model.generate(["two", PROMPT, "dogs"], errors="return", **settings)
+        assert [found[0].text, found[2].text] == [one.text for one in alone]
+        assert isinstance(found[1], NotFinite)
+        with pytest.raises(UserError, match="^text 1: not finite$"):
+            model.generate(["two", PROMPT, "dogs"], **settings)
 
 
 def test_an_interrupt_ends_all_texts_of_its_step(either, monkeypatch):

@@ -340,6 +340,21 @@ def test_what_is_not_http_is_refused_in_json_and_counted(server):
     assert "not HTTP/1.1" in json.loads(content)["error"]
 
 
+def test_what_is_not_http_behind_an_answer_ends_the_connection(server, caplog):
+    """In the body of a request that was answered before it came to its end."""
+    refused = 'xlnet_requests_total{status="400"}'
+    before = [line for line in ask(server, "GET", "/metrics")[1].split("\n") if refused in line]
+    with connect(server) as connection:
+        connection.sendall(b"POST /no HTTP/1.1\r\nhost: localhost\r\n")
+        connection.sendall(b"transfer-encoding: chunked\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 404")
+        connection.sendall(b"zzz\r\n")
+        everything(connection)
+    after = [line for line in ask(server, "GET", "/metrics")[1].split("\n") if refused in line]
+    assert before == after
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
 def test_each_request_has_an_id_and_a_line(server, caplog):
     with caplog.at_level(logging.INFO, http_server.__name__ + ".access"):
         _, found, _ = headers_of(server, "GET", "/health")

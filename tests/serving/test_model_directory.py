@@ -662,6 +662,17 @@ def test_what_counts_for_the_budget(language_model, signature, text, parameters,
     assert language_model.cost(language_model.call(signature, parameters), rows, BUDGET) == expected
 
 
+@pytest.mark.parametrize("signature", ("attention", "factorize"))
+def test_a_text_above_the_budget_is_named_by_what_its_signature_has(language_model, signature):
+    (row,) = language_model.rows(signature, ["the cat"])
+    call = language_model.call(signature, {"most_tokens": 40})
+    said = r"up to 40 tokens takes 1600, .*\(--budget\): 31 tokens \(most_tokens\)$"
+    with pytest.raises(UserError, match=said):
+        language_model.cost(call, [row], 1000)
+    fits = language_model.call(signature, {"most_tokens": 31})
+    assert language_model.cost(fits, [row], 1000) == 31**2
+
+
 def test_attention_and_what_each_stream_sees(language_model):
     """The masks are those of the network for the same order."""
     (found,) = answers(language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3")

@@ -14,7 +14,6 @@ import binascii
 import json
 import logging
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, ends_in_digit_comma
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ _Piece = ModelProto.SentencePiece
 _CUT_BY_HAND = "<eop>"  # occurs in texts, and is found there
 # That library subtracts this from the scores of pieces such as "2010,", so that they are not used:
 # here they are split again (`tokenization`).
-_DIGIT_COMMA, _PENALTY = re.compile(r".*\d,", re.DOTALL), 100.0
+_PENALTY = 100.0
 
 _QUOTES = ("Replace ``", "Replace ''")
 _SPACES = "Replace  {2,}"
@@ -165,7 +164,7 @@ def _pieces(
     for id, (text, score) in enumerate(vocabulary):
         if not math.isfinite(score):
             raise _Unfit(f"piece '{text}' has the score {score}, expected a finite number")
-        if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
+        if ends_in_digit_comma(text) and score <= -_PENALTY:
             score += _PENALTY
         if id == model["unk_id"]:
             kind = _Piece.UNKNOWN
@@ -193,6 +192,8 @@ def write(path: str, tokenizer: Tokenizer) -> None:
     unlike = [] if kind in ("UNIGRAM", "CHAR") else [f"model_type {kind}"]
     if not model.normalizer_spec.add_dummy_prefix:
         unlike.append("no space before a text")
+    if any(WORD_START in piece.piece[1:] for piece in model.pieces):
+        unlike.append("pieces across a space")
     if unlike:
         _log.warning(
             "note: %s cuts text otherwise than the SentencePiece model, which has %s",
@@ -201,7 +202,7 @@ def write(path: str, tokenizer: Tokenizer) -> None:
         )
     for piece in model.pieces:
         score = 0.0 if piece.type == _Piece.USER_DEFINED else piece.score
-        penalty = _PENALTY * bool(_DIGIT_COMMA.fullmatch(piece.piece))
+        penalty = _PENALTY * ends_in_digit_comma(piece.piece)
         pieces.append((piece.piece, score - penalty, piece.type))
     table = model.normalizer_spec.precompiled_charsmap
     # Cleaning, as `Tokenizer` does it, as steps of a normalizer.

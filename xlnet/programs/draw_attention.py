@@ -18,7 +18,9 @@ class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
 
     text: str = required(f"the text, of at most {MOST_TOKENS} pieces")
-    text_b: Optional[str] = setting(None, "the second text, for a model of pairs")
+    text_b: Optional[str] = setting(
+        None, "the second text, for a model of pairs; for one of questions the context"
+    )
     layers: Optional[str] = setting(
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )

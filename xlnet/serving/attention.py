@@ -19,7 +19,7 @@ from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import AttentionSettings
-from xlnet.serving.texts import as_text, pair, with_own_names
+from xlnet.serving.texts import as_text, pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.task import InlineExample, Row
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -59,7 +59,7 @@ def attention_of(
     return of_fine_tuned(
         tuned,
         inference.tokenizer,
-        row_of(tuned, 0, InlineExample(*pair(with_own_names(text, tuned.task.columns)))),
+        row_of(tuned, 0, InlineExample(*pair_of(text, tuned.task))),
         layers,
         inference.loaded.config.n_layer,
         settings,
@@ -159,10 +159,15 @@ def of_fine_tuned(
     # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
-    encoding.pop_token_counts(records)
+    counts = encoding.pop_token_counts(records)
     if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
         raise UserError(
             f"the text is read in several parts, expected one of at most max_seq_length {length}"
+        )
+    if counts.is_cut.any():
+        raise UserError(
+            f"attention: {counts.read[0]} of {counts.total[0]} tokens are read, expected all: "
+            f"{reader.cut_words}"
         )
     ((_, record),) = session.batches_by_length(
         records, length, tuned.padding._replace(multiple=1), 1

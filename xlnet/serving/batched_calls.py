@@ -96,18 +96,23 @@ def compute_all(
     update(len(items) - len(good))
     for begin in range(0, len(good), call.at_once):
         some = good[begin : begin + call.at_once]
-        try:
-            results = call.compute([found[number] for number in some])
-        except NotFinite as e:
-            if len(some) > 1:
-                raise
-            results = [e]
-        for number, computed in zip(some, results):
+        for number, computed in zip(some, _computed(call, [found[number] for number in some])):
             if errors == "raise" and isinstance(computed, UserError):
                 raise _numbered(number, computed)
             found[number] = computed
         update(len(some))
     return found
+
+
+def _computed(call: BatchedCall, prepared: list[Any]) -> Sequence[Union[Computed, UserError]]:
+    """What `compute` returns of some items; of one whose outputs are not finite, its error."""
+    try:
+        return call.compute(prepared)
+    except NotFinite as e:
+        if len(prepared) == 1:
+            return [e]
+    # The error does not say whose outputs they are, so each item is computed by itself.
+    return [_computed(call, [one])[0] for one in prepared]
 
 
 def pipe(call: BatchedCall, items: Iterable[Any], errors: str, shows_bar: bool) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from xlnet.serving import session
 from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import ExplanationSettings, from_keywords
-from xlnet.serving.texts import pair, with_own_names
+from xlnet.serving.texts import pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.files.tagged_words import find_words
@@ -71,7 +71,7 @@ def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
     check(tuned, chosen.label, chosen.method)
 
     def prepare(item: Any) -> tuple[Row, Optional[Record]]:
-        row = row_of(tuned, 0, InlineExample(*pair(with_own_names(item, tuned.task.columns))))
+        row = row_of(tuned, 0, InlineExample(*pair_of(item, tuned.task)))
         if chosen.method == "leave_one_out":
             return row, None
         return row, record_of(row, tuned, inference.tokenizer)

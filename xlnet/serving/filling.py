@@ -164,17 +164,19 @@ class Blanks:
             if not part.strip():
                 ids.append([])
                 continue
-            begins_word = number == 0 or part[0].isspace()
+            begins_word = part[0].isspace() if number else tokenizer.marks_first_word
             ids += tokenizer.encode_words([part.strip()], [begins_word])
         if not any(ids):
             raise UserError(f"nothing but blanks in {shown}")
         self._ids = self._fit_to_context(ids)
         self.tokens_read, self.tokens = sum(map(len, self._ids)), sum(map(len, ids))
-        # Whether the word of each blank begins with a space: its first piece then has the mark.
+        # Whether the first piece of each blank has the mark of a space, which is before its word.
         self._after_space = []
         for number, part in enumerate(self._parts[:-1]):
-            is_first_word = number == 0 and not part
-            self._after_space.append(part[-1:].isspace() or is_first_word)
+            is_first_word = number == 0 and not part.strip()
+            self._after_space.append(
+                tokenizer.marks_first_word if is_first_word else part[-1:].isspace()
+            )
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
             raise UserError(
                 f"order is '{settings.order}', but there are {self.count} blanks in {shown}"

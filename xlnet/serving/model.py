@@ -63,8 +63,9 @@ class Model:
     """A trained model: one session, restored once, which any number of threads may call.
 
     Every method takes one text or a list of them (or a NumPy array of str), and returns one result
-    or a list (or array) of results in the same order. A pair of texts is a tuple. Texts go through
-    the network in batches of about equal length. Results are those of the prediction files.
+    or a list (or array) of results in the same order. A pair of texts is a tuple, of a model of
+    questions (question, context). Texts go through the network in batches of about equal length.
+    Results are those of the prediction files.
 
     Attributes:
       task: name of the task that it was trained for; None: it is only pretrained.
@@ -600,7 +601,8 @@ class Model:
         most_tokens: int = 512,
     ) -> Attention:
         """The attention probabilities of each head for a text, in both streams. A fine-tuned model
-        has only the content stream, in which every token sees all tokens; its text may be a pair.
+        has only the content stream, in which every token sees all tokens; its text may be a pair,
+        and is refused if the model cuts it.
 
         Args:
           layers: numbers from 1 on.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.output import results
-from xlnet.tasks.task import Columns, InlineExample
+from xlnet.tasks.task import Columns, InlineExample, Task
 from xlnet.tasks.types import ranking
 from xlnet.tokenization.tokenizer import is_text
 
@@ -112,6 +112,17 @@ def pair(item: Any) -> tuple:
             raise UserError(f"found {len(item)} texts together, expected one text or a pair")
         return as_text(item[0]), as_text(item[1])
     return as_text(item), None
+
+
+def pair_of(item: Any, task: Optional[Task]) -> tuple:
+    """`pair` in the order in which the network of a task reads it: a tuple of a question and its
+    context, as `Model.answer` takes them, is (context, question). None: a model without a task."""
+    if task is None:
+        return pair(item)
+    item = with_own_names(item, task.columns)
+    if task.type.verb == "answer" and isinstance(item, (tuple, list)):
+        item = tuple(reversed(item))
+    return pair(item)
 
 
 def require_list(name: str, values: Any) -> Sequence:

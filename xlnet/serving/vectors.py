@@ -20,10 +20,9 @@ from xlnet.serving.batched_calls import BatchedCall, Computed, NotFinite, requir
 from xlnet.serving.inference import Inference
 from xlnet.serving.session import IDS, Arrays, Subgraph, Tensors, batches_by_length
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
-from xlnet.serving.texts import pair, with_own_names
+from xlnet.serving.texts import pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import TokenCounts
-from xlnet.tasks.task import Columns
 
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 _LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
@@ -101,7 +100,7 @@ def _example_of(inference: Inference) -> Callable[[Any], encoding.Example]:
     tuned = inference.loaded.tuned
 
     def example_of(item: Any) -> encoding.Example:
-        text_a, text_b = pair(with_own_names(item, tuned.task.columns if tuned else Columns()))
+        text_a, text_b = pair_of(item, tuned.task if tuned else None)
         if tuned:
             text_a = tuned.task.published.replaced(text_a)
             text_b = None if text_b is None else tuned.task.published.replaced(text_b)

@@ -139,8 +139,8 @@ def _combining_codes() -> np.ndarray:
 
 
 # Bytes of a protocol buffer: field 3 of a SentencePiece model, its normalizer_spec, has 2 bytes,
-# which set field 3 of the spec, add_dummy_prefix, to false.
-_WITHOUT_PREFIX = b"\x1a\x02\x18\x00"
+# which set field 3 of the spec, add_dummy_prefix.
+_DUMMY_PREFIX = {True: b"\x1a\x02\x18\x01", False: b"\x1a\x02\x18\x00"}
 
 
 class Tokenizer:
@@ -155,6 +155,7 @@ class Tokenizer:
     Attributes:
       path, sha256: the model file and its checksum.
       uncased, keep_accents: how text is cleaned.
+      marks_first_word: whether the first word of a text has the mark of a space, as others have.
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
@@ -182,7 +183,7 @@ class Tokenizer:
         descriptions: Sequence[str] = (),
     ) -> None:
         files.require_file(path, "SentencePiece model")
-        self._bytes = _read_model(path)
+        self._bytes, self.marks_first_word = _read_model(path)
         self._model = sentencepiece.SentencePieceProcessor(model_proto=self._bytes)
         self.path = path
         self.sha256 = files.sha256(path)
@@ -228,9 +229,9 @@ class Tokenizer:
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
         self.split_pieces = {
-            piece: _split_digit_comma(self._model, piece)
+            piece: _split_digit_comma(self._model_with_prefix, piece)
             for piece in self._pieces
-            if _ends_in_digit_comma(piece)
+            if ends_in_digit_comma(piece)
         }
         to_id = self._model.piece_to_id
         self.split_ids = {to_id(piece): to_id(parts) for piece, parts in self.split_pieces.items()}
@@ -259,13 +260,16 @@ class Tokenizer:
     def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
         """Returns the ids, one or more, of W words, each encoded by itself.
 
-        A word that does not follow a space is encoded without the mark of one; a word that cleaning
-        removes is <unk>.
+        A word that follows a space is encoded with the mark of one, any other word without; a word
+        that cleaning removes is <unk>.
         """
         # The ids of words between spaces are those of the text, as no piece of a released
         # vocabulary crosses a space. A word that occurs several times is encoded once.
         known: dict[tuple[str, bool], list[int]] = {}
-        for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
+        for is_spaced, model in (
+            (True, self._model_with_prefix),
+            (False, self._model_without_prefix),
+        ):
             different = list(
                 dict.fromkeys(
                     word for word, after in zip(words, after_space) if bool(after) is is_spaced
@@ -280,15 +284,26 @@ class Tokenizer:
         return [known[word, bool(after)] for word, after in zip(words, after_space)]
 
     @functools.cached_property
-    def _model_without_prefix(self) -> sentencepiece.SentencePieceProcessor:
-        return sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes(False))
+    def _model_with_prefix(self) -> sentencepiece.SentencePieceProcessor:
+        return self._model_with(True)
 
-    def model_bytes(self, has_prefix: bool = True) -> bytes:
-        """The SentencePiece model as bytes, as `_read_model` makes it of the file; without
-        `has_prefix` it puts no space before a text."""
+    @functools.cached_property
+    def _model_without_prefix(self) -> sentencepiece.SentencePieceProcessor:
+        return self._model_with(False)
+
+    def _model_with(self, has_prefix: bool) -> sentencepiece.SentencePieceProcessor:
+        """The model that puts a space before each text, or none."""
+        if has_prefix == self.marks_first_word:
+            return self._model
         # Protocol buffers merge concatenated messages, so a few bytes behind the model change one
-        # field: normalizer_spec.add_dummy_prefix = false.
-        return self._bytes + (b"" if has_prefix else _WITHOUT_PREFIX)
+        # field: normalizer_spec.add_dummy_prefix.
+        return sentencepiece.SentencePieceProcessor(
+            model_proto=self._bytes + _DUMMY_PREFIX[has_prefix]
+        )
+
+    def model_bytes(self) -> bytes:
+        """The SentencePiece model as bytes, as `_read_model` makes it of the file."""
+        return self._bytes
 
     def _encode(
         self, model: sentencepiece.SentencePieceProcessor, lines: Sequence[str]
@@ -369,8 +384,9 @@ class Tokenizer:
         return ids, lengths
 
 
-def _read_model(path: str) -> bytes:
-    """The bytes of a SentencePiece model, in which no text is encoded as a special piece.
+def _read_model(path: str) -> tuple[bytes, bool]:
+    """(the bytes of a SentencePiece model, in which no text is encoded as a special piece; whether
+    it puts a space before each text).
 
     A text may have the characters "<sep>". They are that piece if the model was trained with it as
     a user-defined symbol; as a control symbol, as released models have it, they are text.
@@ -401,10 +417,12 @@ def _read_model(path: str) -> bytes:
     ]
     for piece in spelled:
         piece.type = ModelProto.SentencePiece.CONTROL
-    return model.SerializeToString() if spelled else content
+    has_prefix = model.normalizer_spec.add_dummy_prefix
+    return model.SerializeToString() if spelled else content, has_prefix
 
 
-def _ends_in_digit_comma(piece: str) -> bool:
+def ends_in_digit_comma(piece: str) -> bool:
+    """Whether the rule for commas after digits splits a piece."""
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
@@ -443,7 +461,7 @@ def encode_ids(
         pieces = sp_model.encode(text, out_type=str)
     parts = []
     for piece in pieces:
-        if _ends_in_digit_comma(piece):
+        if ends_in_digit_comma(piece):
             parts += _split_digit_comma(sp_model, piece)
         else:
             parts.append(piece)

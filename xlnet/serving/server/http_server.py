@@ -538,6 +538,9 @@ class _Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuses what is not HTTP, in JSON as all is."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()  # in the body of a request that is answered already
+            return
         self.served_by.count(400)
         content = as_json({"error": f"not HTTP/1.1: {msg}"})
         headers = [

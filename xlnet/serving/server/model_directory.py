@@ -425,20 +425,20 @@ class ServedModel:
             return 0
         # Each beam, or sample, has keys and values of its own. Fillings have beams alone, attention
         # has neither.
-        many = (
-            {"samples": settings.samples}
-            if getattr(settings, "method", "beam") != "beam"
-            else {"beams": getattr(settings, "beams", 0)}
-        )
-        ((name, copies),) = many.items()
+        name, copies = "beams", getattr(settings, "beams", 0)
+        if getattr(settings, "method", "beam") != "beam":
+            name, copies = "samples", settings.samples
         tokens = max(self._kept(settings, row) for row in rows)
         # The text is read once; then each beam or sample keeps keys and values of its own.
         cost = tokens * max(tokens, _KEPT * copies)
         if cost > budget:
-            most = min(math.isqrt(budget), budget // (_KEPT * max(copies, 1)))
+            of_copies, most, as_many = "", math.isqrt(budget), "(most_tokens)"
+            if copies:
+                of_copies, as_many = f" with {name}={copies}", f"with as many {name}"
+                most = min(most, budget // (_KEPT * copies))
             raise TooLarge(
-                f"an example of up to {tokens} tokens with {name}={copies} takes {cost}, at most "
-                f"{budget} are computed (--budget): {most} tokens with as many {name}"
+                f"an example of up to {tokens} tokens{of_copies} takes {cost}, at most {budget} "
+                f"are computed (--budget): {most} tokens {as_many}"
             )
         return cost
 

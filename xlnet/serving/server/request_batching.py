@@ -20,7 +20,7 @@ import concurrent.futures
 import contextlib
 import contextvars
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError
@@ -83,18 +83,13 @@ class _Example(NamedTuple):
     future: asyncio.Future
 
 
-def by_row(answers: Iterable[Any]) -> list:
+def by_row(answers: list) -> list:
     """The answers to the examples of a request; UserError, with the number of the example, if one
-    is an error or fails with one."""
-    found: list[Any] = []
-    try:
-        for answer in answers:
-            if isinstance(answer, UserError):
-                raise answer
-            found.append(answer)
-    except UserError as e:
-        raise UserError(f"row {len(found)}: {e}") from None
-    return found
+    is an error."""
+    for number, answer in enumerate(answers):
+        if isinstance(answer, UserError):
+            raise UserError(f"row {number}: {answer}")
+    return answers
 
 
 class RequestBatching:

@@ -56,7 +56,7 @@ _FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is ki
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
 _ALWAYS_PADDED = 4096  # [tokens] records may be padded to it, however short the texts are
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
-_RECORDS_VERSION = 2
+_RECORDS_VERSION = 3
 _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000  # below this the workers' start takes longer than the work
 
