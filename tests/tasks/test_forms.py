@@ -353,6 +353,23 @@ def test_ndjson_is_json_lines_to_predict(tmp_path):
         parsing.read_to_predict(task, str(tmp_path / "new.csv"))
 
 
+@pytest.mark.parametrize("name", ["dev.csv", "dev.tsv", "dev.ndjson"])
+def test_a_labelled_file_of_another_form_than_the_declared_one_is_refused(tmp_path, name):
+    """It was read as rows without labels."""
+    (tmp_path / name).write_text("text,label\nc,x\n")
+    (tmp_path / "train.txt").write_text("__label__x a\n__label__y b\n__label__x __label__y c\n")
+    flags = {"input_format": "fasttext", "multi_label": True}
+    task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+    extension = name.partition(".")[2]
+    with pytest.raises(UserError, match=f"{name}: the name says {extension}, .*, fasttext; expec"):
+        read_rows(task, str(tmp_path), "dev")
+    # Where all files have the extension, the flag is for them.
+    (tmp_path / "train.txt").rename(tmp_path / f"train.{extension}")
+    (tmp_path / name).write_text("__label__x c\n")
+    task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+    assert [row.label for row in read_rows(task, str(tmp_path), "dev")] == [("x",)]
+
+
 def test_numbers_of_json_have_no_decimal_mark(tmp_path):
     """A development file of JSON lines next to a table of a German spreadsheet."""
     rows = '{"text": "a", "label": 1.5}\n{"text": "b", "label": "2,5"}\n{"text": "c", "label": 3}\n'
@@ -391,6 +408,12 @@ def test_a_damaged_list_of_json_is_not_called_a_table_by_columns(tmp_path, end):
 def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
     with pytest.raises(UserError, match="names 'A' twice"):
         trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)
+
+
+def test_a_filter_has_one_value_for_a_column(tmp_path):
+    """Of two, only the second one counted."""
+    with pytest.raises(UserError, match="keep_where names 'lang' twice"):
+        trained(tmp_path, "text,label,lang\na,1,en\nb,0,de\n", keep_where="lang=en,lang=de")
 
 
 def test_a_filter_of_a_published_set_names_a_column_that_is_there(tmp_path):

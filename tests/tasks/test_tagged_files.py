@@ -775,6 +775,20 @@ def test_a_missing_column_names_its_flag(tmp_path, name, text, flag):
         read(write(tmp_path, text, name), "word", "tag")
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_columns_in_another_form_of_unicode(tmp_path, form):
+    """The name of a flag is composed; that of the file may look the same."""
+    word, tag = "W\u00f6rter", "Sch\u00e4tzung"
+    stored = [unicodedata.normalize("NFD", name) for name in (word, tag)]
+    if form == "csv":
+        text = ",".join(stored) + "\nBonn,B-X\n"
+    else:
+        text = json.dumps(dict(zip(stored, (["Bonn"], ["B-X"])))) + "\n"
+    declared = {"delimiter": ","} if form == "csv" else {}
+    (sentence,) = read(write(tmp_path, text, f"a.{form}"), word, tag, **declared)
+    assert (sentence.words, sentence.tags) == (("Bonn",), ("B-X",))
+
+
 def test_a_missing_column_between_commas_names_the_delimiter(tmp_path):
     with pytest.raises(UserError, match="columns with commas give --delimiter=,"):
         read(write(tmp_path, "word,tag\nBonn,B-X\n", "a.tsv"), "word", "tag")

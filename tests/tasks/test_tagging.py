@@ -45,6 +45,22 @@ def test_files_to_predict_have_one_form(tmp_path):
         parsing.read_file(task, both, False)
 
 
+def test_sentences_of_several_files_stay_apart_in_the_predictions(tmp_path):
+    """The last one of a file that does not end in an empty line, and the first one of the next."""
+    task = make_task(tmp_path, dev_share=0.0)
+    write(tmp_path, "a.conll", "EU O\n\nPeter O\n")
+    write(tmp_path, "b.conll", "Rome O\n\n\n")
+    paths = ",".join(str(tmp_path / name) for name in ("a.conll", "b.conll", "a.conll"))
+    rows = parsing.read_file(task, readers.Paths.of(paths, "test_file"), False)
+    (file,) = task.scorer.prediction_files(rows, [tags_of(0)] * 3)
+    assert "".join(file.lines) == "EU O O\n\nPeter O O\n\nRome O O\n\n\n"
+    write(tmp_path, "c.conll", "Oslo O\n")
+    paths = paths.replace("a.conll", "c.conll", 1)
+    rows = parsing.read_file(task, readers.Paths.of(paths, "test_file"), False)
+    (file,) = task.scorer.prediction_files(rows, [tags_of(0)] * 4)
+    assert "".join(file.lines) == "Oslo O O\n\nRome O O\n\n\nEU O O\n\nPeter O O\n"
+
+
 # --- What the train file says
 
 
@@ -416,6 +432,8 @@ def test_weights_of_tags(small):
     assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
     with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
         task.head.class_weights("LOC:2", None)
+    with pytest.raises(UserError, match="class_weights names 'O' twice, expected labels that diff"):
+        task.head.class_weights("O:2,O:1", None)
 
 
 # --- The shared sets: every sentence, all of its words, each one tag

@@ -521,6 +521,20 @@ def test_columns_in_another_form_of_unicode(tmp_path, name):
         assert [row.pairs[0][0] for row in rows] == ["a", "b"]
 
 
+def test_a_filter_and_a_threshold_in_another_form_of_unicode(tmp_path):
+    composed, decomposed = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"
+    for stored in (composed, decomposed):
+        lines = f"text,label,{stored}\na,{stored},{stored}\nb,y, {stored} \nc,y,x\n"
+        (tmp_path / "train.csv").write_text(lines, encoding="utf-8")
+        for asked in (composed, decomposed):
+            flags = dict(keep_where=f"{asked}={asked}", label_thresholds=f"{asked}:0.25")
+            flags.update(text_a_column="text", multi_label=True, dev_share=0.0)
+            task = custom.resolve_task(settings(tmp_path / "train.csv", **flags))
+            rows = read_rows(task, "", "train", need_labels=True)
+            assert [row.label for row in rows] == [(stored,), ("y",)]
+            assert task.scorer.decide([[0.3, 0.3]]).tolist() == [[1, 0]]
+
+
 def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):
     """Lines that are not UTF-8 differ in the column of their bytes only."""
     caplog.set_level("INFO")

@@ -192,7 +192,7 @@ class _TableRows:
                 diagnosis.refuse_rejected(place, cells, self._used())
             return True
         for name, value in wanted.items():
-            if name in cells and readers.to_text(cells[name]) != value:
+            if name in cells and not readers.is_value(cells[name], value):
                 self._leave_out(f"rows whose {name} is not {value}")
                 return False
         return True

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
+from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import decoding, readers, schemes, tagged_hints
 from xlnet.tasks.files.row_errors import RowErrors
@@ -108,7 +109,7 @@ class ColumnReader:
         # The line that has all columns: that of their names, or the first one with a word.
         self._model, line = self._first_line()
         try:
-            self._names = split_line(line, form)
+            self._names = list(map(encodings.composed, split_line(line, form)))
         except ValueError as e:
             raise UserError(f"{path}:{self._model + 1}: {e}") from None
         self._width = len(self._names)

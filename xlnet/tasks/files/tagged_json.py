@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Optional
 
+from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import diagnosis, forms, readers, schemes
 from xlnet.tasks.files.row_errors import RowErrors
@@ -125,6 +126,8 @@ class ObjectReader:
                 value = dict(more, text=text)  # spaCy: [text, {"entities": ...}]
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+        line = json.dumps(value, ensure_ascii=False)
+        value = {encodings.composed(name): each for name, each in value.items()}
         if self._need_tags and self._is_left_out(value, place):
             return None
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
@@ -138,7 +141,6 @@ class ObjectReader:
                     "' or '".join(self._text_keys), ", ".join(value) or "none"
                 )
             )
-        line = json.dumps(value, ensure_ascii=False)
         if not is_text(line):
             raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
@@ -154,7 +156,7 @@ class ObjectReader:
         if self._keep_where:
             self._keys.update(dict.fromkeys(value))
         for key, wanted in self._keep_where.items():
-            if readers.to_text(value.get(key)) != wanted:
+            if not readers.is_value(value.get(key), wanted):
                 self.notes.add(place, f"{key} is not {wanted}: the example is left out")
                 return True
         return False

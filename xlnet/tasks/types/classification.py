@@ -248,19 +248,24 @@ def numbers_of(
 ) -> list:
     """The number of each label in "label:number,...", floats [L] from 0 to `highest`; `default` for
     labels that the text does not have. flag, expected: its name and form, for errors."""
-    found = dict.fromkeys(names, default)
+    by_plain = _labels_by_plain(tuple(names))
+    found: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         name, colon, number = map(str.strip, part.rpartition(":"))
-        if colon and name not in found:
+        label = name if name in names else by_plain.get(plain_spelling(name))
+        value = to_number(number)
+        if not colon or not 0 <= value <= highest:
+            raise UserError(f"{flag}: '{part}', expected {expected}")
+        if label is None:
             raise UserError(
                 "{}: no label '{}'{} (labels: {})".format(
-                    flag, name, did_you_mean(name, found), ", ".join(found)
+                    flag, name, did_you_mean(name, names), ", ".join(names)
                 )
             )
-        found[name] = to_number(number)
-        if not colon or not 0 <= found[name] <= highest:
-            raise UserError(f"{flag}: '{part}', expected {expected}")
-    return list(found.values())
+        if label in found:
+            raise UserError(f"{flag} names '{label}' twice, expected labels that differ")
+        found[label] = value
+    return [found.get(name, default) for name in names]
 
 
 def by_label(flag: str, columns: tuple[str, ...], labels: tuple[str, ...]) -> tuple[str, ...]:

@@ -77,16 +77,14 @@ def _without_missing_dev(task: Task, data_dir: str) -> Task:
 
 
 def _with_composed_columns(settings: Any) -> Any:
-    """The settings with the names of columns as `readers` gives them, in Unicode's composed form;
-    the columns of taggers have other readers."""
+    """The settings with the names of columns as `readers` gives them, in Unicode's composed
+    form."""
     return dataclasses.replace(
         settings,
         **{
             field.name: encodings.composed(getattr(settings, field.name))
             for field in dataclasses.fields(settings)
-            if field.name.endswith(("_column", "_columns"))
-            and field.name not in ("word_column", "tag_column")
-            and getattr(settings, field.name)
+            if field.name.endswith(("_column", "_columns")) and getattr(settings, field.name)
         },
     )
 
@@ -134,7 +132,10 @@ def _pairs(text: str) -> dict[str, str]:
         column, equals, value = part.partition("=")
         if not (column and equals):
             raise UserError(f"keep_where: '{part}', expected column=value")
-        found[column.strip()] = value.strip()
+        column = encodings.composed(column.strip())
+        if column in found:
+            raise UserError(f"keep_where names '{column}' twice, expected columns that differ")
+        found[column] = encodings.composed(value.strip())
     return found
 
 
