@@ -341,6 +341,30 @@ def test_what_is_called_parquet_and_is_none_is_refused(tmp_path, name, flags):
         trained(tmp_path, "text,label\na,b\n", name, **flags)
 
 
+def test_parquet_that_cannot_be_read_as_it_is_names_the_column(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "x.parquet"
+
+    def task_of(names, *more):
+        columns = [pyarrow.array(["a", "b"]), pyarrow.array(["x", "y"]), *more]
+        parquet.write_table(pyarrow.table(columns, names=names), path)
+        return custom.resolve_task(tasks.settings(path, text_a_column="text", dev_share=0.0))
+
+    other = pyarrow.array(["z", "w"])
+    assert task_of(["text", "label", "labels"], other).labels == ("x", "y")
+    with pytest.raises(UserError, match="x.parquet: 2 columns are called 'label'; expected one"):
+        task_of(["text", "label", "label"], other)
+    for number, kind in (
+        (2**60, pyarrow.timestamp("us")),
+        (1, pyarrow.timestamp("us", tz="No/No")),
+    ):
+        times = pyarrow.array([number, 2], kind)
+        with pytest.raises(UserError, match=r"column 'when' \(timestamp.*leave the column out"):
+            task_of(["text", "label", "when"], times)
+
+
 def test_ndjson_is_json_lines_to_predict(tmp_path):
     """A model that was trained on files in the declared form jsonl."""
     (tmp_path / "new.ndjson").write_text('{"text": "a"}\n')

@@ -683,6 +683,16 @@ def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
         ('{"text": "ab", "entities": [[1, 1, "X"]]}', "'entities' has [1, 1, \"X\"], expected"),
         ('{"text": "ab", "entities": [[0, 1, ""]]}', "'entities' has [0, 1, \"\"], expected"),
         (
+            '{"text": "😀 Bonn", "entities": [{"start": 3, "end": 7, "label": "X"}]}',
+            '\'entities\' has {"start": 3, "end": 7, "label": "X"}, expected',
+        ),
+        (
+            '{"text": "😀 In Bonn", "label": [{"start": 6, "end": 9, "text": "Bon", '
+            '"labels": ["X"]}]}',
+            '\'label\' has {"start": 6, "end": 9, "text": "Bon", "labels": ["X"]}, but there the '
+            'text is "onn"; start and end count characters',
+        ),
+        (
             '{"text": "a  b", "entities": [[1, 3, "X"]]}',
             "'entities' has [1, 3, \"X\"], which is not",
         ),

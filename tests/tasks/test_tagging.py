@@ -390,6 +390,37 @@ def test_predictions_of_texts_are_characters(tmp_path):
     assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
 
+@pytest.mark.parametrize(
+    "name, text, flags, expected",
+    [
+        ("new.txt", "EU\n", {"input_format": "conll"}, None),
+        ("new.tsv", "EU\n", {}, "EU\tB-Person, Name\n"),
+        ("new.csv", "EU\n", {"delimiter": ","}, 'EU,"B-Person, Name"\n'),
+        ("new.csv", "EU\n", {"delimiter": ",", "quoting": "none"}, None),
+        ("new.jsonl", '{"tokens": ["EU"]}\n', {}, '"predicted": ["B-Person, Name"]}\n'),
+    ],
+)
+def test_a_tag_is_one_column_of_the_predictions(tmp_path, name, text, flags, expected):
+    """Labels of JSON may have blanks and commas."""
+    line = '{"text": "Eva Koch", "entities": [[0, 8, "Person, Name"]]}\n'
+    write(tmp_path, "train.jsonl", line)
+    trained = custom.resolve_task(settings(tmp_path / "train.jsonl"))
+    stored = dict(
+        labels=list(trained.labels),
+        kind_options=dataclasses.asdict(trained.options),
+        columns={},
+    )
+    write(tmp_path, name, text)
+    task = custom.resolve_task(settings(tmp_path, do_train=False, **flags), stored)
+    if expected is None:
+        with pytest.raises(UserError, match=f"{name}: the model has the tag 'B-Person, Name', wh"):
+            parsing.read_to_predict(task, str(tmp_path / name))
+        return
+    rows = parsing.read_to_predict(task, str(tmp_path / name))
+    (file,) = task.scorer.prediction_files(rows, [tags_of(1)])
+    assert "".join(file.lines).endswith(expected)
+
+
 def test_answers_for_other_words_are_no_answers(small):
     task, rows, values = small
     with pytest.raises(ValueError, match="the numbers of tags are not those of the words"):

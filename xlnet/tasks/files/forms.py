@@ -333,13 +333,32 @@ def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any
     """Yields (place, object of JSON) of the rows of a file of `parquet_file`."""
     import pyarrow
 
+    for name, count in collections.Counter(stored.schema_arrow.names).most_common(1):
+        if count > 1:
+            raise UserError(f"{path}: {count} columns are called '{name}'; expected one")
     try:
         batches = stored.iter_batches(batch_size=1000)
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = (row for batch in batches for row in _rows_of(path, batch))
         for number, row in enumerate(rows, 1):
             yield f"{path}: row {number}", _as_json(row)
     except (pyarrow.ArrowException, OSError) as e:
         raise UserError(f"{path}: a damaged Parquet file: {str(e).splitlines()[0]}") from None
+
+
+def _rows_of(path: str, batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a batch of pyarrow."""
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns):
+        try:
+            columns.append(column.to_pylist())
+        except (ValueError, OverflowError, LookupError) as e:
+            # Such as nanoseconds, dates after the year 9999, time zones that nobody knows.
+            raise UserError(
+                f"{path}: column '{name}' ({column.type}) has a value that cannot be read: "
+                f"{str(e).splitlines()[0]}; leave the column out, or make it text"
+            ) from None
+    for values in zip(*columns):
+        yield dict(zip(batch.schema.names, values))
 
 
 def _as_json(value: Any) -> Any:

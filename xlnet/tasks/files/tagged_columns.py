@@ -301,6 +301,8 @@ class ColumnReader:
                 self._separator,
                 str(self._word + 1),
                 "" if self._tag is None else str(self._tag + 1),
+                self._form.delimiter or " \t",
+                self._form.is_quoted,
             ),
         )
 
@@ -335,6 +337,24 @@ def _separator_in(lines: Iterable[str], is_comment: Callable[[str], bool]) -> st
 # ---- predictions
 
 
+def check_tags(path: str, source: ColumnLines, tags: Iterable[str]) -> None:
+    """Raises UserError if the file that a sentence is from cannot have one of the tags as a column
+    more."""
+    for tag in () if source.is_quoted else tags:
+        if set(tag) & set(source.splits_at):
+            raise UserError(
+                f"{path}: the model has the tag '{tag}', which would be two columns of the "
+                "predictions; expected another delimiter (--delimiter=tab), or JSON"
+            )
+
+
+def _quoted(tag: str, source: ColumnLines) -> str:
+    """A tag as a cell of the file that its sentence is from."""
+    if source.is_quoted and set(tag) & {source.splits_at, '"'}:
+        return '"' + tag.replace('"', '""') + '"'
+    return tag
+
+
 def conll_lines(
     sources: Iterable[ColumnLines], tags: Iterable[Optional[Sequence[str]]]
 ) -> Iterator[str]:
@@ -343,7 +363,9 @@ def conll_lines(
     for source, column in zip(sources, tags):
         if column is None:
             column = [_NO_TAG] * len(source.rows)
-        rows = (row + source.separator + tag for row, tag in zip(source.rows, column))
+        rows = (
+            row + source.separator + _quoted(tag, source) for row, tag in zip(source.rows, column)
+        )
         for line in (*source.before, *rows, *source.after):
             if not is_text(line):
                 line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

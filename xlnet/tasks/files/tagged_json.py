@@ -276,6 +276,13 @@ def _checked_entities(text: str, entities: Any, key: str) -> tuple[schemes.TagSp
         part = text[start:end]
         if not any(find_words(part)):
             raise ValueError(f"'{key}' has {shown(entity)}, which is not a word")
+        # Label Studio writes the text of an entity, too.
+        said = entity.get("text") if isinstance(entity, dict) else None
+        if isinstance(said, str) and said.split() != part.split():
+            raise ValueError(
+                f"'{key}' has {shown(entity)}, but there the text is {shown(part)}; start and end "
+                "count characters, of which an emoji is one"
+            )
         start += len(part) - len(part.lstrip())
         end -= len(part) - len(part.rstrip())
         found.append((start, end, label))

@@ -267,6 +267,9 @@ class TaggingReader(contract.Reader):
         rows = store_rows(self._row(i, sentence, error_of) for i, sentence in enumerate(sentences))
         if not rows:
             raise UserError(f"{path}: no sentences")
+        source = next((row.source.source for row in rows if row.pairs), None)
+        if not need_labels and isinstance(source, tagged_words.ColumnLines):
+            tagged_columns.check_tags(path, source, self.task.class_names)
         return rows
 
     def _row(
