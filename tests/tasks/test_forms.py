@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import random
+import re
 import types
 
 import pytest
@@ -98,10 +99,17 @@ def lists(found):
     return [list(cells.values()) if isinstance(cells, dict) else cells for cells in found]
 
 
-def without_returns(rows):
+def without_ends(rows):
     """A carriage return before the line feed that ends a record belongs to that end; before 3.13,
-    Python's writer leaves such cells without quotation marks."""
-    return [[*row[:-1], row[-1].rstrip("\r")] for row in rows]
+    Python's writer leaves such cells without quotation marks. Byte order marks at the beginning of
+    a line are no text."""
+    found = []
+    for row in rows:
+        cells = [re.sub("([\r\n])\ufeff+", r"\1", cell) for cell in row]
+        cells[0] = cells[0].lstrip("\ufeff")
+        cells[-1] = cells[-1].rstrip("\r")
+        found.append(cells)
+    return found
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -117,7 +125,7 @@ def test_what_is_written_is_read_back_equal_or_refused(name, quoting, count):
         except Refused:
             continue
         if name in ("csv", "tsv"):
-            found, rows = map(without_returns, (found, rows))
+            found, rows = map(without_ends, (found, rows))
         assert found == rows, content
         equal += 1
     assert equal > 0.6 * count
@@ -135,7 +143,7 @@ def test_cells_without_quotation_marks_are_read_back_equal_or_refused(count):
             found = records(content, "tsv", quoting="none")
         except Refused:
             continue
-        assert found == without_returns(rows), content
+        assert found == without_ends(rows), content
         equal += 1
     assert equal > 0.1 * count
 
@@ -146,7 +154,7 @@ def test_a_damaged_byte_changes_at_most_its_record_or_is_refused(name, count):
     """No other record is lost, joined, divided or moved; one that has become blank, or a blank line
     that was added, is left out with a number in training, and refused in predicting."""
     rng, read = random.Random(name), 0
-    letters = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n")]
+    letters = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n", "\ufeff")]
     while read < count / 3:
         rows = random_table(rng, most=8, pieces=letters)
         content = bytearray(WRITERS[name](rows, rng))
@@ -319,6 +327,48 @@ def trained(directory, content, name="x.csv", **flags):
     flags = {"text_a_column": "text", "dev_share": 0.0, **flags}
     task = custom.resolve_task(tasks.settings(directory / name, **flags))
     return task, read_rows(task, "", "train")
+
+
+def test_byte_order_marks_of_files_that_were_joined_are_no_text(tmp_path):
+    """The mark of the second one was a part of its first label."""
+    columns = {"text_a_column": "2", "label_column": "1", "header": "none"}
+    for quoting in ("standard", "none"):
+        task, rows = trained(
+            tmp_path, 2 * "\ufeffpos,a\nneg,b\n", **columns, quoting=quoting, encoding="utf-8"
+        )
+        assert task.labels == ("neg", "pos") and len(rows) == 4
+    _, rows = trained(
+        tmp_path, 2 * '\ufeff{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n', "x.jsonl"
+    )
+    assert len(rows) == 4
+
+
+def test_names_of_columns_in_another_form_of_unicode_are_no_row(tmp_path):
+    """Those of the second one of two files that were joined."""
+    names = "gro\u0308\u00dfe,text,label\n"
+    with pytest.raises(UserError, match="x.csv:4: the names of the columns again"):
+        trained(tmp_path, f"{names}1,a,x\n2,b,y\n{names}3,c,x\n")
+
+
+@pytest.mark.parametrize("quoting", ["none", "standard"])
+def test_a_carriage_return_within_a_line_is_refused(tmp_path, quoting):
+    """Rows of old Macs within a file of others were one row."""
+    (tmp_path / "x.tsv").write_bytes(b"text\tlabel\na\rb\tx\nc\ty\n")
+    flags = {"text_a_column": "text", "dev_share": 0.0, "quoting": quoting}
+    with pytest.raises(UserError, match="x.tsv:2: .*a carriage return in"):
+        custom.resolve_task(tasks.settings(tmp_path / "x.tsv", **flags))
+
+
+@pytest.mark.parametrize("quoting", ["none", "standard"])
+def test_lines_of_old_macs_have_their_own_errors(tmp_path, quoting):
+    """A byte that is no character hid where they end: they were one line."""
+    path = tmp_path / "x.tsv"
+    path.write_bytes("é\tx\rb\ty\r".encode() + b"caf\xe9\tx\r" + "é é\ty\r".encode())
+    flags = {"text_a_column": "1", "label_column": "2", "header": "none", "quoting": quoting}
+    with pytest.raises(UserError, match="x.tsv:3: not UTF-8"):
+        custom.resolve_task(tasks.settings(path, dev_share=0.0, **flags))
+    task = custom.resolve_task(tasks.settings(path, dev_share=0.0, on_error="skip", **flags))
+    assert [row.label for row in read_rows(task, "", "train")] == ["x", "y", "y"]
 
 
 def test_numbers_of_columns_are_cells_like_others(tmp_path):

@@ -240,6 +240,18 @@ def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
     assert sentence.tags == ("O", "B-A", "I-A")
 
 
+def test_byte_order_marks_of_files_that_were_joined_are_no_words(tmp_path):
+    part = "\ufeff-DOCSTART- O\n\nEU B-X\n\n"
+    sentences = read(write(tmp_path, 2 * part))
+    assert [sentence.words for sentence in sentences] == [("EU",), ("EU",)]
+
+
+def test_a_carriage_return_within_a_line_of_text_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\rtwo\nthree\n")
+    with pytest.raises(UserError, match="a.txt:1: a carriage return inside of a line"):
+        read(str(tmp_path / "a.txt"), need_tags=False, form="text")
+
+
 @pytest.mark.parametrize(
     "text, word, tag, message",
     [

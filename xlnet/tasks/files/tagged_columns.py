@@ -62,9 +62,7 @@ def split_line(line: str, form: ColumnForm) -> list[str]:
     """The cells of a line; raises ValueError if it has a carriage return, or quotation marks that
     are not those of a quoted file."""
     if "\r" in line:
-        raise ValueError(
-            "a carriage return inside of a line; expected lines that end in a line feed"
-        )
+        raise ValueError(decoding.RETURN_INSIDE)
     if form.delimiter is None:
         return re.split("[ \t]+", line.strip(" \t"))
     if not form.is_quoted or '"' not in line:

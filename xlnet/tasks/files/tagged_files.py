@@ -185,6 +185,8 @@ def _read_text(
     def sentence(line: str, place: str) -> TaggedSentence:
         if not line.strip():  # predictions are aligned with the lines
             return tagged_json.skipped({TEXT_KEY: line}, place)
+        if "\r" in line:
+            raise ValueError(decoding.RETURN_INSIDE)
         return of_text(line, place)
 
     numbered = forms.by_line(path, enumerate(lines, 1))
