@@ -148,6 +148,8 @@ def test_comments_and_numbers_of_words_are_conllu(tmp_path):
         ("a.conll", "EU B-X\n\n# x = 1\nso O\n", ":3: 4 column.*--input_format=conllu"),
         ("a.conllu", "EU	x	B-X\n", ":1: column 1 is 'EU', expected 1, the number .*=conll$"),
         ("a.conllu", "1\tEU\tO\n3\tx\tO\n", ":2: column 1 is '3', expected 2, the number"),
+        ("a.conllu", "1\tEU\tO\n1\tx\tO\n", ":2: column 1 is '1', expected 2, the number"),
+        ("a.conllu", "0\tEU\tO\n2\tx\tO\n", ":2: column 1 is '2', expected 1, the number"),
         ("a.txt", '{"tokens": ["a"], "tags": ["O"]}\n', "begins like JSON.*--input_format=jsonl"),
         ("a.txt", '[\n{"text": "a"}]', "begins like JSON.*--input_format=json"),
         ("a.txt", "New York	B-X\nis	O\n", ":2: 2 column.*--delimiter=tab"),
@@ -199,7 +201,8 @@ def test_a_column_has_the_numbers_of_sentences(tmp_path):
     """As in tables of words: on the first word of each sentence, or on all."""
     first = "Sentence #,Word,Tag\nSentence: 1,EU,B-X\n,says,O\nSentence: 2,Yes,O\n,EU,B-X\n"
     every = "Sentence #,Word,Tag\n0,EU,B-X\n0,says,O\n1,Yes,O\n1,EU,B-X\n"
-    for text in (first, every):
+    again = first.replace("Sentence: 2", "Sentence: 1")  # as of the next document
+    for text in (first, again, every):
         path = write(tmp_path, text, "a.csv")
         declared = dict(word="Word", tag="Tag", delimiter=",")
         assert len(read(path, **declared)) == 1
@@ -211,6 +214,9 @@ def test_a_column_has_the_numbers_of_sentences(tmp_path):
         read(path, **declared, sentence_column="Sentence")
     # A sentence with an error is skipped alone.
     path = write(tmp_path, every.replace("0,says,O", "0,says"), "a.csv")
+    (sentence,) = read(path, **declared, sentence_column="Sentence #", skips=True)
+    assert sentence.words == ("Yes", "EU")
+    path = write(tmp_path, every.replace("0,says,O", '0,"a" x,O\n0,says,O'), "a.csv")
     (sentence,) = read(path, **declared, sentence_column="Sentence #", skips=True)
     assert sentence.words == ("Yes", "EU")
 

@@ -72,6 +72,26 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     assert task.head.outputs_in_words() == "entities LOC, ORG, PER, scheme iob1"
 
 
+def test_a_label_in_two_forms_of_unicode_is_one(tmp_path):
+    composed, decomposed = "Geb\u00e4ude", "Geba\u0308ude"
+    task = make_task(tmp_path, f"a B-{composed}\nb O\n\nc B-{decomposed}\n", scheme="bio2")
+    assert task.labels == ("O", f"B-{composed}", f"I-{composed}")
+    for label in (composed, decomposed):
+        line = json.dumps({"text": "a", "entities": [[0, 1, label]]})
+        # A model of an earlier version has the label as its train file had it.
+        for learned in (composed, decomposed):
+            stored = dict(
+                labels=[tag.replace(composed, learned) for tag in task.labels],
+                kind_options=dataclasses.asdict(task.options),
+                columns={},
+            )
+            trained = custom.resolve_task(settings(tmp_path, do_train=False), stored)
+            assert trained.labels == task.labels
+            (row,) = read(trained, tmp_path, line, "new.jsonl")
+            assert row.label == (f"B-{composed}",)
+            assert row.source.entities == ((0, 1, composed),)
+
+
 def test_of_many_labels_messages_name_a_few(tmp_path, caplog):
     """They were some 700 kB."""
     lines = "".join(f"w B-label{number:04}\n" for number in range(3000))

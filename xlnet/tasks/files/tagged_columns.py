@@ -191,14 +191,14 @@ class ColumnReader:
         words: list[tuple[str, str, list[str]]] = []  # (place, line, cells) of its words
         extra: list[str] = []  # ranges and empty nodes since the last word, as written again
         known = 0  # errors before this sentence
-        its_number = ""  # of the sentence, if a column has it
+        number_before = ""  # of the sentence, at the word before, if a column has it
         for number, line in enumerate(itertools.chain(self._lines, [""])):
             place = f"{self._path}:{number + 1}"
-            # The sentence before is complete at a line between sentences, and at the first word
-            # with another number.
+            # The sentence before is complete at a line between sentences, and at a number that the
+            # word before does not have.
             is_between = self._is_blank(line) or line.startswith(DOCUMENT) or number == self._header
-            number_here = "" if is_between else self._number_in(line)
-            if is_between or number_here not in ("", its_number):
+            number_here = "" if is_between else self._number_in(line, number_before)
+            if is_between or number_here not in ("", number_before):
                 sentence = None
                 if len(errors) == known and words:
                     sentence = self._sentence(before, words)
@@ -214,7 +214,7 @@ class ColumnReader:
                 before += extra
                 known = len(errors)
                 lines, words, extra = [], [], []
-                its_number = number_here
+            number_before = number_here
             if is_between:
                 before.append(self._line_between_sentences(number, line))
                 continue
@@ -223,7 +223,7 @@ class ColumnReader:
                 continue
             lines.append(line)
             try:
-                cells = self._checked_cells(line, len(words))
+                cells = self._checked_cells(line, words)
             except ValueError as e:
                 errors.add(place, str(e))
                 continue
@@ -239,9 +239,9 @@ class ColumnReader:
         assert isinstance(last.source, ColumnLines)
         yield last._replace(source=last.source._replace(after=tuple(before)))
 
-    def _checked_cells(self, line: str, count: int) -> list[str]:
-        """The cells of a line with a word; raises ValueError. count: words of the sentence so
-        far."""
+    def _checked_cells(self, line: str, words: Sequence[tuple[str, str, list[str]]]) -> list[str]:
+        """The cells of a line with a word; raises ValueError. words: those of the sentence so far,
+        as in `read`."""
         if not is_text(line):
             raise ValueError(NOT_TEXT)
         cells = split_line(line, self._form)
@@ -254,9 +254,13 @@ class ColumnReader:
             if _RANGE_OR_EMPTY_NODE.fullmatch(cells[0]):
                 return cells
             # Some files count words from 0 on. A gap means that a word is missing.
-            if cells[0] not in (str(count), str(count + 1)):
+            expected = ["0", "1"]
+            if words:
+                first = words[0][2][0]
+                expected = [str(int(first) + len(words))]
+            if cells[0] not in expected:
                 raise ValueError(
-                    f"column 1 is '{cells[0]}', expected {count + 1}, the number of the word "
+                    f"column 1 is '{cells[0]}', expected {expected[-1]}, the number of the word "
                     "(CoNLL-U); a file without numbers is --input_format=conll"
                 )
         if not cells[self._word]:
@@ -264,14 +268,14 @@ class ColumnReader:
             raise ValueError(f"column {self._word + 1} is empty, expected a word{hint}")
         return cells
 
-    def _number_in(self, line: str) -> str:
-        """The cell of the sentence column; "" if there is no such column."""
+    def _number_in(self, line: str, before: str) -> str:
+        """The cell of the sentence column; if there is no such cell, that of the word before."""
         if self._number is None:
-            return ""
+            return before
         try:
             return split_line(line, self._form)[self._number]
         except (ValueError, IndexError):
-            return ""  # an error of the line
+            return before  # an error of the line
 
     def _line_between_sentences(self, number: int, line: str) -> str:
         """A line between sentences in the file of predictions."""
