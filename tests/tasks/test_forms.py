@@ -371,6 +371,21 @@ def test_lines_of_old_macs_have_their_own_errors(tmp_path, quoting):
     assert [row.label for row in read_rows(task, "", "train")] == ["x", "y", "y"]
 
 
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+def test_a_label_is_text(tmp_path, caplog, name, multi_label):
+    """One of half a character ended in a traceback when labels were written."""
+    lines = {
+        "x.jsonl": [f'{{"text": "a", "label": "{label}"}}' for label in ("x", "té", "\\ud83d")],
+        "x.csv": ["text,label", "a,x", "b,té", "c,caf\udce9"],
+    }[name]
+    tasks.write(tmp_path, name, *lines)
+    flags = {"text_a_column": "text", "multi_label": multi_label, "on_error": "skip"}
+    task = custom.resolve_task(tasks.settings(tmp_path / name, dev_share=0.0, **flags))
+    assert task.labels == ("té", "x")
+    assert f"{name}:{len(lines)}: not UTF-8: bytes or escapes" in caplog.text
+
+
 def test_numbers_of_columns_are_cells_like_others(tmp_path):
     """A row "1,2" of a file without names is not its names again."""
     rows = "1,2\nx,2\ny,1\n1,2\n"
@@ -547,6 +562,7 @@ def test_predictions_are_written_as_flags_and_the_file_declare(tmp_path):
     assert form(b"text\na\n", **flags) == (None, None, None, ".")
     assert form(b"sep=;\ntext;n\na;1\n", **flags) == (";", None, None, ".")
     assert form(b"\xef\xbb\xbftext\na\n", **flags) == (None, None, "utf-8-sig", ".")
+    assert form(b"sep=\t\r\ntext\tn\r\na\t1\r\n", **flags)[0] == "\t"
     assert form("text\na\n".encode("utf-16"), **flags) == (None, None, "utf-16", ".")
     assert form(gzip.compress(b"\xef\xbb\xbftext\n"), "new.csv.gz", **flags)[2] == "utf-8-sig"
     declared = dict(flags, delimiter=";", quoting="standard", encoding="cp1252", decimal=",")

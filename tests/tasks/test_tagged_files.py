@@ -643,6 +643,13 @@ def test_spans_come_back_as_characters(tmp_path):
     assert json.loads(text) == dict(json.loads(line), predicted=[[0, 2, "PER"], [8, 14, "LOC"]])
 
 
+def test_predictions_of_a_file_of_predictions_replace_them_with_a_note(tmp_path, caplog):
+    path = write(tmp_path, json_line("In Bonn", predicted=[[0, 2, "X"]]), "a.jsonl")
+    (sentence,) = read(path, need_tags=False)
+    assert "1: the key 'predicted' is replaced by the prediction" in caplog.text
+    assert json.loads(json_text([sentence.source], [[]]))["predicted"] == []
+
+
 @pytest.mark.parametrize(
     "text, words",
     [

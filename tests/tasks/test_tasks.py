@@ -461,6 +461,14 @@ def test_the_metric_that_selects(tmp_path):
         ),
         (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
         (dict(label_separator=";"), "label_separator is for --multi_label=True"),
+        (
+            dict(multi_label=True, label_column="a,b", label_separator=";"),
+            "label_separator is for --multi_label=True with one column",
+        ),
+        (
+            dict(multi_label=True, label_column="a,b", label_form="json"),
+            "label_form is json, expected one of indicators",
+        ),
         (dict(label_column=""), "label_column is '', expected the name of a column"),
         (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
         (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),

@@ -298,7 +298,7 @@ def form_of_predictions(task: Task, path: str) -> Form:
     if name == "csv" and not form.delimiter and decoding.can_be_read_again(path):
         opened = decoding.opener(path, role)
         with io.TextIOWrapper(opened(), form.encoding or "utf-8", errors="replace") as file:
-            first = file.readline().strip()
+            first = file.readline().rstrip("\r\n")  # a tab may be declared, too
         form = dataclasses.replace(form, delimiter=forms.delimiter_of_excel(first))
     return form
 

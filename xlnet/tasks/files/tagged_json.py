@@ -130,6 +130,8 @@ class ObjectReader:
         value = {encodings.composed(name): each for name, each in value.items()}
         if self._need_tags and self._is_left_out(value, place):
             return None
+        if ADDED in value and not self._need_tags:
+            self.notes.add(place, f"the key '{ADDED}' is replaced by the prediction")
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
         if key is None and {"annotations", "data"} <= value.keys():
             raise ValueError(

@@ -18,11 +18,13 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
+from xlnet.tasks.files.table_rows import NOT_TEXT
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -290,6 +292,8 @@ def by_label(flag: str, columns: tuple[str, ...], labels: tuple[str, ...]) -> tu
 def known_label(task: Task, text: str) -> tuple:
     """(the label of a text in any spelling, None) or (None, error); any text is a label of a task
     that does not know its labels yet: ()."""
+    if not is_text(text):
+        return None, NOT_TEXT
     if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
     spelled = _labels_by_plain(task.labels).get(plain_spelling(text))

@@ -236,8 +236,9 @@ def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
     # A model of an earlier version may keep one that was ignored in its training, mostly the comma,
     # which was the default.
     is_separated = settings.do_train and settings.label_separator not in (None, ",")
-    if is_separated and not (settings.multi_label or takes_several_labels):
-        raise UserError("label_separator is for --multi_label=True")
+    has_lists = settings.multi_label and len(_listed(settings.label_column)) == 1
+    if is_separated and not (has_lists or takes_several_labels):
+        raise UserError("label_separator is for --multi_label=True with one column of labels")
     chosen = [
         name
         for name in ("query_id_column", "is_regression", "multi_label", "choice_columns")
@@ -280,7 +281,9 @@ def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
 def _check_label_form(settings: Any) -> None:
     """Raises UserError for a --label_form that labels of the task's type do not have."""
     forms: tuple[str, ...] = ("names",)
-    if settings.multi_label:
+    if settings.multi_label and settings.do_train and len(_listed(settings.label_column)) > 1:
+        forms = ("indicators",)  # a column for each label
+    elif settings.multi_label:
         forms = ("names", "json", "python", "indicators")
     elif settings.choice_columns:
         forms = ("letters", "numbers", "indices", "texts")
