@@ -363,7 +363,7 @@ def _rows_of(path: str, batch: Any) -> Iterator[dict[str, Any]]:
             # Such as nanoseconds, dates after the year 9999, time zones that nobody knows.
             raise UserError(
                 f"{path}: column '{name}' ({column.type}) has a value that cannot be read: "
-                f"{str(e).splitlines()[0]}; leave the column out, or make it text"
+                f"{str(e).splitlines()[0].rstrip('.')}; leave the column out, or make it text"
             ) from None
     for values in zip(*columns):
         yield dict(zip(batch.schema.names, values))
