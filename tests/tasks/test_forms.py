@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import random
+import re
 import types
 
 import pytest
@@ -98,10 +99,17 @@ def lists(found):
     return [list(cells.values()) if isinstance(cells, dict) else cells for cells in found]
 
 
-def without_returns(rows):
+def without_ends(rows):
     """A carriage return before the line feed that ends a record belongs to that end; before 3.13,
-    Python's writer leaves such cells without quotation marks."""
-    return [[*row[:-1], row[-1].rstrip("\r")] for row in rows]
+    Python's writer leaves such cells without quotation marks. Byte order marks at the beginning of
+    a line are no text."""
+    found = []
+    for row in rows:
+        cells = [re.sub("([\r\n])\ufeff+", r"\1", cell) for cell in row]
+        cells[0] = cells[0].lstrip("\ufeff")
+        cells[-1] = cells[-1].rstrip("\r")
+        found.append(cells)
+    return found
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -117,7 +125,7 @@ def test_what_is_written_is_read_back_equal_or_refused(name, quoting, count):
         except Refused:
             continue
         if name in ("csv", "tsv"):
-            found, rows = map(without_returns, (found, rows))
+            found, rows = map(without_ends, (found, rows))
         assert found == rows, content
         equal += 1
     assert equal > 0.6 * count
@@ -135,7 +143,7 @@ def test_cells_without_quotation_marks_are_read_back_equal_or_refused(count):
             found = records(content, "tsv", quoting="none")
         except Refused:
             continue
-        assert found == without_returns(rows), content
+        assert found == without_ends(rows), content
         equal += 1
     assert equal > 0.1 * count
 
@@ -146,7 +154,7 @@ def test_a_damaged_byte_changes_at_most_its_record_or_is_refused(name, count):
     """No other record is lost, joined, divided or moved; one that has become blank, or a blank line
     that was added, is left out with a number in training, and refused in predicting."""
     rng, read = random.Random(name), 0
-    letters = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n")]
+    letters = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n", "\ufeff")]
     while read < count / 3:
         rows = random_table(rng, most=8, pieces=letters)
         content = bytearray(WRITERS[name](rows, rng))
@@ -321,6 +329,63 @@ def trained(directory, content, name="x.csv", **flags):
     return task, read_rows(task, "", "train")
 
 
+def test_byte_order_marks_of_files_that_were_joined_are_no_text(tmp_path):
+    """The mark of the second one was a part of its first label."""
+    columns = {"text_a_column": "2", "label_column": "1", "header": "none"}
+    for quoting in ("standard", "none"):
+        task, rows = trained(
+            tmp_path, 2 * "\ufeffpos,a\nneg,b\n", **columns, quoting=quoting, encoding="utf-8"
+        )
+        assert task.labels == ("neg", "pos") and len(rows) == 4
+    _, rows = trained(
+        tmp_path, 2 * '\ufeff{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n', "x.jsonl"
+    )
+    assert len(rows) == 4
+
+
+def test_names_of_columns_in_another_form_of_unicode_are_no_row(tmp_path):
+    """Those of the second one of two files that were joined."""
+    names = "gro\u0308\u00dfe,text,label\n"
+    with pytest.raises(UserError, match="x.csv:4: the names of the columns again"):
+        trained(tmp_path, f"{names}1,a,x\n2,b,y\n{names}3,c,x\n")
+
+
+@pytest.mark.parametrize("quoting", ["none", "standard"])
+def test_a_carriage_return_within_a_line_is_refused(tmp_path, quoting):
+    """Rows of old Macs within a file of others were one row."""
+    (tmp_path / "x.tsv").write_bytes(b"text\tlabel\na\rb\tx\nc\ty\n")
+    flags = {"text_a_column": "text", "dev_share": 0.0, "quoting": quoting}
+    with pytest.raises(UserError, match="x.tsv:2: .*a carriage return in"):
+        custom.resolve_task(tasks.settings(tmp_path / "x.tsv", **flags))
+
+
+@pytest.mark.parametrize("quoting", ["none", "standard"])
+def test_lines_of_old_macs_have_their_own_errors(tmp_path, quoting):
+    """A byte that is no character hid where they end: they were one line."""
+    path = tmp_path / "x.tsv"
+    path.write_bytes("é\tx\rb\ty\r".encode() + b"caf\xe9\tx\r" + "é é\ty\r".encode())
+    flags = {"text_a_column": "1", "label_column": "2", "header": "none", "quoting": quoting}
+    with pytest.raises(UserError, match="x.tsv:3: not UTF-8"):
+        custom.resolve_task(tasks.settings(path, dev_share=0.0, **flags))
+    task = custom.resolve_task(tasks.settings(path, dev_share=0.0, on_error="skip", **flags))
+    assert [row.label for row in read_rows(task, "", "train")] == ["x", "y", "y"]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+def test_a_label_is_text(tmp_path, caplog, name, multi_label):
+    """One of half a character ended in a traceback when labels were written."""
+    lines = {
+        "x.jsonl": [f'{{"text": "a", "label": "{label}"}}' for label in ("x", "té", "\\ud83d")],
+        "x.csv": ["text,label", "a,x", "b,té", "c,caf\udce9"],
+    }[name]
+    tasks.write(tmp_path, name, *lines)
+    flags = {"text_a_column": "text", "multi_label": multi_label, "on_error": "skip"}
+    task = custom.resolve_task(tasks.settings(tmp_path / name, dev_share=0.0, **flags))
+    assert task.labels == ("té", "x")
+    assert f"{name}:{len(lines)}: not UTF-8: bytes or escapes" in caplog.text
+
+
 def test_numbers_of_columns_are_cells_like_others(tmp_path):
     """A row "1,2" of a file without names is not its names again."""
     rows = "1,2\nx,2\ny,1\n1,2\n"
@@ -341,6 +406,30 @@ def test_what_is_called_parquet_and_is_none_is_refused(tmp_path, name, flags):
         trained(tmp_path, "text,label\na,b\n", name, **flags)
 
 
+def test_parquet_that_cannot_be_read_as_it_is_names_the_column(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "x.parquet"
+
+    def task_of(names, *more):
+        columns = [pyarrow.array(["a", "b"]), pyarrow.array(["x", "y"]), *more]
+        parquet.write_table(pyarrow.table(columns, names=names), path)
+        return custom.resolve_task(tasks.settings(path, text_a_column="text", dev_share=0.0))
+
+    other = pyarrow.array(["z", "w"])
+    assert task_of(["text", "label", "labels"], other).labels == ("x", "y")
+    with pytest.raises(UserError, match="x.parquet: 2 columns are called 'label'; expected one"):
+        task_of(["text", "label", "label"], other)
+    for number, kind in (
+        (2**60, pyarrow.timestamp("us")),
+        (1, pyarrow.timestamp("us", tz="No/No")),
+    ):
+        times = pyarrow.array([number, 2], kind)
+        with pytest.raises(UserError, match=r"column 'when' \(timestamp.*leave the column out"):
+            task_of(["text", "label", "when"], times)
+
+
 def test_ndjson_is_json_lines_to_predict(tmp_path):
     """A model that was trained on files in the declared form jsonl."""
     (tmp_path / "new.ndjson").write_text('{"text": "a"}\n')
@@ -351,6 +440,23 @@ def test_ndjson_is_json_lines_to_predict(tmp_path):
     (tmp_path / "new.csv").write_text("text\na\n")
     with pytest.raises(UserError, match="--input_format=csv or --input_format=jsonl"):
         parsing.read_to_predict(task, str(tmp_path / "new.csv"))
+
+
+@pytest.mark.parametrize("name", ["dev.csv", "dev.tsv", "dev.ndjson"])
+def test_a_labelled_file_of_another_form_than_the_declared_one_is_refused(tmp_path, name):
+    """It was read as rows without labels."""
+    (tmp_path / name).write_text("text,label\nc,x\n")
+    (tmp_path / "train.txt").write_text("__label__x a\n__label__y b\n__label__x __label__y c\n")
+    flags = {"input_format": "fasttext", "multi_label": True}
+    task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+    extension = name.partition(".")[2]
+    with pytest.raises(UserError, match=f"{name}: the name says {extension}, .*, fasttext; expec"):
+        read_rows(task, str(tmp_path), "dev")
+    # Where all files have the extension, the flag is for them.
+    (tmp_path / "train.txt").rename(tmp_path / f"train.{extension}")
+    (tmp_path / name).write_text("__label__x c\n")
+    task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+    assert [row.label for row in read_rows(task, str(tmp_path), "dev")] == [("x",)]
 
 
 def test_numbers_of_json_have_no_decimal_mark(tmp_path):
@@ -391,6 +497,12 @@ def test_a_damaged_list_of_json_is_not_called_a_table_by_columns(tmp_path, end):
 def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
     with pytest.raises(UserError, match="names 'A' twice"):
         trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)
+
+
+def test_a_filter_has_one_value_for_a_column(tmp_path):
+    """Of two, only the second one counted."""
+    with pytest.raises(UserError, match="keep_where names 'lang' twice"):
+        trained(tmp_path, "text,label,lang\na,1,en\nb,0,de\n", keep_where="lang=en,lang=de")
 
 
 def test_a_filter_of_a_published_set_names_a_column_that_is_there(tmp_path):
@@ -450,6 +562,7 @@ def test_predictions_are_written_as_flags_and_the_file_declare(tmp_path):
     assert form(b"text\na\n", **flags) == (None, None, None, ".")
     assert form(b"sep=;\ntext;n\na;1\n", **flags) == (";", None, None, ".")
     assert form(b"\xef\xbb\xbftext\na\n", **flags) == (None, None, "utf-8-sig", ".")
+    assert form(b"sep=\t\r\ntext\tn\r\na\t1\r\n", **flags)[0] == "\t"
     assert form("text\na\n".encode("utf-16"), **flags) == (None, None, "utf-16", ".")
     assert form(gzip.compress(b"\xef\xbb\xbftext\n"), "new.csv.gz", **flags)[2] == "utf-8-sig"
     declared = dict(flags, delimiter=";", quoting="standard", encoding="cp1252", decimal=",")

@@ -202,6 +202,13 @@ def test_rows_of_another_width_do_not_lose_is_impossible(tmp_path, row, message)
     assert found.label == (() if "True" in row else (GoldAnswer("b", 2),))
 
 
+def test_empty_rows_of_a_table_are_left_out_of_training(tmp_path):
+    """A spreadsheet leaves rows of commas alone."""
+    text = "id,context,question,answer,start\n,,,,\n1,a b c,what?,b,2\n,,,,\n"
+    (row,) = read(tmp_path, text, task=TABLE, name="t.csv")
+    assert row.id == "1"
+
+
 @pytest.mark.parametrize("value, message", WRONG)
 def test_faults_of_files(tmp_path, value, message):
     with pytest.raises(UserError) as error:

@@ -148,6 +148,8 @@ def test_comments_and_numbers_of_words_are_conllu(tmp_path):
         ("a.conll", "EU B-X\n\n# x = 1\nso O\n", ":3: 4 column.*--input_format=conllu"),
         ("a.conllu", "EU	x	B-X\n", ":1: column 1 is 'EU', expected 1, the number .*=conll$"),
         ("a.conllu", "1\tEU\tO\n3\tx\tO\n", ":2: column 1 is '3', expected 2, the number"),
+        ("a.conllu", "1\tEU\tO\n1\tx\tO\n", ":2: column 1 is '1', expected 2, the number"),
+        ("a.conllu", "0\tEU\tO\n2\tx\tO\n", ":2: column 1 is '2', expected 1, the number"),
         ("a.txt", '{"tokens": ["a"], "tags": ["O"]}\n', "begins like JSON.*--input_format=jsonl"),
         ("a.txt", '[\n{"text": "a"}]', "begins like JSON.*--input_format=json"),
         ("a.txt", "New York	B-X\nis	O\n", ":2: 2 column.*--delimiter=tab"),
@@ -199,7 +201,8 @@ def test_a_column_has_the_numbers_of_sentences(tmp_path):
     """As in tables of words: on the first word of each sentence, or on all."""
     first = "Sentence #,Word,Tag\nSentence: 1,EU,B-X\n,says,O\nSentence: 2,Yes,O\n,EU,B-X\n"
     every = "Sentence #,Word,Tag\n0,EU,B-X\n0,says,O\n1,Yes,O\n1,EU,B-X\n"
-    for text in (first, every):
+    again = first.replace("Sentence: 2", "Sentence: 1")  # as of the next document
+    for text in (first, again, every):
         path = write(tmp_path, text, "a.csv")
         declared = dict(word="Word", tag="Tag", delimiter=",")
         assert len(read(path, **declared)) == 1
@@ -211,6 +214,9 @@ def test_a_column_has_the_numbers_of_sentences(tmp_path):
         read(path, **declared, sentence_column="Sentence")
     # A sentence with an error is skipped alone.
     path = write(tmp_path, every.replace("0,says,O", "0,says"), "a.csv")
+    (sentence,) = read(path, **declared, sentence_column="Sentence #", skips=True)
+    assert sentence.words == ("Yes", "EU")
+    path = write(tmp_path, every.replace("0,says,O", '0,"a" x,O\n0,says,O'), "a.csv")
     (sentence,) = read(path, **declared, sentence_column="Sentence #", skips=True)
     assert sentence.words == ("Yes", "EU")
 
@@ -238,6 +244,18 @@ def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
     (sentence,) = read(str(path))
     assert sentence.words == ("\u3000", "x\u00a0y", "\u2028")
     assert sentence.tags == ("O", "B-A", "I-A")
+
+
+def test_byte_order_marks_of_files_that_were_joined_are_no_words(tmp_path):
+    part = "\ufeff-DOCSTART- O\n\nEU B-X\n\n"
+    sentences = read(write(tmp_path, 2 * part))
+    assert [sentence.words for sentence in sentences] == [("EU",), ("EU",)]
+
+
+def test_a_carriage_return_within_a_line_of_text_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\rtwo\nthree\n")
+    with pytest.raises(UserError, match="a.txt:1: a carriage return inside of a line"):
+        read(str(tmp_path / "a.txt"), need_tags=False, form="text")
 
 
 @pytest.mark.parametrize(
@@ -625,6 +643,13 @@ def test_spans_come_back_as_characters(tmp_path):
     assert json.loads(text) == dict(json.loads(line), predicted=[[0, 2, "PER"], [8, 14, "LOC"]])
 
 
+def test_predictions_of_a_file_of_predictions_replace_them_with_a_note(tmp_path, caplog):
+    path = write(tmp_path, json_line("In Bonn", predicted=[[0, 2, "X"]]), "a.jsonl")
+    (sentence,) = read(path, need_tags=False)
+    assert "1: the key 'predicted' is replaced by the prediction" in caplog.text
+    assert json.loads(json_text([sentence.source], [[]]))["predicted"] == []
+
+
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -682,6 +707,16 @@ def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
         ),
         ('{"text": "ab", "entities": [[1, 1, "X"]]}', "'entities' has [1, 1, \"X\"], expected"),
         ('{"text": "ab", "entities": [[0, 1, ""]]}', "'entities' has [0, 1, \"\"], expected"),
+        (
+            '{"text": "😀 Bonn", "entities": [{"start": 3, "end": 7, "label": "X"}]}',
+            '\'entities\' has {"start": 3, "end": 7, "label": "X"}, expected',
+        ),
+        (
+            '{"text": "😀 In Bonn", "label": [{"start": 6, "end": 9, "text": "Bon", '
+            '"labels": ["X"]}]}',
+            '\'label\' has {"start": 6, "end": 9, "text": "Bon", "labels": ["X"]}, but there the '
+            'text is "onn"; start and end count characters',
+        ),
         (
             '{"text": "a  b", "entities": [[1, 3, "X"]]}',
             "'entities' has [1, 3, \"X\"], which is not",
@@ -773,6 +808,20 @@ def test_a_filter_that_no_example_has_is_refused(tmp_path):
 def test_a_missing_column_names_its_flag(tmp_path, name, text, flag):
     with pytest.raises(UserError, match=f"{flag} names it$"):
         read(write(tmp_path, text, name), "word", "tag")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_columns_in_another_form_of_unicode(tmp_path, form):
+    """The name of a flag is composed; that of the file may look the same."""
+    word, tag = "W\u00f6rter", "Sch\u00e4tzung"
+    stored = [unicodedata.normalize("NFD", name) for name in (word, tag)]
+    if form == "csv":
+        text = ",".join(stored) + "\nBonn,B-X\n"
+    else:
+        text = json.dumps(dict(zip(stored, (["Bonn"], ["B-X"])))) + "\n"
+    declared = {"delimiter": ","} if form == "csv" else {}
+    (sentence,) = read(write(tmp_path, text, f"a.{form}"), word, tag, **declared)
+    assert (sentence.words, sentence.tags) == (("Bonn",), ("B-X",))
 
 
 def test_a_missing_column_between_commas_names_the_delimiter(tmp_path):

@@ -45,6 +45,22 @@ def test_files_to_predict_have_one_form(tmp_path):
         parsing.read_file(task, both, False)
 
 
+def test_sentences_of_several_files_stay_apart_in_the_predictions(tmp_path):
+    """The last one of a file that does not end in an empty line, and the first one of the next."""
+    task = make_task(tmp_path, dev_share=0.0)
+    write(tmp_path, "a.conll", "EU O\n\nPeter O\n")
+    write(tmp_path, "b.conll", "Rome O\n\n\n")
+    paths = ",".join(str(tmp_path / name) for name in ("a.conll", "b.conll", "a.conll"))
+    rows = parsing.read_file(task, readers.Paths.of(paths, "test_file"), False)
+    (file,) = task.scorer.prediction_files(rows, [tags_of(0)] * 3)
+    assert "".join(file.lines) == "EU O O\n\nPeter O O\n\nRome O O\n\n\n"
+    write(tmp_path, "c.conll", "Oslo O\n")
+    paths = paths.replace("a.conll", "c.conll", 1)
+    rows = parsing.read_file(task, readers.Paths.of(paths, "test_file"), False)
+    (file,) = task.scorer.prediction_files(rows, [tags_of(0)] * 4)
+    assert "".join(file.lines) == "Oslo O O\n\nRome O O\n\n\nEU O O\n\nPeter O O\n"
+
+
 # --- What the train file says
 
 
@@ -54,6 +70,26 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     assert task.options.scheme == "iob1" and task.options.learned_scheme == "bio2"
     assert task.columns.label == ("2",) and task.options.is_spaced and task.files.dev_share == 0.1
     assert task.head.outputs_in_words() == "entities LOC, ORG, PER, scheme iob1"
+
+
+def test_a_label_in_two_forms_of_unicode_is_one(tmp_path):
+    composed, decomposed = "Geb\u00e4ude", "Geba\u0308ude"
+    task = make_task(tmp_path, f"a B-{composed}\nb O\n\nc B-{decomposed}\n", scheme="bio2")
+    assert task.labels == ("O", f"B-{composed}", f"I-{composed}")
+    for label in (composed, decomposed):
+        line = json.dumps({"text": "a", "entities": [[0, 1, label]]})
+        # A model of an earlier version has the label as its train file had it.
+        for learned in (composed, decomposed):
+            stored = dict(
+                labels=[tag.replace(composed, learned) for tag in task.labels],
+                kind_options=dataclasses.asdict(task.options),
+                columns={},
+            )
+            trained = custom.resolve_task(settings(tmp_path, do_train=False), stored)
+            assert trained.labels == task.labels
+            (row,) = read(trained, tmp_path, line, "new.jsonl")
+            assert row.label == (f"B-{composed}",)
+            assert row.source.entities == ((0, 1, composed),)
 
 
 def test_of_many_labels_messages_name_a_few(tmp_path, caplog):
@@ -374,6 +410,37 @@ def test_predictions_of_texts_are_characters(tmp_path):
     assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
 
+@pytest.mark.parametrize(
+    "name, text, flags, expected",
+    [
+        ("new.txt", "EU\n", {"input_format": "conll"}, None),
+        ("new.tsv", "EU\n", {}, "EU\tB-Person, Name\n"),
+        ("new.csv", "EU\n", {"delimiter": ","}, 'EU,"B-Person, Name"\n'),
+        ("new.csv", "EU\n", {"delimiter": ",", "quoting": "none"}, None),
+        ("new.jsonl", '{"tokens": ["EU"]}\n', {}, '"predicted": ["B-Person, Name"]}\n'),
+    ],
+)
+def test_a_tag_is_one_column_of_the_predictions(tmp_path, name, text, flags, expected):
+    """Labels of JSON may have blanks and commas."""
+    line = '{"text": "Eva Koch", "entities": [[0, 8, "Person, Name"]]}\n'
+    write(tmp_path, "train.jsonl", line)
+    trained = custom.resolve_task(settings(tmp_path / "train.jsonl"))
+    stored = dict(
+        labels=list(trained.labels),
+        kind_options=dataclasses.asdict(trained.options),
+        columns={},
+    )
+    write(tmp_path, name, text)
+    task = custom.resolve_task(settings(tmp_path, do_train=False, **flags), stored)
+    if expected is None:
+        with pytest.raises(UserError, match=f"{name}: the model has the tag 'B-Person, Name', wh"):
+            parsing.read_to_predict(task, str(tmp_path / name))
+        return
+    rows = parsing.read_to_predict(task, str(tmp_path / name))
+    (file,) = task.scorer.prediction_files(rows, [tags_of(1)])
+    assert "".join(file.lines).endswith(expected)
+
+
 def test_answers_for_other_words_are_no_answers(small):
     task, rows, values = small
     with pytest.raises(ValueError, match="the numbers of tags are not those of the words"):
@@ -416,6 +483,8 @@ def test_weights_of_tags(small):
     assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
     with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
         task.head.class_weights("LOC:2", None)
+    with pytest.raises(UserError, match="class_weights names 'O' twice, expected labels that diff"):
+        task.head.class_weights("O:2,O:1", None)
 
 
 # --- The shared sets: every sentence, all of its words, each one tag

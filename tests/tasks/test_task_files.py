@@ -637,6 +637,15 @@ def test_a_skipped_row_without_a_name_is_not_called_as_another_one(
     assert [row.id for row in rows] == ["1", "2", "", "4"]
 
 
+def test_a_row_whose_name_is_null_is_not_called_as_another_one(tmp_path):
+    """As where a cell of a table is empty; its number is the name of the first row."""
+    columns = Columns(("text",), (), ("label",), id="id", id_required=True)
+    write(tmp_path, "x.jsonl", '{"id": 1, "text": "a"}', '{"id": null, "text": "b"}')
+    task = dataclasses.replace(GLUE["cola"], columns=columns)
+    rows = parsing.read_to_predict(task, str(tmp_path / "x.jsonl"))
+    assert [row.id for row in rows] == ["1", ""]
+
+
 SKIPPING = GLUE["rte"].with_files(skips_errors=True)
 
 

@@ -461,6 +461,14 @@ def test_the_metric_that_selects(tmp_path):
         ),
         (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
         (dict(label_separator=";"), "label_separator is for --multi_label=True"),
+        (
+            dict(multi_label=True, label_column="a,b", label_separator=";"),
+            "label_separator is for --multi_label=True with one column",
+        ),
+        (
+            dict(multi_label=True, label_column="a,b", label_form="json"),
+            "label_form is json, expected one of indicators",
+        ),
         (dict(label_column=""), "label_column is '', expected the name of a column"),
         (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
         (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),
@@ -519,6 +527,20 @@ def test_columns_in_another_form_of_unicode(tmp_path, name):
         task = custom.resolve_task(settings(tmp_path / name, text_a_column=asked, dev_share=0.0))
         rows = read_rows(task, "", "train", need_labels=True)
         assert [row.pairs[0][0] for row in rows] == ["a", "b"]
+
+
+def test_a_filter_and_a_threshold_in_another_form_of_unicode(tmp_path):
+    composed, decomposed = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"
+    for stored in (composed, decomposed):
+        lines = f"text,label,{stored}\na,{stored},{stored}\nb,y, {stored} \nc,y,x\n"
+        (tmp_path / "train.csv").write_text(lines, encoding="utf-8")
+        for asked in (composed, decomposed):
+            flags = dict(keep_where=f"{asked}={asked}", label_thresholds=f"{asked}:0.25")
+            flags.update(text_a_column="text", multi_label=True, dev_share=0.0)
+            task = custom.resolve_task(settings(tmp_path / "train.csv", **flags))
+            rows = read_rows(task, "", "train", need_labels=True)
+            assert [row.label for row in rows] == [(stored,), ("y",)]
+            assert task.scorer.decide([[0.3, 0.3]]).tolist() == [[1, 0]]
 
 
 def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):

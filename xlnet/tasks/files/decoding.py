@@ -30,6 +30,8 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
     (codecs.BOM_UTF8, "utf-8"),
 )
+_MARK = "\ufeff"  # a byte order mark after decoding
+RETURN_INSIDE = "a carriage return inside of a line; expected lines that end in a line feed"
 _CHUNK = 1 << 18  # [characters]
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not of the encoding
 
@@ -92,8 +94,9 @@ class Lines:
     """The lines of a file; each iteration reads it again.
 
     A line ends in a line feed, perhaps after a carriage return; in a file without line feeds, in a
-    carriage return. Texts hold other characters at which `str.splitlines` would break. The encoding
-    is that of the byte order mark, or the given one, or UTF-8. With `skips` and no given encoding,
+    carriage return. Texts hold other characters at which `str.splitlines` would break. Byte order
+    marks at the beginning of lines, as of files that were joined, are left out. The encoding is
+    that of the byte order mark, or the given one, or UTF-8. With `skips` and no given encoding,
     bytes that are not UTF-8 stay in their lines as half surrogates, which their parser reports.
     """
 
@@ -113,33 +116,26 @@ class Lines:
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         # The complete file is decoded first, so that a bad byte in the last line is found before
         # any work.
-        has_feed = has_return = False
         try:
-            for chunk in self.chunks():
-                has_feed = has_feed or "\n" in chunk
-                has_return = has_return or "\r" in chunk
-                if "\0" in chunk:
-                    raise self._no_text(encoding)
+            if self._find_line_end():
+                raise self._no_text(encoding)
         except UnicodeError:
             self._find_errors(encoding, skips)
         else:
             if given and not mark:
                 self._refuse_utf8(given)
-        if has_return and not has_feed:
-            self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:
         with io.TextIOWrapper(self._opened(), **self._how) as file:
-            for number, line in enumerate(file):
-                line = line.removesuffix("\n").removesuffix("\r")
-                yield line if number else line.lstrip("\ufeff")
+            for line in file:
+                yield line.removesuffix("\n").removesuffix("\r").lstrip(_MARK)
 
     def with_ends(self) -> Iterator[str]:
         """The lines with the characters that end them, as `csv` takes them: these are a line feed,
         a carriage return, or both."""
         with io.TextIOWrapper(self._opened(), **{**self._how, "newline": ""}) as file:
-            for number, line in enumerate(file):
-                yield line if number else line.lstrip("\ufeff")
+            for line in file:
+                yield line.lstrip(_MARK)
 
     def first(self, count: int) -> list[str]:
         """The first `count` lines, fewer if there are not so many."""
@@ -152,8 +148,19 @@ class Lines:
     def chunks(self) -> Iterator[str]:
         """The text piece by piece, wherever its lines end, without a byte order mark."""
         with io.TextIOWrapper(self._opened(), **self._how) as file:
-            yield file.read(_CHUNK).lstrip("\ufeff")
+            yield file.read(_CHUNK).lstrip(_MARK)
             yield from iter(lambda: file.read(_CHUNK), "")
+
+    def _find_line_end(self) -> bool:
+        """Finds out in which character lines end; returns whether there are NUL characters."""
+        has_feed = has_return = has_zeros = False
+        for chunk in self.chunks():
+            has_feed = has_feed or "\n" in chunk
+            has_return = has_return or "\r" in chunk
+            has_zeros = has_zeros or "\0" in chunk
+        if has_return and not has_feed:
+            self._how["newline"] = None
+        return has_zeros
 
     def _no_text(self, encoding: Optional[str]) -> UserError:
         """The error of a file with NUL characters; UTF-16 that is read as UTF-8 has some."""
@@ -178,11 +185,10 @@ class Lines:
         # There is one error, with the place of the first byte; others would say the same of other
         # columns.
         found, bad, good, error = row_errors.RowErrors(), b"", 0, ""
-        has_zeros = False
         self._how["errors"] = "surrogateescape"
         try:
+            has_zeros = self._find_line_end()
             for number, line in enumerate(self, 1):
-                has_zeros = has_zeros or "\0" in line
                 escaped = _ESCAPED.search(line)
                 if not escaped:
                     good += not line.isascii()

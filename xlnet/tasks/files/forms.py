@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple, Optional, Union
 from xlnet import encodings, files, json_stream
 from xlnet.errors import UserError
 from xlnet.tasks.files import diagnosis
-from xlnet.tasks.files.decoding import Lines
+from xlnet.tasks.files.decoding import RETURN_INSIDE, Lines
 from xlnet.tasks.task import Form
 
 LONGEST_CELL = 1 << 24  # [characters]
@@ -84,7 +84,8 @@ def read_separated(path: str, lines: Lines, form: Form) -> Table:
 def _split(lines: Lines, delimiter: str) -> Iterator[tuple[int, Any]]:
     """The number and the cells of each line, in which quotation marks have no meaning."""
     for number, line in enumerate(lines, 1):
-        yield number, line.split(delimiter) if line else []
+        cells: Any = line.split(delimiter) if line else []
+        yield number, RETURN_INSIDE if "\r" in line else cells
 
 
 def _first_record(rows: Iterator[tuple[int, Any]]) -> tuple[int, Any]:
@@ -128,11 +129,18 @@ def _checked(
     may_be_repeated = len(names) > 1 and not are_numbers
     for number, cells in rows:
         if isinstance(cells, list) and not is_blank(cells):
-            if may_be_repeated and [cell.strip("\ufeff \t") for cell in cells] == names:
+            if may_be_repeated and _are_names(cells, names):
                 cells = "the names of the columns again, as where files were joined"
             elif len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
                 cells = f"{len(cells)} column(s), expected {len(names)}"
         yield number, cells
+
+
+def _are_names(cells: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether cells are the names of the columns, which are composed and without blanks."""
+    return len(cells) == len(names) and all(
+        encodings.composed(cell.strip()) == name for cell, name in zip(cells, names)
+    )
 
 
 def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tuple[int, Any]]:
@@ -333,13 +341,32 @@ def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any
     """Yields (place, object of JSON) of the rows of a file of `parquet_file`."""
     import pyarrow
 
+    for name, count in collections.Counter(stored.schema_arrow.names).most_common(1):
+        if count > 1:
+            raise UserError(f"{path}: {count} columns are called '{name}'; expected one")
     try:
         batches = stored.iter_batches(batch_size=1000)
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = (row for batch in batches for row in _rows_of(path, batch))
         for number, row in enumerate(rows, 1):
             yield f"{path}: row {number}", _as_json(row)
     except (pyarrow.ArrowException, OSError) as e:
         raise UserError(f"{path}: a damaged Parquet file: {str(e).splitlines()[0]}") from None
+
+
+def _rows_of(path: str, batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a batch of pyarrow."""
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns):
+        try:
+            columns.append(column.to_pylist())
+        except (ValueError, OverflowError, LookupError) as e:
+            # Such as nanoseconds, dates after the year 9999, time zones that nobody knows.
+            raise UserError(
+                f"{path}: column '{name}' ({column.type}) has a value that cannot be read: "
+                f"{str(e).splitlines()[0].rstrip('.')}; leave the column out, or make it text"
+            ) from None
+    for values in zip(*columns):
+        yield dict(zip(batch.schema.names, values))
 
 
 def _as_json(value: Any) -> Any:
@@ -369,7 +396,7 @@ def read_text(path: str, lines: Lines, form: Form) -> Table:
             if cells and len(cells) != len(form.names):
                 cells = f"{len(cells)} column(s), expected {len(form.names)}"
             elif "\r" in line:
-                cells = "a carriage return inside of a line; expected lines that end in a line feed"
+                cells = RETURN_INSIDE
             yield number, cells
 
     return Table(form.names, by_line(path, rows()))

@@ -25,7 +25,7 @@ from xlnet import encodings, files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import decoding, diagnosis, forms
 from xlnet.tasks.files.forms import Table
-from xlnet.tasks.task import Form, ReaderOfTask, Task
+from xlnet.tasks.task import CUSTOM, Form, ReaderOfTask, Task
 
 _NAMES_SHOWN = 20  # of what a directory has
 
@@ -53,6 +53,12 @@ def to_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(to_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def is_value(cell: Any, wanted: str) -> bool:
+    """Whether a cell has a value of --keep_where, whatever blanks are around it, and whichever of
+    Unicode's forms it has; `wanted` is composed."""
+    return encodings.composed(to_text(cell).strip()) == wanted
 
 
 def not_plain(name: str, value: Any) -> Optional[str]:
@@ -189,6 +195,8 @@ def form_name(
     known = {**forms.FORMS, **reader.forms}
     declared, by_extension = declared_form(reader.task, path).name, extension(path)
     if declared:
+        if need_labels and by_extension in known and _form_of(by_extension) != declared:
+            _refuse_two_forms(reader.task, path, declared)
         return declared
     if by_extension in known:
         return by_extension
@@ -208,12 +216,30 @@ def form_name(
     )
 
 
+def _form_of(by_extension: str) -> str:
+    """The name of a form by an extension, which may be another name of JSON lines."""
+    return "jsonl" if by_extension == "ndjson" else by_extension
+
+
+def _refuse_two_forms(task: Task, path: str, declared: str) -> None:
+    """Raises UserError for a labelled file whose name says another form than --input_format, unless
+    the flag is for it: all files of the run have its extension. A published set declares the forms
+    of its files itself."""
+    if task.name != CUSTOM:
+        return
+    files_of_run = [each for each in task.files.by_split.values() if isinstance(each, str)]
+    extensions = {extension(each) for paths in files_of_run for each in each_path(paths)}
+    if extensions - {extension(path)}:
+        raise UserError(
+            f"{path}: the name says {extension(path)}, and --input_format, which is that of all "
+            f"files with labels, {declared}; expected files of one form"
+        )
+
+
 def check_to_predict(reader: ReaderOfTask, path: str) -> None:
     """Raises UserError if the name of a file to predict says another form than a flag, which the
     model may have kept from its training."""
-    declared, by_extension = reader.task.files.form.name, extension(path)
-    if by_extension == "ndjson":  # another name of JSON lines
-        by_extension = "jsonl"
+    declared, by_extension = reader.task.files.form.name, _form_of(extension(path))
     if declared and by_extension in {**forms.FORMS, **reader.forms} and by_extension != declared:
         raise two_forms(path, by_extension, declared)
 
@@ -272,7 +298,7 @@ def form_of_predictions(task: Task, path: str) -> Form:
     if name == "csv" and not form.delimiter and decoding.can_be_read_again(path):
         opened = decoding.opener(path, role)
         with io.TextIOWrapper(opened(), form.encoding or "utf-8", errors="replace") as file:
-            first = file.readline().strip()
+            first = file.readline().rstrip("\r\n")  # a tab may be declared, too
         form = dataclasses.replace(form, delimiter=forms.delimiter_of_excel(first))
     return form
 

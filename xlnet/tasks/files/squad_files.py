@@ -144,7 +144,8 @@ def _checked(task: Task, path: str, table: forms.Table) -> forms.Table:
 
     def rows() -> Iterator[tuple[str, forms.Cells]]:
         for place, values in table.rows:
-            if isinstance(values, str) or not values:  # an error, or an empty line
+            # An error, or an empty row, which in JSON lines is an empty line.
+            if isinstance(values, str) or forms.is_blank(values):
                 yield place, values
                 continue
             cells = table_rows.by_name(table.columns, values)

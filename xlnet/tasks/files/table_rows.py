@@ -192,7 +192,7 @@ class _TableRows:
                 diagnosis.refuse_rejected(place, cells, self._used())
             return True
         for name, value in wanted.items():
-            if name in cells and readers.to_text(cells[name]) != value:
+            if name in cells and not readers.is_value(cells[name], value):
                 self._leave_out(f"rows whose {name} is not {value}")
                 return False
         return True
@@ -252,8 +252,7 @@ class _TableRows:
             columns = self._task.columns
             id, query = names_of(columns, cells, index)
             names = self._keys if self._names is None else self._names
-            has_ids = columns.id and (columns.id_required or columns.id in names)
-            if has_ids and cells.get(columns.id) is None or not is_text(id):
+            if columns.id in names and cells.get(columns.id) is None or not is_text(id):
                 id = ""  # the number of the row may be the name of another one
             yield Row(id, (), None, query if query and is_text(query) else None)
 
@@ -289,8 +288,10 @@ def names_of(columns: Columns, cells: Mapping[Any, Any], index: int) -> tuple[st
     """(the row's name from its column, or its number; that of its query, if it has one)."""
     id = cells.get(columns.id) if columns.id else None
     query = cells.get(columns.query) if columns.query else None
+    # A number may be the name of another row.
+    unnamed = "" if columns.id and columns.id_required else str(index)
     return (
-        str(index) if id is None else readers.to_text(id),
+        unnamed if id is None else readers.to_text(id),
         None if query is None else readers.to_text(query),
     )
 

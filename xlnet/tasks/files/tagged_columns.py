@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
+from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import decoding, readers, schemes, tagged_hints
 from xlnet.tasks.files.row_errors import RowErrors
@@ -61,9 +62,7 @@ def split_line(line: str, form: ColumnForm) -> list[str]:
     """The cells of a line; raises ValueError if it has a carriage return, or quotation marks that
     are not those of a quoted file."""
     if "\r" in line:
-        raise ValueError(
-            "a carriage return inside of a line; expected lines that end in a line feed"
-        )
+        raise ValueError(decoding.RETURN_INSIDE)
     if form.delimiter is None:
         return re.split("[ \t]+", line.strip(" \t"))
     if not form.is_quoted or '"' not in line:
@@ -108,7 +107,7 @@ class ColumnReader:
         # The line that has all columns: that of their names, or the first one with a word.
         self._model, line = self._first_line()
         try:
-            self._names = split_line(line, form)
+            self._names = list(map(encodings.composed, split_line(line, form)))
         except ValueError as e:
             raise UserError(f"{path}:{self._model + 1}: {e}") from None
         self._width = len(self._names)
@@ -192,14 +191,14 @@ class ColumnReader:
         words: list[tuple[str, str, list[str]]] = []  # (place, line, cells) of its words
         extra: list[str] = []  # ranges and empty nodes since the last word, as written again
         known = 0  # errors before this sentence
-        its_number = ""  # of the sentence, if a column has it
+        number_before = ""  # of the sentence, at the word before, if a column has it
         for number, line in enumerate(itertools.chain(self._lines, [""])):
             place = f"{self._path}:{number + 1}"
-            # The sentence before is complete at a line between sentences, and at the first word
-            # with another number.
+            # The sentence before is complete at a line between sentences, and at a number that the
+            # word before does not have.
             is_between = self._is_blank(line) or line.startswith(DOCUMENT) or number == self._header
-            number_here = "" if is_between else self._number_in(line)
-            if is_between or number_here not in ("", its_number):
+            number_here = "" if is_between else self._number_in(line, number_before)
+            if is_between or number_here not in ("", number_before):
                 sentence = None
                 if len(errors) == known and words:
                     sentence = self._sentence(before, words)
@@ -215,7 +214,7 @@ class ColumnReader:
                 before += extra
                 known = len(errors)
                 lines, words, extra = [], [], []
-                its_number = number_here
+            number_before = number_here
             if is_between:
                 before.append(self._line_between_sentences(number, line))
                 continue
@@ -224,7 +223,7 @@ class ColumnReader:
                 continue
             lines.append(line)
             try:
-                cells = self._checked_cells(line, len(words))
+                cells = self._checked_cells(line, words)
             except ValueError as e:
                 errors.add(place, str(e))
                 continue
@@ -240,9 +239,9 @@ class ColumnReader:
         assert isinstance(last.source, ColumnLines)
         yield last._replace(source=last.source._replace(after=tuple(before)))
 
-    def _checked_cells(self, line: str, count: int) -> list[str]:
-        """The cells of a line with a word; raises ValueError. count: words of the sentence so
-        far."""
+    def _checked_cells(self, line: str, words: Sequence[tuple[str, str, list[str]]]) -> list[str]:
+        """The cells of a line with a word; raises ValueError. words: those of the sentence so far,
+        as in `read`."""
         if not is_text(line):
             raise ValueError(NOT_TEXT)
         cells = split_line(line, self._form)
@@ -255,9 +254,13 @@ class ColumnReader:
             if _RANGE_OR_EMPTY_NODE.fullmatch(cells[0]):
                 return cells
             # Some files count words from 0 on. A gap means that a word is missing.
-            if cells[0] not in (str(count), str(count + 1)):
+            expected = ["0", "1"]
+            if words:
+                first = words[0][2][0]
+                expected = [str(int(first) + len(words))]
+            if cells[0] not in expected:
                 raise ValueError(
-                    f"column 1 is '{cells[0]}', expected {count + 1}, the number of the word "
+                    f"column 1 is '{cells[0]}', expected {expected[-1]}, the number of the word "
                     "(CoNLL-U); a file without numbers is --input_format=conll"
                 )
         if not cells[self._word]:
@@ -265,14 +268,14 @@ class ColumnReader:
             raise ValueError(f"column {self._word + 1} is empty, expected a word{hint}")
         return cells
 
-    def _number_in(self, line: str) -> str:
-        """The cell of the sentence column; "" if there is no such column."""
+    def _number_in(self, line: str, before: str) -> str:
+        """The cell of the sentence column; if there is no such cell, that of the word before."""
         if self._number is None:
-            return ""
+            return before
         try:
             return split_line(line, self._form)[self._number]
         except (ValueError, IndexError):
-            return ""  # an error of the line
+            return before  # an error of the line
 
     def _line_between_sentences(self, number: int, line: str) -> str:
         """A line between sentences in the file of predictions."""
@@ -300,6 +303,8 @@ class ColumnReader:
                 self._separator,
                 str(self._word + 1),
                 "" if self._tag is None else str(self._tag + 1),
+                self._form.delimiter or " \t",
+                self._form.is_quoted,
             ),
         )
 
@@ -334,6 +339,24 @@ def _separator_in(lines: Iterable[str], is_comment: Callable[[str], bool]) -> st
 # ---- predictions
 
 
+def check_tags(path: str, source: ColumnLines, tags: Iterable[str]) -> None:
+    """Raises UserError if the file that a sentence is from cannot have one of the tags as a column
+    more."""
+    for tag in () if source.is_quoted else tags:
+        if set(tag) & set(source.splits_at):
+            raise UserError(
+                f"{path}: the model has the tag '{tag}', which would be two columns of the "
+                "predictions; expected another delimiter (--delimiter=tab), or JSON"
+            )
+
+
+def _quoted(tag: str, source: ColumnLines) -> str:
+    """A tag as a cell of the file that its sentence is from."""
+    if source.is_quoted and set(tag) & {source.splits_at, '"'}:
+        return '"' + tag.replace('"', '""') + '"'
+    return tag
+
+
 def conll_lines(
     sources: Iterable[ColumnLines], tags: Iterable[Optional[Sequence[str]]]
 ) -> Iterator[str]:
@@ -342,7 +365,9 @@ def conll_lines(
     for source, column in zip(sources, tags):
         if column is None:
             column = [_NO_TAG] * len(source.rows)
-        rows = (row + source.separator + tag for row, tag in zip(source.rows, column))
+        rows = (
+            row + source.separator + _quoted(tag, source) for row, tag in zip(source.rows, column)
+        )
         for line in (*source.before, *rows, *source.after):
             if not is_text(line):
                 line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -29,7 +29,7 @@ from xlnet.tasks.files import (
 )
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_columns import ColumnForm
-from xlnet.tasks.files.tagged_words import TEXT_KEY, TaggedSentence, of_text
+from xlnet.tasks.files.tagged_words import TEXT_KEY, ColumnLines, TaggedSentence, of_text
 
 _BY_EXTENSION = {
     "conllu": "conllu",
@@ -116,6 +116,7 @@ def read(
         file.
     """
     first: dict[str, str] = {}  # the first file of each form
+    ends_in_word = False  # whether the last line so far has a word
     for each in readers.each_path(path):
         form = form_of(each, declared.form)
         first.setdefault(form, each)
@@ -130,7 +131,15 @@ def read(
                 f"{each}: --keep_where is for JSON and Parquet, whose examples have more fields; "
                 "words in columns have none"
             )
-        yield from _READERS[form](each, declared, need_tags, skips)
+        for number, sentence in enumerate(_READERS[form](each, declared, need_tags, skips)):
+            source = sentence.source
+            if isinstance(source, ColumnLines):
+                # A sentence ends with its file, also where the lines of several are written as one.
+                if ends_in_word and number == 0:
+                    source = source._replace(before=("", *source.before))
+                    sentence = sentence._replace(source=source)
+                ends_in_word = source.after[-1:] != ("",)
+            yield sentence
 
 
 # ---- a function for each form
@@ -176,6 +185,8 @@ def _read_text(
     def sentence(line: str, place: str) -> TaggedSentence:
         if not line.strip():  # predictions are aligned with the lines
             return tagged_json.skipped({TEXT_KEY: line}, place)
+        if "\r" in line:
+            raise ValueError(decoding.RETURN_INSIDE)
         return of_text(line, place)
 
     numbered = forms.by_line(path, enumerate(lines, 1))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Optional
 
+from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import diagnosis, forms, readers, schemes
 from xlnet.tasks.files.row_errors import RowErrors
@@ -125,8 +126,12 @@ class ObjectReader:
                 value = dict(more, text=text)  # spaCy: [text, {"entities": ...}]
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+        line = json.dumps(value, ensure_ascii=False)
+        value = {encodings.composed(name): each for name, each in value.items()}
         if self._need_tags and self._is_left_out(value, place):
             return None
+        if ADDED in value and not self._need_tags:
+            self.notes.add(place, f"the key '{ADDED}' is replaced by the prediction")
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
         if key is None and {"annotations", "data"} <= value.keys():
             raise ValueError(
@@ -138,7 +143,6 @@ class ObjectReader:
                     "' or '".join(self._text_keys), ", ".join(value) or "none"
                 )
             )
-        line = json.dumps(value, ensure_ascii=False)
         if not is_text(line):
             raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
@@ -154,7 +158,7 @@ class ObjectReader:
         if self._keep_where:
             self._keys.update(dict.fromkeys(value))
         for key, wanted in self._keep_where.items():
-            if readers.to_text(value.get(key)) != wanted:
+            if not readers.is_value(value.get(key), wanted):
                 self.notes.add(place, f"{key} is not {wanted}: the example is left out")
                 return True
         return False
@@ -274,6 +278,13 @@ def _checked_entities(text: str, entities: Any, key: str) -> tuple[schemes.TagSp
         part = text[start:end]
         if not any(find_words(part)):
             raise ValueError(f"'{key}' has {shown(entity)}, which is not a word")
+        # Label Studio writes the text of an entity, too.
+        said = entity.get("text") if isinstance(entity, dict) else None
+        if isinstance(said, str) and said.split() != part.split():
+            raise ValueError(
+                f"'{key}' has {shown(entity)}, but there the text is {shown(part)}; start and end "
+                "count characters, of which an emoji is one"
+            )
         start += len(part) - len(part.lstrip())
         end -= len(part) - len(part.rstrip())
         found.append((start, end, label))

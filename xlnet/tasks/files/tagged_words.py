@@ -28,6 +28,8 @@ class ColumnLines(NamedTuple):
     separator: str  # between the columns
     word_column: str = "1"  # numbers from 1 on; "" for none
     tag_column: str = ""
+    splits_at: str = " \t"  # characters that a cell cannot have
+    is_quoted: bool = False  # whether a cell may have them in quotation marks
 
 
 class JsonLine(NamedTuple):

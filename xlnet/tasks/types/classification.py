@@ -18,11 +18,13 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
+from xlnet.tasks.files.table_rows import NOT_TEXT
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -248,19 +250,24 @@ def numbers_of(
 ) -> list:
     """The number of each label in "label:number,...", floats [L] from 0 to `highest`; `default` for
     labels that the text does not have. flag, expected: its name and form, for errors."""
-    found = dict.fromkeys(names, default)
+    by_plain = _labels_by_plain(tuple(names))
+    found: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         name, colon, number = map(str.strip, part.rpartition(":"))
-        if colon and name not in found:
+        label = name if name in names else by_plain.get(plain_spelling(name))
+        value = to_number(number)
+        if not colon or not 0 <= value <= highest:
+            raise UserError(f"{flag}: '{part}', expected {expected}")
+        if label is None:
             raise UserError(
                 "{}: no label '{}'{} (labels: {})".format(
-                    flag, name, did_you_mean(name, found), ", ".join(found)
+                    flag, name, did_you_mean(name, names), ", ".join(names)
                 )
             )
-        found[name] = to_number(number)
-        if not colon or not 0 <= found[name] <= highest:
-            raise UserError(f"{flag}: '{part}', expected {expected}")
-    return list(found.values())
+        if label in found:
+            raise UserError(f"{flag} names '{label}' twice, expected labels that differ")
+        found[label] = value
+    return [found.get(name, default) for name in names]
 
 
 def by_label(flag: str, columns: tuple[str, ...], labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -285,6 +292,8 @@ def by_label(flag: str, columns: tuple[str, ...], labels: tuple[str, ...]) -> tu
 def known_label(task: Task, text: str) -> tuple:
     """(the label of a text in any spelling, None) or (None, error); any text is a label of a task
     that does not know its labels yet: ()."""
+    if not is_text(text):
+        return None, NOT_TEXT
     if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
     spelled = _labels_by_plain(task.labels).get(plain_spelling(text))

@@ -77,16 +77,14 @@ def _without_missing_dev(task: Task, data_dir: str) -> Task:
 
 
 def _with_composed_columns(settings: Any) -> Any:
-    """The settings with the names of columns as `readers` gives them, in Unicode's composed form;
-    the columns of taggers have other readers."""
+    """The settings with the names of columns as `readers` gives them, in Unicode's composed
+    form."""
     return dataclasses.replace(
         settings,
         **{
             field.name: encodings.composed(getattr(settings, field.name))
             for field in dataclasses.fields(settings)
-            if field.name.endswith(("_column", "_columns"))
-            and field.name not in ("word_column", "tag_column")
-            and getattr(settings, field.name)
+            if field.name.endswith(("_column", "_columns")) and getattr(settings, field.name)
         },
     )
 
@@ -134,7 +132,10 @@ def _pairs(text: str) -> dict[str, str]:
         column, equals, value = part.partition("=")
         if not (column and equals):
             raise UserError(f"keep_where: '{part}', expected column=value")
-        found[column.strip()] = value.strip()
+        column = encodings.composed(column.strip())
+        if column in found:
+            raise UserError(f"keep_where names '{column}' twice, expected columns that differ")
+        found[column] = encodings.composed(value.strip())
     return found
 
 
@@ -235,8 +236,9 @@ def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
     # A model of an earlier version may keep one that was ignored in its training, mostly the comma,
     # which was the default.
     is_separated = settings.do_train and settings.label_separator not in (None, ",")
-    if is_separated and not (settings.multi_label or takes_several_labels):
-        raise UserError("label_separator is for --multi_label=True")
+    has_lists = settings.multi_label and len(_listed(settings.label_column)) == 1
+    if is_separated and not (has_lists or takes_several_labels):
+        raise UserError("label_separator is for --multi_label=True with one column of labels")
     chosen = [
         name
         for name in ("query_id_column", "is_regression", "multi_label", "choice_columns")
@@ -279,7 +281,9 @@ def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
 def _check_label_form(settings: Any) -> None:
     """Raises UserError for a --label_form that labels of the task's type do not have."""
     forms: tuple[str, ...] = ("names",)
-    if settings.multi_label:
+    if settings.multi_label and settings.do_train and len(_listed(settings.label_column)) > 1:
+        forms = ("indicators",)  # a column for each label
+    elif settings.multi_label:
         forms = ("names", "json", "python", "indicators")
     elif settings.choice_columns:
         forms = ("letters", "numbers", "indices", "texts")

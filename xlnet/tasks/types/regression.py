@@ -39,7 +39,8 @@ class RegressionReader(contract.Reader):
         text = to_text(cells[0]).strip() if cells else ""
         if not text:
             return None, f"column '{self.task.columns.label[0]}' is empty"
-        # Numbers of JSON and Parquet have no decimal mark to be declared.
+        # Numbers of JSON and Parquet have no decimal mark to be declared; Parquet's decimals are
+        # texts here.
         decimal = self.task.files.form.decimal
         if decimal == "." or isinstance(cells[0], (int, float)):
             return self.parse_score(text)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
@@ -127,7 +128,8 @@ class TaggingReader(contract.Reader):
     def _sentences(
         self, path: str, form: Optional[str], need_tags: bool
     ) -> Iterator[tagged_words.TaggedSentence]:
-        """The sentences of a file; the tags of texts with entities get the files' scheme."""
+        """The sentences of a file, with labels in Unicode's composed form; the tags of texts with
+        entities get the files' scheme."""
         task = self.task
         declared = tagged_files.Declared(
             form=form or task.files.form.name,
@@ -142,10 +144,16 @@ class TaggingReader(contract.Reader):
         )
         skips = task.files.skips_errors
         for sentence in tagged_files.read(path, declared, need_tags, skips=skips):
-            if sentence.tags and sentence.entities is not None:
-                tags = schemes.repaired(sentence.tags, self.options.scheme)
-                sentence = sentence._replace(tags=tags)
-            yield sentence
+            entities, tags = sentence.entities, sentence.tags
+            if entities is not None:
+                entities = tuple(
+                    (start, end, encodings.composed(label)) for start, end, label in entities
+                )
+            if tags:
+                tags = tuple(map(encodings.composed, tags))
+            if tags and entities is not None:
+                tags = schemes.repaired(tags, self.options.scheme)
+            yield sentence._replace(entities=entities, tags=tags)
 
     def _with_right_tags(
         self,
@@ -245,7 +253,9 @@ class TaggingReader(contract.Reader):
         label = self.task.columns.label or tuple(stored["columns"].get("label", ()))
         options = stored["kind_options"]
         task = super().from_model(stored).with_columns(label=label)
-        return task.with_options(
+        # As those of files; a model of an earlier version may have others.
+        labels = tuple(map(encodings.composed, task.class_names))
+        return dataclasses.replace(task, labels=labels).with_options(
             # A file may have another scheme than the one that the model has learned.
             scheme=self.options.scheme if self.options.is_scheme_given else options["scheme"],
             learned=options.get("learned") or schemes.learned(options["scheme"]),
@@ -267,6 +277,9 @@ class TaggingReader(contract.Reader):
         rows = store_rows(self._row(i, sentence, error_of) for i, sentence in enumerate(sentences))
         if not rows:
             raise UserError(f"{path}: no sentences")
+        source = next((row.source.source for row in rows if row.pairs), None)
+        if not need_labels and isinstance(source, tagged_words.ColumnLines):
+            tagged_columns.check_tags(path, source, self.task.class_names)
         return rows
 
     def _row(
