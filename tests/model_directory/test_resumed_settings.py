@@ -426,9 +426,13 @@ def evaluated(done):
     return int(line[-1].rpartition("(")[2].split()[0])
 
 
-def test_the_one_file_is_evaluated_on_what_training_held_out(place):
+def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch):
     """Also if it has been copied, or has got more rows; another file completely."""
-    held_out = evaluated(train(place, "--do_eval=True", **ONE(place)))
+    monkeypatch.chdir(place.directory)
+    held_out = evaluated(train(place, "--do_eval=True", **ONE(place, data_dir="one.tsv")))
+    monkeypatch.chdir("/")
+    kept = json.loads((place.directory / "one" / "run.json").read_text())
+    assert kept["resolved"]["data_dir"] == place.path("one.tsv")
     assert 1 <= held_out < 21
     evaluate = {name: None for name in ("metric", "do_train", "dev_share")}
     shutil.copy(place.path("one.tsv"), place.path("copy.tsv"))

@@ -27,6 +27,7 @@ PAIRS = dict(
     long_document="memory",
     metric="auc",
     predict_threshold=0.3,
+    ranking_loss="pointwise",
 )
 
 
@@ -286,6 +287,28 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share):
         task_settings.check(
             str(tmp_path), other_share, dataclasses.replace(other, allow_changes=True)
         )
+
+
+@pytest.mark.parametrize("kept", ["train.csv", "THERE/train.csv"])
+def test_a_file_of_the_name_of_the_train_file_in_another_directory_is_another_one(
+    tmp_path, monkeypatch, kept
+):
+    """Only a part of it was evaluated."""
+    for name, text in (("there", "a,x\n"), ("here", "b,y\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.csv").write_text("text_a,label\n" + text)
+    task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
+    kept = kept.replace("THERE", str(tmp_path / "there"))
+    make_model(tmp_path / "model", task, dict(task_name="custom", data_dir=kept))
+
+    def share():
+        found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir="train.csv"))
+        return task_of_run(found).files.dev_share
+
+    monkeypatch.chdir(tmp_path / "here")
+    assert share() == 0.0
+    monkeypatch.chdir(tmp_path / "there")
+    assert share() == (0.2 if "there" in kept else 0.0)
 
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2]), dict(dev_share=None), dict(dev_share="x")])

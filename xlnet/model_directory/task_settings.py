@@ -298,12 +298,14 @@ def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Tas
 
 def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
-    been added, or by its content."""
+    been added, or by its content. A relative path, as earlier versions kept it, says nothing here:
+    another file may lie there in another working directory."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    named = [run.resolved[name] for name in ("data_dir", "train_file") if run.resolved.get(name)]
+    named = [run.resolved.get(name) or "" for name in ("data_dir", "train_file")]
     return any(
-        os.path.exists(one) and os.path.samefile(one, settings.data_dir) for one in named
+        os.path.isabs(one) and os.path.exists(one) and os.path.samefile(one, settings.data_dir)
+        for one in named
     ) or run.read.get("train") == [files.digest_of(settings.data_dir)]
 
 

@@ -400,6 +400,7 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "squared error of the relevance of each",
         choices=("pairwise", "pointwise"),
         help_group=HelpGroup.HEAD,
+        belongs_to="model",
     )
     highest_grade: int = setting(
         0,
