@@ -178,9 +178,14 @@ def _agreements(is_training: bool, run: RunDocument) -> dict[str, Callable[[Any,
     # Whether a known task has scores is what the task says, with the flag and without it.
     if run.task and run.task["task"] != known.CUSTOM:
         agree["is_regression"] = lambda was, now: True
-    # Files to predict may have other columns, but a model of pairs has two texts.
+    # The content of metrics is compared where a run resumes (`run_document.check_resumed`).
+    if is_training and run.read.get("metric"):
+        agree["metric"] = lambda was, now: True
+    # Files to predict may have other columns, but a model of pairs has two texts. Thresholds decide
+    # by what a trained model says.
     if not is_training:
         agree["text_b_column"] = lambda was, now: bool(was) == bool(now)
+        agree["predict_threshold"] = agree["label_thresholds"] = lambda was, now: True
     return agree
 
 
@@ -350,7 +355,7 @@ def document_of(
     )
 
 
-def check(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
+def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
     """Raises UserError if `model_dir` has checkpoints that were trained for something else than
     `wanted`.
 
@@ -416,10 +421,11 @@ def _check_task(
                 run.path, len(labels), here["head"], prefix, outputs[0]
             )
         )
-    # The rows that were held out stay held out.
+    # The rows that were held out stay held out; best/ may be of a time before an allowed change.
     share = here["dev_share"]
     if (
-        (settings.do_train or share)
+        (settings.do_train or settings.do_eval and share)
+        and run.directory == home_of(settings.model_dir)
         and there.get("dev_share", share) != share
         and not settings.allow_changes
     ):

@@ -463,7 +463,7 @@ def _with_settings(task: Task, settings: SpanSettings) -> Task:
     files = dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
     # The file to predict is evaluated, too, if it has answers. If it is the only file to evaluate,
     # it is not looked at here: reading it reports that answers are missing.
-    path = settings.named_file
+    path = settings.file_to_predict
     is_looked_at = (settings.do_train or settings.do_eval or settings.do_prepro) and (
         not settings.do_eval or settings.data_dir or settings.train_file
     )
