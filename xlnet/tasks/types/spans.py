@@ -370,14 +370,16 @@ class SpanScorer(contract.Scorer):
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
     def baseline(self, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
-        """The sentence most like the question, without the numbers over thresholds."""
+        """The sentence most like the question. All are as sure: of the numbers over thresholds,
+        those that are metrics are the better one of all sentences and of no answers at all."""
         sentences = [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows]
         result = self.evaluate(sentences, gold_labels, threshold)
-        return {
-            name: value
-            for name, value in result.items()
-            if name in self.task.metrics or not name.startswith("best_")
-        }
+        without = self.evaluate([each._replace(spans=[]) for each in sentences], gold_labels)
+        found = {name: value for name, value in result.items() if not name.startswith("best_")}
+        for name in ("exact", "f1"):
+            if "best_" + name in self.task.metrics:
+                found["best_" + name] = max(result[name], without[name])
+        return {name: found[name] for name in result if name in found}
 
     def constant_prediction(
         self, values: Any, gold_labels: GoldAnswers, threshold: float = THRESHOLD
