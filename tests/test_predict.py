@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 
 import pytest
@@ -67,6 +68,7 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
         ("classification", "labels.json", ".tsv or .csv: the predictions are a table"),
         ("classification", "labels.csv.gz", ".tsv or .csv: the predictions are a table"),
         ("regression", "labels.parquet", ".tsv or .csv: the predictions are a table"),
+        ("ranking", "out.run", ".tsv or .csv: the predictions are a table; predict_dir has"),
         ("tagging", "tags.jsonl.gz", ".jsonl for texts and JSON"),
     ),
 )
@@ -257,7 +259,7 @@ def test_a_bad_file_does_not_end_the_run(tmp_path, monkeypatch, model_of):
         ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
         ("?.txt", "-", "output: '-', expected a directory"),
         ("a.txt,a.csv", "out/", "input: a.txt and a.csv have the same name"),
-        ("a.txt", "./a.txt", "output: ./a.txt is an input, too"),
+        ("a.csv", "./a.csv", "output: ./a.csv is an input, too"),
         ("none.*", "out/", "input: no such file: none.*"),
         ("a.txt,none", "out/", "input: no such file: none"),
     ],
@@ -271,6 +273,41 @@ def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkey
     )
     assert done.returncode == 1 and said in done.stderr.replace(str(tmp_path) + "/", "")
     assert len(done.errors) == 1 and not (tmp_path / "out").exists()
+
+
+def test_predictions_do_not_replace_the_standard_input(tmp_path, monkeypatch, model_of):
+    path = tmp_path / "in.csv"
+    path.write_text("text_a\nkamat\n")
+    before = os.dup(0)
+    with open(path) as file:
+        os.dup2(file.fileno(), 0)
+    try:
+        line = command.refused(
+            "xlnet predict",
+            model_dir=model_of("regression"),
+            input="-",
+            input_format="csv",
+            output=path,
+        )
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+    assert "in.csv is an input, too" in line and path.read_text() == "text_a\nkamat\n"
+
+
+@pytest.mark.parametrize("name", ["documents.tsv", "queries.tsv"])
+def test_the_ranking_of_a_run_does_not_replace_its_texts(tmp_path, model_of, name):
+    (tmp_path / "t.run").write_text("q Q0 d 1 1.0 x\n")
+    (tmp_path / "queries.tsv").write_text("q\tkamat\n")
+    (tmp_path / "documents.tsv").write_text("d\trokmi\n")
+    before = (tmp_path / name).read_text()
+    line = command.refused(
+        "xlnet predict",
+        model_dir=model_of("ranking"),
+        input=tmp_path / "t.run",
+        output=tmp_path / name,
+    )
+    assert f"{name} is an input, too" in line and (tmp_path / name).read_text() == before
 
 
 def test_the_model_says_how_distances_are_clipped(tmp_path):

@@ -407,7 +407,7 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
 
     Args:
       output: the path; None or empty if no file is wanted.
-      paths: the input files.
+      paths: the input files; "-" is the standard input.
       what: the flag that names the output.
 
     Raises:
@@ -419,9 +419,7 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
         return
     if output.endswith(os.sep) or os.path.isdir(output):
         raise UserError(f"{what}: {output} is a directory, expected a file")
-    if os.path.exists(output) and any(
-        os.path.exists(path) and os.path.samefile(path, output) for path in paths
-    ):
+    if os.path.isfile(output) and any(_is_file(path, os.stat(output)) for path in paths):
         raise UserError(f"{what}: {output} is an input, too; give another name")
     if is_standard_output(output):
         return
@@ -436,6 +434,14 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
         require_writable(directory, what)
     elif target.number is None and not os.access(target.path, os.W_OK):
         raise UserError(f"{what}: {output} cannot be written to; change its rights")
+
+
+def _is_file(path: str, other: os.stat_result) -> bool:
+    """Whether `path`, "-" being the standard input, is the file `other`."""
+    try:
+        return os.path.samestat(os.fstat(0) if path == "-" else os.stat(path), other)
+    except OSError:  # no such file, or the standard input is closed
+        return False
 
 
 def require_writable(directory: str, what: str) -> None:

@@ -61,7 +61,7 @@ def test_evaluations_without_the_metric_are_dropped(tmp_path, caplog):
     best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(1, {"f1": 0.5, "loss": 1.0}, None)
     other = best_checkpoint.BestCheckpoint(str(tmp_path), "auc")
     assert other.best() is None and "1 of 1 evaluations have no auc and are dropped" in caplog.text
-    assert best_checkpoint.BestCheckpoint(str(tmp_path), "loss").best()["step"] == 1
+    assert best_checkpoint.BestCheckpoint(str(tmp_path), "f1").best()["step"] == 1
 
 
 @pytest.mark.parametrize("step", (7, 5), ids=("another step", "the same step"))
@@ -157,6 +157,31 @@ def test_the_best_weights_of_dropped_steps_are_set_aside(tmp_path, caplog):
     again.go_back_to(1)
     again.set_dropped_aside(1)
     assert not (tmp_path / "best").exists() and value_of(tmp_path / "dropped-best-8") == 8
+
+
+def test_another_metric_chooses_among_the_weights_that_are_there(tmp_path, caplog):
+    """The best step by the new one, of which no weights were left, kept all later ones away."""
+    (tmp_path / "run.json").write_text("{}")
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    for step, score, auc in ((2, 0.1, 0.9), (4, 0.8, 0.3), (6, 0.2, 0.6), (8, 0.3, 0.5)):
+        prefix = make_checkpoint(tmp_path, step, step)
+        chosen.add(step, {"score": score, "auc": auc}, prefix)
+    for step in (2, 4):
+        for path in tmp_path.glob(f"model.ckpt-{step}.*"):
+            path.unlink()
+    assert value_of(tmp_path / "best") == 4
+
+    again = best_checkpoint.BestCheckpoint(str(tmp_path), "auc")
+    again.go_back_to(8)
+    again.set_dropped_aside(8)
+    assert "1 of 4 evaluations are dropped" in caplog.text
+    assert again.best()["step"] == 6 and value_of(tmp_path / "best") == 6
+    assert again.add(10, {"score": 0.0, "auc": 0.7}, make_checkpoint(tmp_path, 10, 10))
+    assert value_of(tmp_path / "best") == 10
+    # Where it is the metric of before, nothing is chosen again.
+    caplog.clear()
+    best_checkpoint.BestCheckpoint(str(tmp_path), "auc").set_dropped_aside(10)
+    assert value_of(tmp_path / "best") == 10 and not caplog.text
 
 
 def test_no_weights_replace_dropped_ones_that_are_worse_than_the_initial_ones(tmp_path):

@@ -345,6 +345,8 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(dev_share=1), "dev_share is 1.0"),
         (dict(choice_columns="a,b"), "no column 'a'"),
         (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
+        (dict(predict_file="a.csv"), "predict_file is given without do_predict, expected"),
+        (dict(predict_output="p.csv"), "predict_output is given without do_predict, expected"),
         (
             dict(predict_output="/dev", predict_file="a.csv", do_predict=True),
             "output: /dev is a dir",

@@ -16,6 +16,7 @@ from helpers.models import CONFIG, make_model
 from helpers.paths import ROOT
 
 import xlnet
+from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.model_directory import run_document, task_settings
 from xlnet.model_directory.run_document import RunDocument
@@ -216,6 +217,18 @@ def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path, gi
     assert start(dataclasses.replace(settings, allow_changes=True)) == -1
 
 
+def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path, monkeypatch):
+    """Each position saw only itself."""
+    start_document(tmp_path, objective="causal", same_length=True, mem_len=8)
+    monkeypatch.setattr(cli, "given", ["mem_len"].__contains__)
+    evaluation = PretrainingSettings(
+        record_info_dir="r", model_dir=str(tmp_path), do_eval=True, mem_len=0
+    )
+    groups = evaluation, NetworkSettings(), OptimizationSettings()
+    with pytest.raises(UserError, match="same_length is True and mem_len is 0"):
+        train_gpu.inherit_from_run(*groups, ["mem_len"])
+
+
 def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path):
     """It asked for a vocabulary, which a pretraining run keeps elsewhere."""
     start_document(tmp_path)
@@ -382,6 +395,15 @@ def test_every_file(place, name, change, said):
         assert done.returncode == 0 and "has all of its 2 steps" in done.stdout, done
 
 
+def test_a_change_of_the_metric_is_said_once(place):
+    shutil.copytree(place.path("model"), place.path("other_metric"))
+    changed = dict(model_dir=place.path("other_metric"), metric="accuracy")
+    done = train(place, **changed)
+    assert done.returncode == 1 and done.stderr.count("metric was ") == 1, done
+    done = train(place, "--allow_changes=True", **changed)
+    assert done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1, done
+
+
 def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
     shutil.copytree(place.path("own"), place.path("moved"))
     for changes in (
@@ -426,9 +448,13 @@ def evaluated(done):
     return int(line[-1].rpartition("(")[2].split()[0])
 
 
-def test_the_one_file_is_evaluated_on_what_training_held_out(place):
+def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch):
     """Also if it has been copied, or has got more rows; another file completely."""
-    held_out = evaluated(train(place, "--do_eval=True", **ONE(place)))
+    monkeypatch.chdir(place.directory)
+    held_out = evaluated(train(place, "--do_eval=True", **ONE(place, data_dir="one.tsv")))
+    monkeypatch.chdir("/")
+    kept = json.loads((place.directory / "one" / "run.json").read_text())
+    assert kept["resolved"]["data_dir"] == place.path("one.tsv")
     assert 1 <= held_out < 21
     evaluate = {name: None for name in ("metric", "do_train", "dev_share")}
     shutil.copy(place.path("one.tsv"), place.path("copy.tsv"))
@@ -514,6 +540,22 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
         "=FILE or --predict_dir=DIRECTORY for the predictions"
         in done.stderr
     )
+
+
+def test_an_evaluation_names_its_thresholds(tmp_path):
+    make_model(tmp_path / "model", "multi_label")
+    (tmp_path / "dev.csv").write_text('text_a,label\nkamat,"animal,plant"\nmitel,plant\n')
+    thresholds = dict(predict_threshold=0.25, label_thresholds="plant:0.75")
+    command.succeed(
+        "xlnet classify",
+        "--do_eval",
+        model_dir=tmp_path / "model",
+        dev_file=tmp_path / "dev.csv",
+        device="cpu",
+        **thresholds,
+    )
+    kept = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
+    assert {name: kept[name] for name in thresholds} == thresholds
 
 
 def test_a_task_with_another_number_of_labels_is_named(tmp_path):

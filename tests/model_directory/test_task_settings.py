@@ -27,6 +27,7 @@ PAIRS = dict(
     long_document="memory",
     metric="auc",
     predict_threshold=0.3,
+    ranking_loss="pointwise",
 )
 
 
@@ -158,7 +159,6 @@ def test_best_alone_is_a_model_too(model, tmp_path):
         ("long_document", "truncate", "long_document was memory, is truncate"),
         ("text_b_column", None, "text_b_column was second, is not given"),
         ("metric", "accuracy", "metric was auc, is accuracy"),
-        ("predict_threshold", 0.5, "predict_threshold was 0.3, is 0.5"),
     ],
 )
 @pytest.mark.parametrize("what", [{}, dict(do_train=True, data_dir="x", output_dir="y")])
@@ -175,6 +175,20 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said, what):
     found = resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
     assert getattr(found, name) == value and found.text_a_column == "first"
     assert caplog.messages == ["note: settings changed: " + said]
+
+
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("predict_threshold", 0.5, "predict_threshold was 0.3, is 0.5"),
+        ("label_thresholds", "x:0.4", "label_thresholds was not given, is x:0.4"),
+    ],
+)
+def test_a_threshold_is_chosen_for_a_trained_model(model, name, value, said):
+    """The documents say to give one, and it was refused. A run that trains is evaluated by one."""
+    assert getattr(resolve(*settings_of(model, **{name: value})), name) == value
+    with pytest.raises(UserError, match=said):
+        resolve(*settings_of(model, **{name: value}, do_train=True, data_dir="x", output_dir="y"))
 
 
 @pytest.mark.parametrize("trains", [False, True])
@@ -282,10 +296,45 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share):
         other = dataclasses.replace(settings, dev_share=0.3)
         assert task_of_run(other).files.dev_share == 0.3
         with pytest.raises(UserError, match=f"held out as dev is {share:g} in "):
-            task_settings.check(str(tmp_path), other_share, other)
-        task_settings.check(
+            task_settings.check_trained_for(str(tmp_path), other_share, other)
+        task_settings.check_trained_for(
             str(tmp_path), other_share, dataclasses.replace(other, allow_changes=True)
         )
+
+
+def test_best_of_another_held_out_fraction_predicts_and_is_evaluated(tmp_path):
+    """An allowed change of dev_share, before which best/ was chosen."""
+    wanted = dict.fromkeys(("task", "labels", "is_regression", "head", "module"))
+    wanted = dict(wanted, kind="spans", summary_type=None, use_summ_proj=None)
+    make_model(tmp_path, dict(wanted, dev_share=0.3))
+    make_model(tmp_path / "best", dict(wanted, dev_share=0.1))
+    now = RunDocument("", None, {}, task=dict(wanted, dev_share=0.3))
+    for what in ("do_predict", "do_eval"):
+        settings = SpanSettings(model_dir=str(tmp_path), train_file=__file__, **{what: True})
+        for directory in (tmp_path, tmp_path / "best"):
+            task_settings.check_trained_for(str(directory), now, settings)
+
+
+@pytest.mark.parametrize("kept", ["train.csv", "THERE/train.csv"])
+def test_a_file_of_the_name_of_the_train_file_in_another_directory_is_another_one(
+    tmp_path, monkeypatch, kept
+):
+    """Only a part of it was evaluated."""
+    for name, text in (("there", "a,x\n"), ("here", "b,y\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.csv").write_text("text_a,label\n" + text)
+    task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
+    kept = kept.replace("THERE", str(tmp_path / "there"))
+    make_model(tmp_path / "model", task, dict(task_name="custom", data_dir=kept))
+
+    def share():
+        found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir="train.csv"))
+        return task_of_run(found).files.dev_share
+
+    monkeypatch.chdir(tmp_path / "here")
+    assert share() == 0.0
+    monkeypatch.chdir(tmp_path / "there")
+    assert share() == (0.2 if "there" in kept else 0.0)
 
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2]), dict(dev_share=None), dict(dev_share="x")])
@@ -295,4 +344,6 @@ def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
     make_model(tmp_path, dict(wanted, **damage))
     settings, _ = settings_of(tmp_path, do_train=True)
     with pytest.raises(UserError, match="run.json is not as a program of ours writes it: "):
-        task_settings.check(str(tmp_path), RunDocument("", None, {}, task=wanted), settings)
+        task_settings.check_trained_for(
+            str(tmp_path), RunDocument("", None, {}, task=wanted), settings
+        )

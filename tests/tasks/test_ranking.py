@@ -215,7 +215,7 @@ def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
     ]
     write(tmp_path, "test.run", "8 Q0 y 1 9.5 bm25")
     assert [row.label for row in read(tmp_path, "test")] == [None]
-    with pytest.raises(UserError, match="test.run:1: column 'grade' is empty"):
+    with pytest.raises(UserError, match="test.run: no judgements .*test.qrels next to it"):
         read(tmp_path, "test", need_labels=True)
 
 

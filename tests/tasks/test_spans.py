@@ -712,6 +712,18 @@ def test_which_rule_scores():
     assert cmrc.scorer.gold_labels([row(answers=(("a", 0),))]).rule == "characters"
 
 
+def test_the_baseline_over_thresholds_is_that_of_rows_in_any_order():
+    """No threshold separates sentences that are as sure as each other."""
+    task = custom.with_metric(SQUAD, "best_f1")
+    pair = ("Kites fly. Dogs run.", "Who run dogs?")
+    answers = [(GoldAnswer("Dogs run.", 11),)] * 4 + [()] * 6
+    rows = [Row(str(i), (pair,), each, "c") for i, each in enumerate(answers)]
+    for some in (rows, rows[::-1]):
+        found = task.scorer.baseline(task.scorer.gold_labels(some))
+        assert found["best_f1"] == 60.0 and found["f1"] == 40.0
+        assert "best_exact" not in found and "best_f1_thresh" not in found
+
+
 def test_the_baseline_is_the_sentence_that_shares_most_words():
     found = span_answers.closest_sentence(CONTEXT, "What did the dog do?").spans[0]
     assert CONTEXT[found.start : found.end].strip() == "The dog ran after it, 3 times."

@@ -363,6 +363,28 @@ def test_answers_to_choose_from(tmp_path, labels, form, names):
     )
 
 
+@pytest.mark.parametrize(
+    "labels, texts, form, trained",
+    [
+        ("123", False, "indices", "numbers"),
+        ("123", False, "texts", "numbers"),
+        ("012", False, "numbers", "indices"),
+        ("ABC", False, "numbers", "letters"),
+        ("123", True, "numbers", "texts"),
+    ],
+)
+def test_a_model_has_labels_of_the_form_that_it_was_trained_on(
+    tmp_path, labels, texts, form, trained
+):
+    """Indices were read as numbers, 1 of the second answer as the first."""
+    stored = dict(
+        kind="multiple_choice", labels=list(labels), kind_options=dict(labels_are_texts=texts)
+    )
+    choices = dict(choice_columns="c1,c2,c3", do_train=False, do_eval=True, label_form=form)
+    with pytest.raises(UserError, match=f"label_form is {form}, expected {trained}, as the model"):
+        custom.resolve_task(settings(tmp_path, **choices), stored)
+
+
 def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     """get_name and str are not get str name."""
     race = known.find_task("race")
@@ -404,6 +426,21 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             read_rows(task, str(tmp_path), split, need_labels=True)
+
+
+@pytest.mark.parametrize(
+    "form, label, labels",
+    [(None, "2", "AB"), ("numbers", "2", "12"), ("indices", "1", "01"), ("texts", "y", "12")],
+)
+def test_a_declared_label_is_no_name_of_an_answer(tmp_path, form, label, labels):
+    """It was made a letter before the declaration was looked at."""
+    answers = '[{"label": "1", "text": "x"}, {"label": "2", "text": "y"}]'
+    line = f'{{"text_a": "s", "choices": {answers}, "label": "{label}"}}'
+    write(tmp_path, "train.jsonl", line)
+    task = own(tmp_path, choice_columns="choices", label_form=form, dev_share=0.0)
+    assert task.labels == tuple(labels)
+    (row,) = read_rows(task, str(tmp_path), "train")
+    assert task.reader.label_array([row]).tolist() == [1]
 
 
 def test_a_list_of_answers_in_a_cell_of_a_table_is_a_text(tmp_path):

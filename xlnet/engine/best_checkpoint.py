@@ -54,9 +54,11 @@ class BestCheckpoint:
         self.metric = metric
         self.patience = patience
         self._has_dropped = False  # whether the files have evaluations that this object lacks
+        self._has_other_metric = False  # whether another metric chose `best/`
         self.evaluations: list[dict[str, Any]] = []  # see `add`
         if os.path.exists(self._path):
-            kept = files.read_json(self._path, "evaluations").get("evaluations")
+            content = files.read_json(self._path, "evaluations")
+            kept = content.get("evaluations")
             if not isinstance(kept, list):
                 raise UserError(
                     f"{self._path}: found no list of evaluations; remove it: checkpoints that are "
@@ -75,6 +77,28 @@ class BestCheckpoint:
                     len(kept),
                     metric,
                 )
+            self._has_other_metric = content.get("metric", metric) != metric
+            if self._has_other_metric:
+                self._drop_without_weights()
+
+    def _drop_without_weights(self) -> None:
+        """Drops the evaluations of steps whose weights are gone: the best one by another metric is
+        perhaps among them, and no later step could replace it in `best/`."""
+        there = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
+        with contextlib.suppress(errors.Unreadable):
+            found = checkpoint.named_by_state_file(os.path.join(self._model_dir, BEST))
+            there.update([found[0]] if found else [])
+        kept = [one for one in self.evaluations if one["step"] in there]
+        if len(kept) < len(self.evaluations):
+            _log.warning(
+                "note: %s: the metric was another one than %s; %d of %d evaluations are dropped, "
+                "as the weights of their steps are gone",
+                self._path,
+                self.metric,
+                len(self.evaluations) - len(kept),
+                len(self.evaluations),
+            )
+        self.evaluations = kept
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far;
@@ -117,8 +141,8 @@ class BestCheckpoint:
 
     def set_dropped_aside(self, step: int) -> None:
         """Removes the evaluations that `go_back_to` dropped from the files, too. Renames `best/` if
-        it has the weights of a later step than `step`, from which the run resumes, and makes it
-        again of the best checkpoint that is still there.
+        it has the weights of a later step than `step`, from which the run resumes. Then, or where
+        another metric chose it, makes it again of the best checkpoint that is still there.
 
         Those weights are of steps that the run does again, perhaps with other settings: then no
         evaluation of this run would say how good they are, and a worse one could replace them.
@@ -132,28 +156,35 @@ class BestCheckpoint:
             found = checkpoint.named_by_state_file(directory)
         except errors.Unreadable:  # `export` creates it again
             return
-        if not found or found[0] <= step:
+        if not found or found[0] <= step and not self._has_other_metric:
             return
-        aside = os.path.join(self._model_dir, f"{_DROPPED}{BEST}-{found[0]}")
+        if found[0] > step:
+            self._set_aside(directory, found[0], step)
+        # The initial weights of pretraining are evaluated, but not saved: where they are the best,
+        # there is no `best/`, as in `add`.
+        kept = dict(checkpoint.all_prefixes(self._model_dir))
+        best = best_evaluation(
+            [one for one in self.evaluations if one["step"] in (0, found[0], *kept)],
+            self.metric,
+            self._lower_is_better,
+        )
+        if best and best["step"] in kept:
+            export(kept[best["step"]], directory)
+        if self._has_other_metric:  # from now on `best/` is of this metric
+            self._write()
+
+    def _set_aside(self, directory: str, found: int, step: int) -> None:
+        """Renames `best/` with the weights of the step `found`."""
+        aside = os.path.join(self._model_dir, f"{_DROPPED}{BEST}-{found}")
         while os.path.exists(aside):  # the run is reset a second time
             aside += "-again"
         os.replace(directory, aside)
         _log.info(
             "note: the run resumes from step %d: the weights of step %d in best/ are in %s now",
             step,
-            found[0],
+            found,
             aside,
         )
-        # The initial weights of pretraining are evaluated, but not saved: where they are the best,
-        # there is no `best/`, as in `add`.
-        kept = dict(checkpoint.all_prefixes(self._model_dir))
-        best = best_evaluation(
-            [one for one in self.evaluations if one["step"] in (0, *kept)],
-            self.metric,
-            self._lower_is_better,
-        )
-        if best and best["step"] in kept:
-            export(kept[best["step"]], directory)
 
     def lacks(self, step: int, every: int, last: int) -> bool:
         """Whether `step` should have been evaluated, but was not."""

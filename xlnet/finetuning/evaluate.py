@@ -23,6 +23,7 @@ from xlnet.model_directory.run_document import RunDocument
 from xlnet.model_directory.task_settings import document_of_best, note_changes_since, read_model
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers, row_store
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
@@ -143,6 +144,7 @@ class Evaluator:
         run = read_model(self._settings.model_dir)
         if run and not self._settings.do_train:
             self.note_trained_on(repeated_texts.trained_in(run.directory))
+            self._note_changed_metrics(run)
         # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
@@ -155,7 +157,7 @@ class Evaluator:
                 results.append(dict(step=step, **result))
                 all_predictions.append(predictions)
             best = self._best_of(results)
-            evaluation.keep_results(name, rows, baseline, results, best)
+            evaluation.keep_results(name, rows, baseline, results, best, self._thresholds())
             # The tables show the best checkpoint; if none is better than others, the newest.
             shown = results.index(best) if best else -1
             evaluation.keep_tables(name, rows, all_predictions[shown].values)
@@ -178,6 +180,16 @@ class Evaluator:
                 *of_others,
             )
 
+    def _thresholds(self) -> dict[str, Any]:
+        """The settings that decide, where a threshold does."""
+        names = ("predict_threshold", "label_thresholds")
+        found = {name: getattr(self._settings, name, None) for name in names}
+        return {
+            name: value
+            for name, value in found.items()
+            if value is not None and self._task.scorer.has_threshold
+        }
+
     def _best_of(self, results: Sequence[dict[str, Any]]) -> Optional[dict[str, Any]]:
         task = self._task
         return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
@@ -198,6 +210,17 @@ class Evaluator:
         of_weights = document_of_best(prefix, run.directory) if run else None
         if run and of_weights:
             note_changes_since(of_weights, run)
+
+    def _note_changed_metrics(self, run: RunDocument) -> None:
+        """Notes the user's functions whose file has other content than in training."""
+        known = run.read.get("metric", [])
+        for each in self._task.own_metrics.values():
+            if known and split_metrics.digest_of(each) not in known:
+                _log.warning(
+                    "note: metric: %s is not the function that the run in %s was evaluated with",
+                    each,
+                    run.directory or ".",
+                )
 
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for

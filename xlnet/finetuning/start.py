@@ -173,17 +173,19 @@ def check_directories(settings: FineTuningSettings) -> None:
 
 
 # Ends of names that promise another form than that of the predictions, and what is expected.
+_NEVER_WRITTEN = (".parquet", ".xlsx", ".xls", ".ods", ".gz")
 _OTHER_FORMS = {
     ClassifierSettings.program: (
-        (".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"),
-        ".tsv or .csv: the predictions are a table",
+        (".json", ".jsonl", ".ndjson", ".txt", ".run", ".qrels", *_NEVER_WRITTEN),
+        ".tsv or .csv: the predictions are a table; predict_dir has those of a ranking as a TREC "
+        "run, too",
     ),
     SpanSettings.program: (
-        (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz"),
+        (".tsv", ".csv", ".jsonl", ".ndjson", ".txt", *_NEVER_WRITTEN),
         ".json: the answers are a JSON object, by the names of the questions",
     ),
     TaggerSettings.program: (
-        (".parquet", ".xlsx", ".gz"),
+        _NEVER_WRITTEN,
         ".jsonl for texts and JSON, else in the extension of the file",
     ),
 }
@@ -224,8 +226,11 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
                 readers.find_file(settings.data_dir, names)
                 for names in task.files.by_split.values()
             ]
+        paths = [path for found in read for path in readers.each_path(found)]
         files.check_output(
-            output, [path for found in read for path in readers.each_path(found)], "predict_output"
+            output,
+            [each for path in paths for each in task.reader.files_of(path)],
+            "predict_output",
         )
 
 
@@ -267,7 +272,7 @@ def _check_model(
             f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
         )
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-        task_settings.check(directory, document, settings)
+        task_settings.check_trained_for(directory, document, settings)
     if prefixes:
         checkpoint.check_config(prefixes[-1][1], model.config)
     elif settings.init_checkpoint:
@@ -297,7 +302,7 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
         to_read.append(("train", data.to_train()))
     if data.has("dev"):
         to_read.extend(data.of_split("dev", need_labels=False).items())
-    path = settings.named_file
+    path = settings.file_to_predict
     if path and task.files.by_split.get("dev") != os.path.abspath(path):  # it is predicted alone
         to_read.extend(data.to_predict().items())
     if not to_read:

@@ -151,12 +151,19 @@ class FineTuner:
 
     def _resolved(self, settings: AnySettings) -> dict[str, Any]:
         """The settings of the run to keep: its vocabulary and architecture are the copies in its
-        directory, so that a resumed run has the same."""
+        directory, so that a resumed run has the same. The one file that it is trained on is known
+        again in any working directory."""
         values = run_document.values_of(
             (settings, self.network, self.optimization, self.device_settings)
         )
+        one_file = {
+            name: os.path.abspath(values[name])
+            for name in ("data_dir", "train_file")
+            if os.path.isfile(values.get(name, ""))
+        }
         return dict(
             values,
+            **one_file,
             spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
             model_config_path=os.path.join(settings.model_dir, CONFIG_NAME),
         )

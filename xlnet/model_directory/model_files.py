@@ -153,7 +153,7 @@ def read(
         task = task_settings.task_of_run(settings, run)
         document = task_settings.document_of(settings, network, task, tokenizer)
         for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-            task_settings.check(each, document, settings)
+            task_settings.check_trained_for(each, document, settings)
     return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run)
 
 

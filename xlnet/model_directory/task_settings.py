@@ -215,9 +215,14 @@ def _agreements(is_training: bool, run: RunDocument) -> dict[str, Callable[[Any,
     # Whether a known task has scores is what the task says, with the flag and without it.
     if run.task and run.task["task"] != known.CUSTOM:
         agree["is_regression"] = lambda was, now: True
-    # Files to predict may have other columns, but a model of pairs has two texts.
+    # The content of metrics is compared where a run resumes (`run_document.check_resumed`).
+    if is_training and run.read.get("metric"):
+        agree["metric"] = lambda was, now: True
+    # Files to predict may have other columns, but a model of pairs has two texts. Thresholds decide
+    # by what a trained model says.
     if not is_training:
         agree["text_b_column"] = lambda was, now: bool(was) == bool(now)
+        agree["predict_threshold"] = agree["label_thresholds"] = lambda was, now: True
     return agree
 
 
@@ -335,12 +340,14 @@ def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Tas
 
 def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
-    been added, or by its content."""
+    been added, or by its content. A relative path, as earlier versions kept it, says nothing here:
+    another file may lie there in another working directory."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    named = [run.resolved[name] for name in ("data_dir", "train_file") if run.resolved.get(name)]
+    named = [run.resolved.get(name) or "" for name in ("data_dir", "train_file")]
     return any(
-        os.path.exists(one) and os.path.samefile(one, settings.data_dir) for one in named
+        os.path.isabs(one) and os.path.exists(one) and os.path.samefile(one, settings.data_dir)
+        for one in named
     ) or run.read.get("train") == [files.digest_of(settings.data_dir)]
 
 
@@ -385,7 +392,7 @@ def document_of(
     )
 
 
-def check(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
+def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
     """Raises UserError if `model_dir` has checkpoints that were trained for something else than
     `wanted`.
 
@@ -451,10 +458,11 @@ def _check_task(
                 run.path, len(labels), here["head"], prefix, outputs[0]
             )
         )
-    # The rows that were held out stay held out.
+    # The rows that were held out stay held out; best/ may be of a time before an allowed change.
     share = here["dev_share"]
     if (
-        (settings.do_train or share)
+        (settings.do_train or settings.do_eval and share)
+        and run.directory == home_of(settings.model_dir)
         and there.get("dev_share", share) != share
         and not settings.allow_changes
     ):

@@ -120,12 +120,12 @@ def inherit_from_run(
     )
     if trains:
         run_document.refuse(run, different, settings.allow_changes)
-        settings.check()
         optimization.check()
     else:  # a held-out loss depends on settings, which may be others than in training
         inherited = _changed(before, {**vars(settings), **vars(network)})
         if inherited:
             print(f"as trained: {inherited}")
+    settings.check()
     return settings, network, optimization
 
 

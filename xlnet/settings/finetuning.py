@@ -1,7 +1,7 @@
 """Fine-tuning: tasks, their files, evaluation and prediction."""
 
 import dataclasses
-from typing import Optional, Union
+from typing import ClassVar, Optional, Union
 
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings, TextSettings
@@ -282,6 +282,10 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     long_document, max_segments = "split", 1
     summary_type, use_summ_proj = "last", True
     predict_threshold, is_regression = 0.5, False
+    only_predicted: ClassVar[tuple[str, ...]] = (
+        "predict_output",
+        "predict_file",
+    )  # do_predict alone uses them
 
     def check(self) -> None:
         super().check()
@@ -289,6 +293,9 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             raise UserError(
                 "nothing to do: give --do_train=True, --do_eval=True or --do_predict=True"
             )
+        for name in self.only_predicted:
+            if getattr(self, name) and not self.do_predict:
+                raise UserError(f"{name} is given without do_predict, expected --do_predict=True")
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
 
@@ -400,6 +407,7 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "squared error of the relevance of each",
         choices=("pairwise", "pointwise"),
         help_group=HelpGroup.HEAD,
+        belongs_to="model",
     )
     highest_grade: int = setting(
         0,
@@ -666,9 +674,10 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     )
 
     program = "xlnet squad"
+    only_predicted = ("predict_output",)  # predict_file is evaluated, too
 
     @property
-    def named_file(self) -> Optional[str]:
+    def file_to_predict(self) -> Optional[str]:
         """`predict_file` where it is a file, not the standard input."""
         return None if self.predict_file == "-" else self.predict_file
 
@@ -676,7 +685,10 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     def needs_data_dir(self) -> bool:
         """As in other programs, but `predict_file` can be evaluated, too."""
         return (
-            self.do_train and not self.train_file or not self.named_file and super().needs_data_dir
+            self.do_train
+            and not self.train_file
+            or not self.file_to_predict
+            and super().needs_data_dir
         )
 
     @property
@@ -691,7 +703,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
                 raise UserError("model_dir is missing; only --do_prepro=True does without it")
         else:
             Settings.check(self)
-        to_predict = self.predict_file if self.does_run else self.named_file
+        to_predict = self.predict_file if self.does_run else self.file_to_predict
         if not (self.data_dir or self.named_files or to_predict):
             raise UserError("no questions: give data_dir, or train_file and predict_file")
         # Each window needs room for the paragraph, and the windows must leave out nothing of it.

@@ -125,9 +125,18 @@ class Evaluation:
         baseline: dict,
         results: Sequence[dict],
         best: Optional[dict],
+        thresholds: dict,
     ) -> None:
-        """Writes `eval_results_<split>.json`. results: of the checkpoints: dicts as `score` returns
-        them, with their step; best: one of them, None: none is better than others."""
+        """Writes `eval_results_<split>.json`.
+
+        Args:
+          split: the split, or what its files are called.
+          rows: those evaluated.
+          baseline: as of `baseline`.
+          results: of the checkpoints: dicts as `score` returns them, with their step.
+          best: one of them; None: none is better than others.
+          thresholds: the settings that have decided, by name.
+        """
         main_metric = self._task.metrics[0]
         if len(results) > 1 and best:
             _log.info(
@@ -145,6 +154,7 @@ class Evaluation:
                     "task": self._task.name,
                     "split": split,
                     "rows": len(rows),
+                    **thresholds,
                     "baseline": baseline,
                     "best_step": best["step"] if best else None,
                     "checkpoints": results,

@@ -90,8 +90,12 @@ def judgements_of(
 
 
 def check_judgements(task: Task, path: str, given: Optional[str] = None) -> None:
-    """Raises UserError for errors in the judgements next to runs, unless they are skipped; given:
-    as for `form_of`."""
+    """Raises UserError for runs without judgements next to them, and for errors in these, unless
+    they are skipped; given: as for `form_of`."""
+    for each in readers.each_path(path):
+        is_run = each != "-" and form_of(task, each, given) == "run"
+        if is_run and os.path.exists(each) and not judgements_of(task, each, given):
+            raise UserError(f"{each}: no judgements {readers.stem(each)}.qrels next to it")
     if task.files.skips_errors:
         return
     for each in judgements_of(task, path, given):

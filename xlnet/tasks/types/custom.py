@@ -59,6 +59,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         task = task.with_files(dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
+        split_metrics.own.cache_clear()  # a file may have been edited since, in the same process
         for name in task.own_metrics.values():
             split_metrics.own(name)  # raises its errors before anything is read
     return task

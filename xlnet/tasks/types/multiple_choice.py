@@ -159,7 +159,13 @@ class ChoiceReader(ClassificationReader):
                 }
             )
         )
-        has_names = task.columns.label_form in (None, "texts")
+        form, trained = task.columns.label_form, _form_of(task)
+        if form not in (None, trained):
+            raise UserError(
+                f"label_form is {form}, expected {trained}, as the model was trained; its labels "
+                f"are {', '.join(task.class_names)}"
+            )
+        has_names = form in (None, "texts")
         if not has_names or len(task.columns.choices) < 2:  # one column has a list of all answers
             return task
         columns = by_label("choice_columns", task.columns.choices, task.class_names)
@@ -191,8 +197,11 @@ class ChoiceReader(ClassificationReader):
 
     def label_cells(self, cells: dict) -> list:
         """The label as a letter where each row has the names of its answers, as ARC has A to D in
-        some and 1 to 4 in others: in `choices.label` with `choices.text`, or with each text."""
+        some and 1 to 4 in others: in `choices.label` with `choices.text`, or with each text. What
+        is declared to be a number or a text remains one."""
         label, *choices = super().label_cells(cells)
+        if self.task.columns.label_form not in (None, "letters"):
+            return [label, *choices]
         column, names = self.task.columns.choices[0], None
         if len(choices) == 1 and isinstance(choices[0], list) and label is not None:
             names = (
@@ -352,6 +361,15 @@ MULTIPLE_CHOICE = TaskType(
     selecting_flag="choice_columns",
     export=ChoiceExport,
 )
+
+
+def _form_of(task: Task) -> str:
+    """How the labels of a model are written, as --label_form says."""
+    if task.options.labels_are_texts:
+        return "texts"
+    count = len(task.class_names)
+    forms = {_numbers(1, count): "numbers", _numbers(0, count): "indices"}
+    return forms.get(task.class_names, "letters")
 
 
 def _numbers(first: int, count: int) -> tuple[str, ...]:

@@ -370,14 +370,16 @@ class SpanScorer(contract.Scorer):
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
     def baseline(self, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
-        """The sentence most like the question, without the numbers over thresholds."""
+        """The sentence most like the question. All are as sure: of the numbers over thresholds,
+        those that are metrics are the better one of all sentences and of no answers at all."""
         sentences = [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows]
         result = self.evaluate(sentences, gold_labels, threshold)
-        return {
-            name: value
-            for name, value in result.items()
-            if name in self.task.metrics or not name.startswith("best_")
-        }
+        without = self.evaluate([each._replace(spans=[]) for each in sentences], gold_labels)
+        found = {name: value for name, value in result.items() if not name.startswith("best_")}
+        for name in ("exact", "f1"):
+            if "best_" + name in self.task.metrics:
+                found["best_" + name] = max(result[name], without[name])
+        return {name: found[name] for name in result if name in found}
 
     def constant_prediction(
         self, values: Any, gold_labels: GoldAnswers, threshold: float = THRESHOLD
@@ -463,7 +465,7 @@ def _with_settings(task: Task, settings: SpanSettings) -> Task:
     files = dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
     # The file to predict is evaluated, too, if it has answers. If it is the only file to evaluate,
     # it is not looked at here: reading it reports that answers are missing.
-    path = settings.named_file
+    path = settings.file_to_predict
     is_looked_at = (settings.do_train or settings.do_eval or settings.do_prepro) and (
         not settings.do_eval or settings.data_dir or settings.train_file
     )
