@@ -154,7 +154,7 @@ def run(
       elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
-    flags, 75 training that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
+    flags, 75 a run that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
     the output is gone (`| head`), 143 SIGTERM elsewhere in a container.
     """
     # A notebook calls several programs: each has its own flags.

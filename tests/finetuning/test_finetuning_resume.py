@@ -92,7 +92,7 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
     check_same(place, name)
 
 
-@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGUSR1))
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT))
 def test_a_signal_in_the_prediction_after_training_is_not_the_end(place, monkeypatch, number):
     """All steps are done, but not all that the command was to do: it is to be started again."""
 
@@ -100,11 +100,17 @@ def test_a_signal_in_the_prediction_after_training_is_not_the_end(place, monkeyp
         os.kill(os.getpid(), number)
 
     name = f"predicting{number}"
-    before = signal.getsignal(number)
-    with monkeypatch.context() as patched:
-        patched.setattr(prediction_files, "write", stop)
-        done = run(place, name)
-    assert done.returncode == 75 and signal.getsignal(number) == before
+    outside = signal.getsignal(number)
+    # Tests may run with Ctrl-C ignored, as a shell's background jobs do.
+    before = signal.default_int_handler if number == signal.SIGINT else outside
+    signal.signal(number, before)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(prediction_files, "write", stop)
+            done = run(place, name)
+        assert done.returncode == 75 and signal.getsignal(number) == before
+    finally:
+        signal.signal(number, outside)
     (line,) = done.errors
     assert f"stopped by {signal.Signals(number).name} in the evaluation and prediction" in line
     assert "predicted" in train(place, name)

@@ -99,6 +99,21 @@ def test_the_threshold_of_an_evaluation_decides_the_baseline_too():
     assert at_fifth["micro_f1"] == pytest.approx(6 / 14)
 
 
+@pytest.mark.parametrize("value", (0.5, 0.2))
+def test_the_baseline_of_a_type_with_thresholds_is_given_any_threshold(value, monkeypatch):
+    """Also the default one: a type of one's own needs no default for it."""
+    given = []
+
+    def baseline(self, gold_labels, threshold):
+        given.append(threshold)
+        return {}
+
+    monkeypatch.setattr(type(MULTI.scorer), "baseline", baseline)
+    rows = [Row("0", (("t", None),), ("a",))]
+    Evaluation(MULTI, None, value).baseline("dev", rows)
+    assert given == [value]
+
+
 def test_auc():
     task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
     values = one_hot(task, [0, 0, 0]) + [[0, 0.1], [0, 0.3], [0, 0.2]]

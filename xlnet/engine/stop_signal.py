@@ -14,6 +14,8 @@ from xlnet.engine import train_step
 from xlnet.engine.devices import local_parts
 from xlnet.errors import Unfinished
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+
 
 class Interrupted(BaseException):
     """A signal came during work that need not finish."""
@@ -21,7 +23,7 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def ended_by_signals(work: str) -> Iterator[None]:
-    """The signals of batch systems end the work inside, which starts again with the same command.
+    """The signals that stop a run end the work inside, which starts again with the same command.
 
     Args:
       work: what it is, for the error, such as "the evaluation".
@@ -36,7 +38,7 @@ def ended_by_signals(work: str) -> Iterator[None]:
     before = {}
     # only the main thread may set handlers
     if threading.current_thread() is threading.main_thread():
-        for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        for signum in _SIGNALS:
             if signal.getsignal(signum) != signal.SIG_IGN:
                 before[signum] = signal.signal(signum, end)
     try:
@@ -56,8 +58,6 @@ class StopSignal:
     A signal that was ignored when the program started stays ignored: shells start background jobs
     with SIGINT ignored.
     """
-
-    _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
     def __init__(self) -> None:
         self._asked: Optional[int] = None
@@ -80,7 +80,7 @@ class StopSignal:
         if threading.current_thread() is threading.main_thread():
             self._before = {
                 signum: signal.signal(signum, self._ask)
-                for signum in self._SIGNALS
+                for signum in _SIGNALS
                 if signal.getsignal(signum) != signal.SIG_IGN
             }
         return step.stop

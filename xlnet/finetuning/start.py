@@ -130,7 +130,7 @@ def run(
             )
             tuner.prepare()
             tuner.train()
-            # A batch system's signals still mean that the run is not done.
+            # A signal still means that the run is not done.
             stack.enter_context(ended_by_signals("the evaluation and prediction after training"))
         else:
             evaluator.read()

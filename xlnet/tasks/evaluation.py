@@ -14,7 +14,7 @@ from xlnet import files
 from xlnet.tasks.metrics import intervals, split_metrics
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row, Task
-from xlnet.tasks.types.contract import LABELS_SHOWN, THRESHOLD, Predictions
+from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +42,7 @@ class Evaluation:
         if split not in self._baselines:
             scorer = self._task.scorer
             # A threshold that decides predictions decides the constant one, too.
-            is_other = scorer.has_threshold and self._threshold != THRESHOLD
-            threshold = [self._threshold] if is_other else []
+            threshold = [self._threshold] if scorer.has_threshold else []
             self._baselines[split] = scorer.baseline(scorer.gold_labels(rows), *threshold)
         return self._baselines[split]
 

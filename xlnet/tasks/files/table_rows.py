@@ -29,8 +29,8 @@ _FORMULA_ERROR = re.compile(
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell has no value: an empty or blank one of CSV, TSV or text; null and NaN of JSON
-    and Parquet. All else is a value, also the texts NaN, NA, None and null."""
+    """Whether a cell has no value: an empty or blank text; null and NaN of JSON and Parquet. All
+    else is a value, also the texts NaN, NA, None and null."""
     return value is None or isinstance(value, str) and not value.strip()
 
 
