@@ -196,7 +196,7 @@ def test_an_undefined_metric_says_why_once_and_is_no_number(tmp_path, caplog):
         f"eval cola dev  step {step}  auc undefined  accuracy 0.5000  loss 1.0000  (2 rows)"
         for step in (1, 2)
     ]
-    evaluation.keep_results("dev", rows, {}, [dict(step=1, **result)], None)
+    evaluation.keep_results("dev", rows, {}, [dict(step=1, **result)], None, {})
     kept = json.loads((tmp_path / "eval_results_dev.json").read_text())
     assert kept["checkpoints"][0]["auc"] is None and kept["best_step"] is None
 
