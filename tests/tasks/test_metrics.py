@@ -250,6 +250,27 @@ def test_functions_of_probabilities_of_several_labels():
     )
 
 
+def test_an_average_over_labels_has_those_that_a_split_lacks():
+    """With two of three labels it was refused as the curve of one."""
+    values = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.4, 0.5, 0.1]], np.float32)
+    assert sklearn_metric("average_precision_score", values, [0, 1, 2], "mnli") == pytest.approx(
+        (1 + 1 / 2 + 1 / 3) / 3
+    )
+    found = sklearn_metric("average_precision_score", values, [0, 1, 1], "mnli")
+    assert found == pytest.approx((1 + 1 + 0) / 3)
+
+
+@pytest.mark.parametrize("name", ["f1_score", "roc_auc_score"])
+def test_a_function_for_fewer_labels_is_refused_before_training(name):
+    """It gave a number where a file lacked the other labels, and failed at a prediction of one."""
+    with pytest.raises(UserError, match=f"metric: 'sklearn.metrics:{name}': .*multi"):
+        split_metrics.check(GLUE["mnli"], f"sklearn.metrics:{name}")
+    for right in ("f1_macro", "log_loss:min", "average_precision_score", "cohen_kappa_score"):
+        split_metrics.check(GLUE["mnli"], f"sklearn.metrics:{right}")
+    split_metrics.check(GLUE["rte"], f"sklearn.metrics:{name}")
+    split_metrics.check(GLUE["sts-b"], "sklearn.metrics:max_error:min")
+
+
 @pytest.mark.parametrize(
     "name, remedy",
     (

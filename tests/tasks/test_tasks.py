@@ -475,6 +475,8 @@ def test_a_right_answer_is_given_as_its_text(tmp_path):
 def test_the_metric_that_selects(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tz")
     assert own(tmp_path).metrics == ("accuracy", "macro_f1", "auc")
+    with pytest.raises(UserError, match="sklearn.metrics:f1_score': ValueError: Target is multi"):
+        own(tmp_path, metric="sklearn.metrics:f1_score", do_train=True)
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
     with pytest.raises(UserError, match="metric: task custom has no f1"):
         own(tmp_path, metric="f1")

@@ -50,6 +50,8 @@ class SklearnMetric(NamedTuple):
         # A split may lack some labels.
         if np.ndim(labels) == 1 and "labels" in inspect.signature(self.function).parameters:
             arguments["labels"] = np.arange(count)
+        elif np.ndim(labels) == 1 and count > 2:
+            labels = np.equal(labels[:, None], np.arange(count)).astype(np.int64)  # [n,L]
         scores = values[:, 1] if np.ndim(labels) == 1 and count == 2 else values
         return self.sign * self.function(labels, scores, **arguments)
 

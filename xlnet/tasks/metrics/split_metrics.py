@@ -281,6 +281,18 @@ def own(name: str) -> Metric:
     return metric
 
 
+def check(task: Task, name: str) -> None:
+    """Raises the errors of an own metric: a function of scikit-learn is called on right predictions
+    of each label once, as it may take fewer labels than the task has, and a file to evaluate may
+    lack some."""
+    metric = own(name)
+    count = len(task.scorer.probabilities)
+    if name.startswith("sklearn.") and count > 1:
+        values = np.eye(count, dtype=np.float32)
+        decisions = task.scorer.decide(values)
+        metric(task, decisions, decisions, values)
+
+
 def _of_module(module: str, name: str) -> Any:
     """A function of an installed module, or a scorer of scikit-learn."""
     found = getattr(importlib.import_module(module), name, None)

@@ -61,7 +61,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     if settings.do_train or settings.do_eval:
         split_metrics.own.cache_clear()  # a file may have been edited since, in the same process
         for name in task.own_metrics.values():
-            split_metrics.own(name)  # raises its errors before anything is read
+            split_metrics.check(task, name)  # raises its errors before anything is read
     return task
 
 
