@@ -582,6 +582,17 @@ def test_shares_are_runs_of_about_equal_size(num_task):
     assert max(sizes) - min(sizes) <= 350
 
 
+@pytest.mark.parametrize("total", [50e6, 150e6, 1e9, 20e9])
+def test_what_a_merge_of_32_tasks_cuts_is_little(total):
+    """All tasks are cut to the shortest."""
+    total = int(total)
+    step = reading.chunk_size(total)
+    chunks = [reading.Chunk("a", at, min(at + step, total)) for at in range(0, total, step)]
+    shares = preparation.split_chunks(chunks, 32)
+    shortest = min(sum(chunk.end - chunk.begin for chunk in share) for share in shares)
+    assert 32 * shortest > 0.9 * total
+
+
 # Beam: in an environment that has it.
 
 

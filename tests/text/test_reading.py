@@ -167,11 +167,11 @@ def test_chunks_cover_each_file(tmp_path):
         ([], 256, 0),
         ([100], 256, 1),
         ([6000], 256, 24),
-        ([2 << 20], 1 << 16, 32),
-        ([100 << 20], 1 << 20, 100),
+        ([2 << 20], 1 << 14, 128),
+        ([100 << 20], 1 << 18, 400),
         ([1 << 40], 1 << 22, 1 << 18),
         ([5000] * 1000, 1 << 16, 1000),
-        ([10 << 30, 3000], 1 << 22, 2561),
+        ([10 << 30, 3000], 1 << 20, 10241),
     ],
 )
 def test_chunks_are_enough_for_many_machines_and_not_too_many(
@@ -826,6 +826,24 @@ def test_bad_text_is_left_out_and_no_other(tmp_path, short_lines):
     lines, skipped = read(path, on_error="skip")
     assert documents(lines) == [["a", "b"], ["c"]]
     assert skipped == {"not UTF-8": 1, "NUL byte": 1}
+
+
+def test_a_file_in_another_encoding_is_not_read_from_its_beginning_for_each_chunk(
+    tmp_path, monkeypatch
+):
+    """Each line is bad, and the chunks behind the first one are read by other processes."""
+    path = write(tmp_path / "a.txt", "длинная строка\n".encode("cp1251") * 2000)
+    chunk = reading.Chunk(str(path), 15000, 15150)
+    seen = reading.SeenBytes(chunk.begin, chunk.end)
+    with pytest.raises(UserError, match="line 1001: not UTF-8: .*it looks like cp1251"):
+        list(reading.read_chunk(chunk, settings(), collections.Counter(), seen))
+    assert seen.low > 10000  # it reads pages
+    # Where lines are skipped, nobody reads what encoding they may have; the look back has an end.
+    monkeypatch.setattr(reading, "_hint", lambda *_: pytest.fail("a hint that nobody reads"))
+    monkeypatch.setattr(reading, "_LOOKED_BACK", 100)
+    seen, skipped = reading.SeenBytes(chunk.begin, chunk.end), collections.Counter()
+    assert not list(reading.read_chunk(chunk, settings(on_error="skip"), skipped, seen))
+    assert skipped == {"not UTF-8": 10} and seen.low > 10000
 
 
 def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):

@@ -166,7 +166,7 @@ def of_fine_tuned(
         )
     if counts.is_cut.any():
         raise UserError(
-            f"attention: {counts.read[0]} of {counts.total[0]} tokens are read, expected all: "
+            f"{counts.read[0]} of {counts.total[0]} tokens are read, expected all: "
             f"{reader.cut_words}"
         )
     ((_, record),) = session.batches_by_length(

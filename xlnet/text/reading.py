@@ -42,6 +42,7 @@ LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: the longest 
 HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"  # why documents are left out
 _BLOCK, _PAGE = 1 << 16, 1 << 12  # [bytes] read at once, at the edges
+_LOOKED_BACK = 1 << 22  # [bytes] at most, over lines that are left out or have no tokens
 _CUT = "cut"  # an event like `End`: a document goes on beyond the edge of the chunk, see `_owned`
 
 
@@ -189,11 +190,11 @@ def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
 
 def chunk_size(total: int) -> int:
     """The bytes of a chunk of text of `total` bytes."""
-    # At most a 32nd of the text, so that many processes get about equal parts, and no more than can
-    # be done again after a kill. Each chunk has files of its own, so smaller ones take longer. The
-    # size is a power of four, so that most edits of the text do not change it.
+    # A 32nd of the text, or, of much text, 32 times the square root of its size: so many chunks
+    # that many machines get about equal parts, and so few that each can have a file. The size is a
+    # power of four, so that most edits of the text do not change it.
     step = SMALLEST_CHUNK
-    while 4 * step <= min(LARGEST_CHUNK, total / 32):
+    while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total**0.5):
         step *= 4
     return step
 
@@ -323,6 +324,8 @@ def read_chunk(
 
             def tells(line: tuple[int, Optional[str]]) -> bool:
                 """Whether a line says if a document goes on behind it."""
+                if line[1] is None and not bad.is_skipped:  # an error, of the chunk that has it
+                    return True
                 found = events_of([line], settings, bad, form)
                 return any(isinstance(event, End) or has_tokens(event) for event in found)
 
@@ -343,22 +346,22 @@ class _BadText:
     ) -> None:
         self.chunk, self.begin, self.end = chunk, begin, end
         self.encoding = encodings.other_than_utf8(settings.encoding)
-        self._skip = settings.on_error == "skip"
+        self.is_skipped = settings.on_error == "skip"
         self._skipped = skipped
         self.row: Optional[int] = None  # of a table
 
     def add(self, offset: int, reason: str, detail: str) -> None:
-        if not self._skip:
+        if not self.is_skipped:
             self.refuse(offset, detail)
-        elif self._is_own(offset):
+        elif self.is_own(offset):
             self._skipped[reason] += 1
 
     def refuse(self, offset: int, detail: str) -> None:
-        if self._is_own(offset):
+        if self.is_own(offset):
             row = "" if self.row is None else f"row {self.row}: "
             raise UserError(f"{place(self.chunk, offset)}: {row}{detail}") from None
 
-    def _is_own(self, offset: int) -> bool:
+    def is_own(self, offset: int) -> bool:
         """Whether the line begins in this chunk. Readers of other chunks may meet the line, too,
         and leave its error to this one."""
         return self.begin <= offset < self.end
@@ -390,7 +393,8 @@ def _texts(
             return
         if tells:
             begin = _line_before(f, bad.begin)
-            while begin and not tells((begin, _line_at(f, begin, longest, bad))):
+            first = bad.begin - _LOOKED_BACK
+            while begin > max(first, 0) and not tells((begin, _line_at(f, begin, longest, bad))):
                 begin = _line_before(f, begin)
         f.seek(begin)
     for offset, block in _blocks(f, begin, longest, bad):
@@ -451,7 +455,8 @@ def _decode_line(line: bytes, offset: int, longest: int, bad: _BadText) -> Optio
         text = line.decode(_codec(bad, offset))
     except UnicodeDecodeError as e:
         name = bad.encoding or "UTF-8"
-        hint = "" if bad.encoding else _hint(bad, offset)
+        is_said = not (bad.encoding or bad.is_skipped) and bad.is_own(offset)
+        hint = _hint(bad, offset) if is_said else ""
         byte, column = e.object[e.start], e.start + 1
         bad.add(offset, f"not {name}", f"not {name}: byte 0x{byte:02x} at column {column}{hint}")
         return None

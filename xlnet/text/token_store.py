@@ -27,7 +27,8 @@ from xlnet.text.reading import Chunk
 from xlnet.text.recognition import PARQUET
 from xlnet.tokenization.tokenizer import Tokenizer
 
-RULES = 3  # version of the rules that make tokens from text
+RULES = 3  # version of the rules that find sentences
+_MARKS = 2  # version of the rules that mark where documents begin at the edges of chunks
 _SETTINGS = [
     field.name for field in dataclasses.fields(InputSettings) if field.name != "input_glob"
 ] + ["from_raw_text", "use_eod"]
@@ -55,7 +56,7 @@ class TokenStore:
         self._tokenizer = tokenizer
         self._depends_on = repr(
             (
-                RULES,
+                (RULES, _MARKS),
                 tokenizer.sha256,
                 tokenizer.uncased,
                 tokenizer.keep_accents,
