@@ -31,8 +31,8 @@ def main(settings: MergeSettings) -> None:
     )
     if share > 0.1:
         print(
-            "note: the tasks have unequal amounts of text. A .gz file, a row group of Parquet, and a "
-            "piece of a small text, belong to one task: cut large files into several, or give a "
+            "note: the tasks have unequal amounts of text. A .gz file, a row group of Parquet, and "
+            "a piece of a small text, belong to one task: cut large files into several, or give a "
             "smaller --num_task, and regenerate the tasks",
             file=sys.stderr,
         )
