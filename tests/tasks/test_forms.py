@@ -516,6 +516,21 @@ def test_a_filter_of_a_published_set_names_a_column_that_is_there(tmp_path):
         read_rows(task, str(tmp_path), "dev")
 
 
+@pytest.mark.parametrize(
+    "flag, expected",
+    [("genre=face", ["a", "b"]), ("language=de", ["a", "b"]), ("gerne=face", ["a", "b"])],
+)
+def test_a_filter_of_rows_to_train_on_leaves_out_no_prediction(tmp_path, flag, expected):
+    """That of a flag, which a model keeps, but not the one that a published set has."""
+    names = "language\tgenre\tsentence1\tsentence2\tpairID"
+    rows = [("de", "fiction", "a"), ("de", "face", "b"), ("fr", "face", "c")]
+    lines = [f"{language}\t{genre}\t{text}\tz\t{text}" for language, genre, text in rows]
+    tasks.write(tmp_path, "xnli.test.tsv", names, *lines)
+    task = custom.resolve_task(tasks.settings(tmp_path, task_name="xnli-de", keep_where=flag))
+    found = read_rows(task, str(tmp_path), "test")
+    assert [row.pairs[0][0] for row in found] == expected
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
 def test_a_file_to_predict_that_misses_a_column_names_the_flag(tmp_path, name):
     rows = {"x.csv": "body\nb\n", "x.jsonl": '{"body": "b"}\n'}[name]

@@ -344,11 +344,11 @@ def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
     another file may lie there in another working directory."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    named = [run.resolved.get(name) or "" for name in ("data_dir", "train_file")]
-    return any(
-        os.path.isabs(one) and os.path.exists(one) and os.path.samefile(one, settings.data_dir)
-        for one in named
-    ) or run.read.get("train") == [files.digest_of(settings.data_dir)]
+    named = run.resolved.get("train_file") or run.resolved.get("data_dir") or ""
+    if os.path.isabs(named) and os.path.exists(named):
+        if os.path.samefile(named, settings.data_dir):
+            return True
+    return run.read.get("train") == [files.digest_of(settings.data_dir)]
 
 
 def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
@@ -460,9 +460,10 @@ def _check_task(
         )
     # The rows that were held out stay held out; best/ may be of a time before an allowed change.
     share = here["dev_share"]
+    home = home_of(settings.model_dir)
     if (
         (settings.do_train or settings.do_eval and share)
-        and run.directory == home_of(settings.model_dir)
+        and os.path.realpath(run.directory) == os.path.realpath(home)
         and there.get("dev_share", share) != share
         and not settings.allow_changes
     ):
