@@ -352,6 +352,24 @@ def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(t
         assert task_of_run(found).files.dev_share == share
 
 
+def test_labels_in_another_form_of_unicode_are_the_same_ones(tmp_path, caplog):
+    """A tagger of an earlier version has them as its train file had them, and was refused."""
+    composed, decomposed = "B-Geb\u00e4ude", "B-Geba\u0308ude"
+    wanted = dict.fromkeys(("task", "is_regression", "head", "summary_type", "use_summ_proj"))
+    wanted = dict(wanted, module="own", kind="tagging", labels=["O", composed], dev_share=0.1)
+    make_model(tmp_path, dict(wanted, labels=["O", decomposed]))
+    settings, _ = settings_of(tmp_path)
+    document = RunDocument("", None, {}, task=wanted)
+    task_settings.check_trained_for(str(tmp_path), document, settings)
+    stored = dict(kind="classification", labels=wanted["labels"])
+    task = custom.resolve_task(settings_of(tmp_path, task_name="custom")[0], stored)
+    task_settings.check_start(str(tmp_path), task, wanted)
+    assert caplog.text == ""
+    other = RunDocument("", None, {}, task=dict(wanted, labels=["O", "B-Haus"]))
+    with pytest.raises(UserError, match="run.json has labels O/B-Geb.*, not O/B-Haus"):
+        task_settings.check_trained_for(str(tmp_path), other, settings)
+
+
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2]), dict(dev_share=None), dict(dev_share="x")])
 def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
     wanted = dict.fromkeys(("task", "is_regression", "head", "module", "summary_type"))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from xlnet import files
+from xlnet import encodings, files
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
@@ -441,7 +441,7 @@ def _check_task(
             (run.text, wanted.text, tuple(wanted.text)),
         )
         for name in names
-        if was.get(name) != now.get(name)
+        if _composed(was.get(name)) != _composed(now.get(name))
     ]
     if different:
         raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
@@ -474,6 +474,12 @@ def _check_task(
         )
 
 
+def _composed(value: Any) -> Any:
+    """An entry of `run.json` to be compared: a model of an earlier version may have labels in
+    another form of Unicode than files are read in."""
+    return [encodings.composed(each) for each in value] if isinstance(value, list) else value
+
+
 def _entry(value: Any) -> str:
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
@@ -485,9 +491,11 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
         return
     run = run_document.read(files.directory_of(init_checkpoint))
     stored = run.task if run and run.task else {}
-    if not run or stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:
+    if not run or stored.get("head") != wanted["head"]:
         return
     before, now = stored.get("labels"), wanted["labels"]
+    if _composed(before) == _composed(now):
+        return
     what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
         wanted["head"], run.path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
     )

@@ -17,7 +17,7 @@ from xlnet.tasks.files import decoding, diagnosis, readers
 from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import CUSTOM, Columns, Published, ReaderOfTask, Row, Task
+from xlnet.tasks.task import CUSTOM, Published, ReaderOfTask, Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
 NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
@@ -231,7 +231,7 @@ class _TableRows:
                 "column '{}'".format(" ".join(columns.text_b)),
             ),
         )
-        id, query = names_of(columns, cells, index)
+        id, query = self._names_of(cells, index)
         if not error and not is_text(id + (query or "")):
             error = NOT_TEXT
         if error:
@@ -242,6 +242,20 @@ class _TableRows:
         if not error:
             label, error = self._reader.parse_label(self._reader.label_cells(cells))
         return Row(id, pairs, label, query), error if self._need_labels else None
+
+    def _names_of(self, cells: Mapping[Any, Any], index: int) -> tuple[str, Optional[str]]:
+        """(the row's name from its column, or its number; that of its query, if it has one)."""
+        columns = self._task.columns
+        id = cells.get(columns.id) if columns.id else None
+        query = cells.get(columns.query) if columns.query else None
+        # Where other rows have names, a number may be the name of one of them.
+        names = self._keys if self._names is None else self._names
+        has_names = columns.id in names or columns.id and columns.id_required
+        unnamed = "" if has_names else str(index)
+        return (
+            unnamed if id is None else readers.to_text(id),
+            None if query is None else readers.to_text(query),
+        )
 
     def _error_of_formula(self, cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
         """The error of columns one of which has what a spreadsheet could not compute."""
@@ -256,12 +270,10 @@ class _TableRows:
         be aligned with the file."""
         self._errors.add(place, error)
         if self._skips and not self._need_labels:
-            columns = self._task.columns
-            id, query = names_of(columns, cells, index)
-            names = self._keys if self._names is None else self._names
-            if columns.id in names and cells.get(columns.id) is None or not is_text(id):
-                id = ""  # the number of the row may be the name of another one
-            yield Row(id, (), None, query if query and is_text(query) else None)
+            id, query = self._names_of(cells, index)
+            yield Row(
+                id if is_text(id) else "", (), None, query if query and is_text(query) else None
+            )
 
     def _leave_out(self, why: str) -> None:
         self._left_out[why] = self._left_out.get(why, 0) + 1
@@ -289,18 +301,6 @@ def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
     columns = columns or ()
     beyond = values[len(columns) :]
     return {**dict(zip(columns, values)), **({None: beyond} if beyond else {})}
-
-
-def names_of(columns: Columns, cells: Mapping[Any, Any], index: int) -> tuple[str, Optional[str]]:
-    """(the row's name from its column, or its number; that of its query, if it has one)."""
-    id = cells.get(columns.id) if columns.id else None
-    query = cells.get(columns.query) if columns.query else None
-    # A number may be the name of another row.
-    unnamed = "" if columns.id and columns.id_required else str(index)
-    return (
-        unnamed if id is None else readers.to_text(id),
-        None if query is None else readers.to_text(query),
-    )
 
 
 def _joined(cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
