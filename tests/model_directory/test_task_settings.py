@@ -5,6 +5,7 @@ import json
 from contextlib import nullcontext
 
 import pytest
+from helpers import tasks
 
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document, task_settings
@@ -283,22 +284,23 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
 
 
 @pytest.mark.parametrize("share", [0.2, 0.0])
-def test_the_fraction_that_training_held_out_stays(tmp_path, share):
+@pytest.mark.parametrize("end", ["", "/"])
+def test_the_fraction_that_training_held_out_stays(tmp_path, share, end):
     wanted = dict.fromkeys(("task", "labels", "is_regression", "head", "module"))
     wanted = dict(wanted, kind="spans", summary_type=None, use_summ_proj=None)
     make_model(tmp_path, dict(wanted, dev_share=share))
     other_share = RunDocument("", None, {}, task=dict(wanted, dev_share=0.3))
     for what in ("do_train", "do_eval"):
         settings = SpanSettings(
-            model_dir=str(tmp_path), train_file=__file__, seed=5, **{what: True}
+            model_dir=str(tmp_path) + end, train_file=__file__, seed=5, **{what: True}
         )
         assert task_of_run(settings).files.dev_share == share
         other = dataclasses.replace(settings, dev_share=0.3)
         assert task_of_run(other).files.dev_share == 0.3
         with pytest.raises(UserError, match=f"held out as dev is {share:g} in "):
-            task_settings.check_trained_for(str(tmp_path), other_share, other)
+            task_settings.check_trained_for(settings.model_dir, other_share, other)
         task_settings.check_trained_for(
-            str(tmp_path), other_share, dataclasses.replace(other, allow_changes=True)
+            settings.model_dir, other_share, dataclasses.replace(other, allow_changes=True)
         )
 
 
@@ -335,6 +337,37 @@ def test_a_file_of_the_name_of_the_train_file_in_another_directory_is_another_on
     assert share() == 0.0
     monkeypatch.chdir(tmp_path / "there")
     assert share() == (0.2 if "there" in kept else 0.0)
+
+
+def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(tmp_path):
+    """A run of an earlier version had both."""
+    paths = {name: str(tmp_path / f"{name}.csv") for name in "ab"}
+    for name, path in paths.items():
+        tasks.write(tmp_path, f"{name}.csv", "text_a,label", f"{name},x", f"{name}{name},y")
+    task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
+    resolved = dict(task_name="custom", data_dir=paths["a"], train_file=paths["b"])
+    make_model(tmp_path / "model", task, resolved)
+    for name, share in (("a", 0.0), ("b", 0.2)):
+        found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir=paths[name]))
+        assert task_of_run(found).files.dev_share == share
+
+
+def test_labels_in_another_form_of_unicode_are_the_same_ones(tmp_path, caplog):
+    """A tagger of an earlier version has them as its train file had them, and was refused."""
+    composed, decomposed = "B-Geb\u00e4ude", "B-Geba\u0308ude"
+    wanted = dict.fromkeys(("task", "is_regression", "head", "summary_type", "use_summ_proj"))
+    wanted = dict(wanted, module="own", kind="tagging", labels=["O", composed], dev_share=0.1)
+    make_model(tmp_path, dict(wanted, labels=["O", decomposed]))
+    settings, _ = settings_of(tmp_path)
+    document = RunDocument("", None, {}, task=wanted)
+    task_settings.check_trained_for(str(tmp_path), document, settings)
+    stored = dict(kind="classification", labels=wanted["labels"])
+    task = custom.resolve_task(settings_of(tmp_path, task_name="custom")[0], stored)
+    task_settings.check_start(str(tmp_path), task, wanted)
+    assert caplog.text == ""
+    other = RunDocument("", None, {}, task=dict(wanted, labels=["O", "B-Haus"]))
+    with pytest.raises(UserError, match="run.json has labels O/B-Geb.*, not O/B-Haus"):
+        task_settings.check_trained_for(str(tmp_path), other, settings)
 
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2]), dict(dev_share=None), dict(dev_share="x")])

@@ -2,6 +2,7 @@
 files; and what a file looks like never changes what is read."""
 
 import csv
+import dataclasses
 import gzip
 import inspect
 import io
@@ -16,6 +17,8 @@ from helpers.paths import ROOT
 from helpers.tasks import read_rows
 
 from xlnet.errors import UserError
+from xlnet.finetuning.data import TaskData
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.files import diagnosis, forms, parsing, readers
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.task import Form
@@ -459,6 +462,60 @@ def test_a_labelled_file_of_another_form_than_the_declared_one_is_refused(tmp_pa
     assert [row.label for row in read_rows(task, str(tmp_path), "dev")] == [("x",)]
 
 
+def test_a_split_to_predict_of_another_form_than_the_declared_one_is_refused(tmp_path):
+    """Its labels were read as a part of the texts."""
+    tasks.write(tmp_path, "train.txt", "a\tx", "b\ty")
+    tasks.write(tmp_path, "test.csv", "c,x", "d,y")
+    flags = {"text_a_column": "1", "label_column": "2", "header": "none", "dev_share": 0.0}
+    flags.update(input_format="tsv", delimiter="tab")
+    settings = tasks.settings(tmp_path, **flags)
+    task = custom.resolve_task(settings)
+    with pytest.raises(UserError, match="test.csv: the name says csv, .* give --input_format=csv"):
+        read_rows(task, str(tmp_path), "test")
+    # A flag of a command that does not train is for this file.
+    asked = task.with_files(form=dataclasses.replace(task.files.form, delimiter=","))
+    data = TaskData(FineTunedTask(asked, settings), None, "csv")
+    assert [row.pairs[0][0] for row in data.to_predict()["test"]] == ["c", "d"]
+    # Where all files have the extension, the flag is for them.
+    (tmp_path / "train.txt").rename(tmp_path / "train.csv")
+    tasks.write(tmp_path, "test.csv", "c\tx", "d\ty")
+    task = custom.resolve_task(settings)
+    assert [row.pairs[0][0] for row in read_rows(task, str(tmp_path), "test")] == ["c", "d"]
+
+
+def test_a_tsv_file_to_predict_between_another_delimiter_than_tabs_is_refused(tmp_path):
+    """A model keeps the delimiter of its train file; the line was one text, label and all."""
+    columns = {"text_a_column": "1", "label_column": "2", "header": "none"}
+    task, _ = trained(tmp_path, "a;x\nb;y\n", "train.csv", delimiter=";", **columns)
+    tasks.write(tmp_path, "new.tsv", "c\tx", "d\ty")
+    says = "new.tsv: the name says tsv, and --delimiter of the training data ';': give "
+    with pytest.raises(UserError, match=f"{says}--delimiter=tab or --input_format=csv where"):
+        parsing.read_to_predict(task, str(tmp_path / "new.tsv"))
+    flags = {"delimiter": "tab", "do_train": False, "do_predict": True, **columns}
+    tabs = custom.resolve_task(tasks.settings("", **flags), {"labels": ["x", "y"]})
+    rows = parsing.read_to_predict(tabs, str(tmp_path / "new.tsv"))
+    assert [row.pairs[0][0] for row in rows] == ["c", "d"]
+    tasks.write(tmp_path, "new.tsv", "c;x", "d;y")
+    rows = parsing.read_to_predict(task, str(tmp_path / "new.tsv"), "csv")
+    assert [row.pairs[0][0] for row in rows] == ["c", "d"]
+
+
+@pytest.mark.parametrize("dev, other", [("dev.json", "test.txt"), ("dev.ndjson", "test.csv")])
+def test_json_lines_may_be_called_json_whatever_lies_beside_them(tmp_path, dev, other):
+    """A file that is not read, or JSON lines with their usual name, had training refused."""
+    rows = ['{"text": "a", "label": "x"}', '{"text": "b", "label": "y"}']
+    for name in ("train.json", dev, "new.json"):
+        tasks.write(tmp_path, name, *rows)
+    tasks.write(tmp_path, other, "text", "c")
+    flags = {"input_format": "jsonl", "text_a_column": "text"}
+    task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+    assert [len(read_rows(task, str(tmp_path), split)) for split in ("train", "dev")] == [2, 2]
+    assert len(parsing.read_to_predict(task, str(tmp_path / "new.json"))) == 2
+    tasks.write(tmp_path, "new.json", "[" + ",".join(rows) + "]")
+    with pytest.raises(UserError, match="new.json.*: give --input_format=json$"):
+        parsing.read_to_predict(task, str(tmp_path / "new.json"))
+
+
 def test_numbers_of_json_have_no_decimal_mark(tmp_path):
     """A development file of JSON lines next to a table of a German spreadsheet."""
     rows = '{"text": "a", "label": 1.5}\n{"text": "b", "label": "2,5"}\n{"text": "c", "label": 3}\n'
@@ -514,6 +571,21 @@ def test_a_filter_of_a_published_set_names_a_column_that_is_there(tmp_path):
     )
     with pytest.raises(UserError, match="xnli.dev.tsv: no column 'gerne'.*genre.*--keep_where"):
         read_rows(task, str(tmp_path), "dev")
+
+
+@pytest.mark.parametrize(
+    "flag, expected",
+    [("genre=face", ["a", "b"]), ("language=de", ["a", "b"]), ("gerne=face", ["a", "b"])],
+)
+def test_a_filter_of_rows_to_train_on_leaves_out_no_prediction(tmp_path, flag, expected):
+    """That of a flag, which a model keeps, but not the one that a published set has."""
+    names = "language\tgenre\tsentence1\tsentence2\tpairID"
+    rows = [("de", "fiction", "a"), ("de", "face", "b"), ("fr", "face", "c")]
+    lines = [f"{language}\t{genre}\t{text}\tz\t{text}" for language, genre, text in rows]
+    tasks.write(tmp_path, "xnli.test.tsv", names, *lines)
+    task = custom.resolve_task(tasks.settings(tmp_path, task_name="xnli-de", keep_where=flag))
+    found = read_rows(task, str(tmp_path), "test")
+    assert [row.pairs[0][0] for row in found] == expected
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])

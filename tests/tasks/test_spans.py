@@ -619,6 +619,30 @@ def test_a_skipped_question_of_a_table_is_said_to_have_no_prediction(tmp_path, c
         parsing.read_to_predict(SQUAD, str(tmp_path / "new.csv"))
 
 
+@pytest.mark.parametrize("names", [(3, 1, 0, None), (None, 1), ("", 1), (" ", 1)])
+@pytest.mark.parametrize("name", ["new.csv", "new.jsonl"])
+def test_a_question_without_a_name_next_to_others_is_refused(tmp_path, names, name):
+    """It had the number of its row, which may be the name of another one."""
+    texts = {"context": "The dog ran.", "question": "Who?"}
+    lines = [json.dumps({"id": each, **texts}) for each in names]
+    if name == "new.csv":
+        cells = ["" if each is None else str(each) for each in names]
+        lines = ["id,context,question", *(f"{each},The dog ran.,Who?" for each in cells)]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match=r"new.*:\d: column 'id' is empty; with --on_error=skip"):
+        parsing.read_to_predict(SQUAD, str(tmp_path / name))
+    found = parsing.read_to_predict(SQUAD.with_files(skips_errors=True), str(tmp_path / name))
+    assert [row.id for row in found if row.pairs] == [
+        str(each) for each in names if each in range(9)
+    ]
+
+
+def test_questions_of_a_file_without_names_are_numbered(tmp_path):
+    (tmp_path / "new.csv").write_text("context,question\n" + 2 * "The dog ran.,Who?\n")
+    found = parsing.read_to_predict(SQUAD, str(tmp_path / "new.csv"))
+    assert [row.id for row in found] == ["0", "1"]
+
+
 def test_what_is_wrong_with_an_answer():
     rows = [
         row(answers=(("The dog", 13), ("dog ran", 17))),

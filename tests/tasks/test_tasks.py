@@ -277,6 +277,16 @@ def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
             own(tmp_path)
 
 
+def test_one_file_and_another_one_to_train_on_are_refused(tmp_path):
+    """The first one was not read, and later taken for the one that was trained on."""
+    for name in ("a.csv", "b.csv"):
+        write(tmp_path, name, "label,text_a", "x,a", "y,b")
+    with pytest.raises(UserError, match="data_dir: .*a.csv is a file, .*train_file names .*b.csv"):
+        own(tmp_path / "a.csv", train_file=str(tmp_path / "b.csv"))
+    both = own(tmp_path / "a.csv", dev_file=str(tmp_path / "b.csv"))
+    assert [row.pairs[0][0] for row in read_rows(both, "", "dev")] == ["a", "b"]
+
+
 def test_several_labels_in_a_cell(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "x\tsad|old", "y\t", "z\told | old")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "x\tsad", "y\tnew")

@@ -50,7 +50,7 @@ class TaskData:
     def __init__(
         self, tuned: FineTunedTask, tokenizer: Tokenizer, form_to_predict: Optional[str] = None
     ):
-        """form_to_predict: the form that a flag declares of `predict_file` alone; None: none."""
+        """form_to_predict: the form that a flag declares of files to predict alone; None: none."""
         self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
         self._form_to_predict = form_to_predict
@@ -108,7 +108,8 @@ class TaskData:
         for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
                 # Reading the train file gives the rows of dev, too, if dev is held out of it.
-                found = parsing.read_parts(self._task, data_dir, part, need_labels)
+                form = None if need_labels else self._form_to_predict
+                found = parsing.read_parts(self._task, data_dir, part, need_labels, form)
                 for name, rows in found.items():
                     self._read[name, need_labels] = rows
             rows_of[part] = self._read[part, need_labels]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from xlnet import files
+from xlnet import encodings, files
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
@@ -344,11 +344,11 @@ def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
     another file may lie there in another working directory."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    named = [run.resolved.get(name) or "" for name in ("data_dir", "train_file")]
-    return any(
-        os.path.isabs(one) and os.path.exists(one) and os.path.samefile(one, settings.data_dir)
-        for one in named
-    ) or run.read.get("train") == [files.digest_of(settings.data_dir)]
+    named = run.resolved.get("train_file") or run.resolved.get("data_dir") or ""
+    if os.path.isabs(named) and os.path.exists(named):
+        if os.path.samefile(named, settings.data_dir):
+            return True
+    return run.read.get("train") == [files.digest_of(settings.data_dir)]
 
 
 def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
@@ -441,7 +441,7 @@ def _check_task(
             (run.text, wanted.text, tuple(wanted.text)),
         )
         for name in names
-        if was.get(name) != now.get(name)
+        if _composed(was.get(name)) != _composed(now.get(name))
     ]
     if different:
         raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
@@ -460,9 +460,10 @@ def _check_task(
         )
     # The rows that were held out stay held out; best/ may be of a time before an allowed change.
     share = here["dev_share"]
+    home = home_of(settings.model_dir)
     if (
         (settings.do_train or settings.do_eval and share)
-        and run.directory == home_of(settings.model_dir)
+        and os.path.realpath(run.directory) == os.path.realpath(home)
         and there.get("dev_share", share) != share
         and not settings.allow_changes
     ):
@@ -471,6 +472,12 @@ def _check_task(
             "in {}, here it is {:g}; give dev_share and the files as they were, or "
             "--allow_changes=True".format(there["dev_share"], run.path, share)
         )
+
+
+def _composed(value: Any) -> Any:
+    """An entry of `run.json` to be compared: a model of an earlier version may have labels in
+    another form of Unicode than files are read in."""
+    return [encodings.composed(each) for each in value] if isinstance(value, list) else value
 
 
 def _entry(value: Any) -> str:
@@ -484,9 +491,11 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
         return
     run = run_document.read(files.directory_of(init_checkpoint))
     stored = run.task if run and run.task else {}
-    if not run or stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:
+    if not run or stored.get("head") != wanted["head"]:
         return
     before, now = stored.get("labels"), wanted["labels"]
+    if _composed(before) == _composed(now):
+        return
     what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
         wanted["head"], run.path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
     )

@@ -43,7 +43,8 @@ class Columns:
       text_a: the column or columns of the text.
       text_b: those of the second text; () if there is none.
       label: those of the label.
-      id: the column of the row's name; None: rows are numbered, as they are where it is missing.
+      id: the column of the row's name; None: rows are numbered, as they are in files without it. In
+        a file with it, a row without a value has the name "".
       id_required: whether a file without the column `id` is refused.
       choices: the columns of the answers of a multiple choice, or one that lists them.
       query: the column of the query's name; rows are then documents to be ranked.

@@ -18,15 +18,17 @@ from xlnet.tasks.task import Row, Task
 # --- Splits
 
 
-def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
+def read_parts(
+    task: Task, data_dir: str, part: str, need_labels: bool, form: Optional[str] = None
+) -> dict[str, Sequence[Row]]:
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
-    dev is held out of the train file."""
+    dev is held out of the train file. form: as of `read_file`."""
     is_held_out = (
         part in ("train", "dev") and task.files.dev_share and "dev" not in task.files.by_split
     )
     file = "train" if is_held_out else part
     path = readers.require_file(data_dir, task.files.by_split[file], file)
-    rows = read_file(task, path, need_labels or bool(is_held_out))
+    rows = read_file(task, path, need_labels or bool(is_held_out), form)
     if not is_held_out:
         return {part: rows}
     parts = hold_out(rows, task.files.dev_share)

@@ -18,14 +18,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from xlnet import encodings, files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import decoding, diagnosis, forms
 from xlnet.tasks.files.forms import Table
-from xlnet.tasks.task import CUSTOM, Form, ReaderOfTask, Task
+from xlnet.tasks.task import Form, ReaderOfTask, Task
 
 _NAMES_SHOWN = 20  # of what a directory has
 
@@ -163,6 +163,7 @@ def extension(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
+_FORMS_OF_JSON = {"json", "jsonl", "ndjson"}
 FOREIGN = ("xlsx", "xls", "ods")  # forms that are not read
 
 
@@ -188,15 +189,15 @@ def form_name(
       lines: of the file, to word errors.
 
     Raises:
-      UserError: nothing declares the form.
+      UserError: nothing declares the form, or two things do, as of `check_form`.
     """
     if given:
         return given
     known = {**forms.FORMS, **reader.forms}
+    form_of_extension = {**{name: name for name in known}, "ndjson": "jsonl"}
+    check_form(reader.task, path, form_of_extension, need_labels)
     declared, by_extension = declared_form(reader.task, path).name, extension(path)
     if declared:
-        if need_labels and by_extension in known and _form_of(by_extension) != declared:
-            _refuse_two_forms(reader.task, path, declared)
         return declared
     if by_extension in known:
         return by_extension
@@ -216,40 +217,45 @@ def form_name(
     )
 
 
-def _form_of(by_extension: str) -> str:
-    """The name of a form by an extension, which may be another name of JSON lines."""
-    return "jsonl" if by_extension == "ndjson" else by_extension
+def check_form(task: Task, path: str, by_extension: Mapping[str, str], need_labels: bool) -> None:
+    """Raises UserError for a file whose name says another form than a flag, which may be for other
+    files of the run, or for those that the model was trained on.
 
+    The flag is for this file, too, where all files to train and to evaluate on have such a name.
 
-def _refuse_two_forms(task: Task, path: str, declared: str) -> None:
-    """Raises UserError for a labelled file whose name says another form than --input_format, unless
-    the flag is for it: all files of the run have its extension. A published set declares the forms
-    of its files itself."""
-    if task.name != CUSTOM:
+    Args:
+      path: of one file.
+      by_extension: the form that each extension says.
+      need_labels: whether the file is read with labels, not to predict.
+    """
+    named, form = by_extension.get(extension(path)), declared_form(task, path)
+    # Forms of JSON refuse each other's files.
+    if named and form.name not in (None, named) and not {form.name, named} <= _FORMS_OF_JSON:
+        flag, value = "--input_format", form.name
+        remedies = f"--input_format={named} or --input_format={form.name}"
+    elif named == "tsv" and form.delimiter not in (None, "\t"):
+        flag, value = "--delimiter", diagnosis.shown(form.delimiter)
+        remedies = "--delimiter=tab or --input_format=csv"
+    else:
         return
-    files_of_run = [each for each in task.files.by_split.values() if isinstance(each, str)]
-    extensions = {extension(each) for paths in files_of_run for each in each_path(paths)}
-    if extensions - {extension(path)}:
+    names = {
+        by_extension.get(extension(each))
+        for split, paths in task.files.by_split.items()
+        if split.partition("_")[0] in ("train", "dev") and isinstance(paths, str)
+        for each in each_path(paths)
+    }
+    if need_labels:
+        names.add(named)
+    if names == {named}:
+        return
+    if need_labels:
         raise UserError(
-            f"{path}: the name says {extension(path)}, and --input_format, which is that of all "
-            f"files with labels, {declared}; expected files of one form"
+            f"{path}: the name says {extension(path)}, and {flag}, which is that of all files with "
+            f"labels, {value}; expected files of one form"
         )
-
-
-def check_to_predict(reader: ReaderOfTask, path: str) -> None:
-    """Raises UserError if the name of a file to predict says another form than a flag, which the
-    model may have kept from its training."""
-    declared, by_extension = reader.task.files.form.name, _form_of(extension(path))
-    if declared and by_extension in {**forms.FORMS, **reader.forms} and by_extension != declared:
-        raise two_forms(path, by_extension, declared)
-
-
-def two_forms(path: str, by_extension: Optional[str], declared: str) -> UserError:
-    """The error that the name of a file to predict and a flag say different forms."""
-    return UserError(
-        f"{path}: the name says {by_extension}, and --input_format of the training data "
-        f"{declared}: give --input_format={by_extension} or --input_format={declared} where this "
-        "file is predicted, without training"
+    raise UserError(
+        f"{path}: the name says {named}, and {flag} of the training data {value}: give {remedies} "
+        "where this file is predicted, without training"
     )
 
 

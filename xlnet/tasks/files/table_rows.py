@@ -17,7 +17,7 @@ from xlnet.tasks.files import decoding, diagnosis, readers
 from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import CUSTOM, Columns, Published, ReaderOfTask, Row, Task
+from xlnet.tasks.task import CUSTOM, Published, ReaderOfTask, Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
 NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
@@ -72,14 +72,23 @@ class _TableRows:
         self._names = self._table.columns and [
             published.column_aliases.get(name, name) for name in self._table.columns
         ]
-        # Predictions are aligned with a user's own file; of a published one that has the rows of
-        # several sets, they are for those of the task.
-        self._is_filtered = need_labels or not self._is_own
+        self._keep_where, self._filter_columns = self._filters()
         self._needed = self._needed_columns(form)
         # Of the rows of JSON so far: a key that only some rows have is null in the others.
         self._keys: dict = {}
         self._errors = RowErrors()
         self._left_out: dict[str, int] = {}  # why -> how many
+
+    def _filters(self) -> tuple[Optional[Mapping[str, str]], tuple[str, ...]]:
+        """`Files.keep_where` and `Files.filter_columns`, as far as they hold for these rows."""
+        wanted, by_flag = self._task.files.keep_where, self._task.files.filter_columns
+        if self._need_labels:
+            return wanted, by_flag
+        # A flag chooses rows to train and evaluate on: predictions are aligned with the file. Of a
+        # published file that has the rows of several sets, they are for those of the task.
+        if self._is_own or wanted is None:
+            return {}, ()
+        return {name: value for name, value in wanted.items() if name not in by_flag}, ()
 
     def _needed_columns(self, form: Optional[str]) -> list[str]:
         """The columns that each row must have; raises UserError if the file has not all of them."""
@@ -90,8 +99,7 @@ class _TableRows:
             needed.append(columns.query)
         if self._need_labels:
             needed += columns.label
-        if self._is_filtered:
-            needed += task.files.filter_columns
+        needed += self._filter_columns
         if columns.id and columns.id_required:
             needed.append(columns.id)
         if names is None:
@@ -113,7 +121,7 @@ class _TableRows:
         task = self._task
         declared = readers.declared_form(task, self._path)
         its_form = form or declared.name or readers.extension(self._path)
-        if its_form not in DELIMITERS or self._path == "-" or name in task.files.filter_columns:
+        if its_form not in DELIMITERS or self._path == "-" or name in self._filter_columns:
             return self._named(name)
         lines = readers.read_lines(self._path, f"task {task.name}", declared.encoding, skips=True)
         read_as = dataclasses.replace(declared, name=its_form)
@@ -121,7 +129,7 @@ class _TableRows:
 
     def _flag_of(self, name: str) -> str:
         """The flag that names a column; "": none does, as those of published sets are fixed."""
-        if name in self._task.files.filter_columns:
+        if name in self._filter_columns:
             return "--keep_where"
         flag = self._reader.flag_of(name) if self._task.name == CUSTOM else ""
         return flag and f"--{flag}"
@@ -170,7 +178,7 @@ class _TableRows:
         cells = by_name(self._names, cells)
         if self._names is None:
             cells = {**dict.fromkeys(self._needed), **cells}
-        if self._is_filtered and not self._is_wanted(place, cells):
+        if not self._is_wanted(place, cells):
             return
         row, error = self._parse(cells, index)
         if row is not None and row.label in self._task.published.skipped_labels:
@@ -186,12 +194,11 @@ class _TableRows:
             yield row
 
     def _is_wanted(self, place: str, cells: Mapping[str, Any]) -> bool:
-        wanted = self._task.files.keep_where
-        if wanted is None:
+        if self._keep_where is None:
             if self._is_own:
                 diagnosis.refuse_rejected(place, cells, self._used())
             return True
-        for name, value in wanted.items():
+        for name, value in self._keep_where.items():
             if name in cells and not readers.is_value(cells[name], value):
                 self._leave_out(f"rows whose {name} is not {value}")
                 return False
@@ -224,7 +231,7 @@ class _TableRows:
                 "column '{}'".format(" ".join(columns.text_b)),
             ),
         )
-        id, query = names_of(columns, cells, index)
+        id, query = self._names_of(cells, index)
         if not error and not is_text(id + (query or "")):
             error = NOT_TEXT
         if error:
@@ -235,6 +242,20 @@ class _TableRows:
         if not error:
             label, error = self._reader.parse_label(self._reader.label_cells(cells))
         return Row(id, pairs, label, query), error if self._need_labels else None
+
+    def _names_of(self, cells: Mapping[Any, Any], index: int) -> tuple[str, Optional[str]]:
+        """(the row's name from its column, or its number; that of its query, if it has one)."""
+        columns = self._task.columns
+        id = cells.get(columns.id) if columns.id else None
+        query = cells.get(columns.query) if columns.query else None
+        # Where other rows have names, a number may be the name of one of them.
+        names = self._keys if self._names is None else self._names
+        has_names = columns.id in names or columns.id and columns.id_required
+        unnamed = "" if has_names else str(index)
+        return (
+            unnamed if id is None else readers.to_text(id),
+            None if query is None else readers.to_text(query),
+        )
 
     def _error_of_formula(self, cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
         """The error of columns one of which has what a spreadsheet could not compute."""
@@ -249,12 +270,10 @@ class _TableRows:
         be aligned with the file."""
         self._errors.add(place, error)
         if self._skips and not self._need_labels:
-            columns = self._task.columns
-            id, query = names_of(columns, cells, index)
-            names = self._keys if self._names is None else self._names
-            if columns.id in names and cells.get(columns.id) is None or not is_text(id):
-                id = ""  # the number of the row may be the name of another one
-            yield Row(id, (), None, query if query and is_text(query) else None)
+            id, query = self._names_of(cells, index)
+            yield Row(
+                id if is_text(id) else "", (), None, query if query and is_text(query) else None
+            )
 
     def _leave_out(self, why: str) -> None:
         self._left_out[why] = self._left_out.get(why, 0) + 1
@@ -282,18 +301,6 @@ def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
     columns = columns or ()
     beyond = values[len(columns) :]
     return {**dict(zip(columns, values)), **({None: beyond} if beyond else {})}
-
-
-def names_of(columns: Columns, cells: Mapping[Any, Any], index: int) -> tuple[str, Optional[str]]:
-    """(the row's name from its column, or its number; that of its query, if it has one)."""
-    id = cells.get(columns.id) if columns.id else None
-    query = cells.get(columns.query) if columns.query else None
-    # A number may be the name of another row.
-    unnamed = "" if columns.id and columns.id_required else str(index)
-    return (
-        unnamed if id is None else readers.to_text(id),
-        None if query is None else readers.to_text(query),
-    )
 
 
 def _joined(cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:

@@ -31,7 +31,7 @@ from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_columns import ColumnForm
 from xlnet.tasks.files.tagged_words import TEXT_KEY, ColumnLines, TaggedSentence, of_text
 
-_BY_EXTENSION = {
+BY_EXTENSION = {
     "conllu": "conllu",
     "jsonl": "jsonl",
     "ndjson": "jsonl",
@@ -62,20 +62,13 @@ def form_of(path: str, declared: Optional[str]) -> str:
         return declared
     if path == "-":
         return "text"
-    return _BY_EXTENSION.get(readers.extension(path), "conll")
+    return BY_EXTENSION.get(readers.extension(path), "conll")
 
 
 def check_to_predict(path: str, declared: Optional[str]) -> None:
-    """Raises UserError for a file to predict whose form is not clear.
-
-    The form that was declared, perhaps in training, may be another one than the name says. A .txt
-    file that nobody declared may be columns or text, and either could be read as the other one.
-    """
-    extension = readers.extension(path)
-    by_extension = _BY_EXTENSION.get(extension, declared)
-    if declared and by_extension != declared:
-        raise readers.two_forms(path, by_extension, declared)
-    if not declared and extension == "txt":
+    """Raises UserError for a .txt file to predict that nobody declared: it may be columns or text,
+    and either could be read as the other one."""
+    if not declared and readers.extension(path) == "txt":
         raise UserError(
             f"{path}: .txt may be columns or text; give --input_format=conll for a word a line, "
             "or --input_format=text for a sentence a line"

@@ -24,7 +24,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers, table_rows
+from xlnet.tasks.files import table_rows
 from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
@@ -116,9 +116,8 @@ class Reader(_TaskComponent):
         return table_rows.read_tables(self, path, need_labels, form)
 
     def check_to_predict(self, path: str) -> None:
-        """Raises UserError for a file to predict whose form is declared in two ways, or in none
-        that is safe."""
-        readers.check_to_predict(self, path)
+        """Raises UserError for a file to predict whose form nothing declares safely. What `read`
+        refuses needs no second check."""
 
     def flag_of(self, column: str) -> str:
         """The flag that names a column of a user's own files; "": none does."""

@@ -113,15 +113,16 @@ def _with_forms(task: Task, settings: Any) -> Task:
         return dataclasses.replace(form, **declared)
 
     keep_where = task.files.keep_where
+    its_own = keep_where or {}
     asked = _pairs(settings.keep_where or "")
     if settings.keep_where is not None:
         # Of a published set, the rows of its task are wanted in any case.
-        keep_where = {**(keep_where or {}), **asked}
+        keep_where = {**its_own, **asked}
     return task.with_files(
         form=changed(task.files.form),
         forms={name: changed(form) for name, form in task.files.forms.items()},
         keep_where=keep_where,
-        filter_columns=tuple(asked),
+        filter_columns=tuple(name for name in asked if name not in its_own),
         skips_errors=settings.on_error == "skip",
     )
 
@@ -401,6 +402,11 @@ def _with_named_files(task: Task, settings: Any) -> Task:
     }
     if not named:
         return task
+    if "train" in named and os.path.isfile(settings.data_dir):
+        raise UserError(
+            f"data_dir: {settings.data_dir} is a file, and train_file names {named['train']}; "
+            "expected one of them"
+        )
     found = dict(task.files.by_split if settings.data_dir else {}, **named)
     groups = {
         split: parts

@@ -96,6 +96,8 @@ class SpanReader(contract.Reader):
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
+        if not row.id.strip():
+            return f"column '{self.task.columns.id}' is empty"
         if digest(row.id) in seen:
             return f"duplicate id '{row.id}'"
         seen[digest(row.id)] = True

@@ -14,7 +14,14 @@ from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
-from xlnet.tasks.files import schemes, tagged_columns, tagged_files, tagged_json, tagged_words
+from xlnet.tasks.files import (
+    readers,
+    schemes,
+    tagged_columns,
+    tagged_files,
+    tagged_json,
+    tagged_words,
+)
 from xlnet.tasks.files.row_errors import LISTED, RowErrors
 from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.metrics import entity_metrics
@@ -131,6 +138,9 @@ class TaggingReader(contract.Reader):
         """The sentences of a file, with labels in Unicode's composed form; the tags of texts with
         entities get the files' scheme."""
         task = self.task
+        if form is None:
+            for each in readers.each_path(path):
+                readers.check_form(task, each, tagged_files.BY_EXTENSION, need_tags)
         declared = tagged_files.Declared(
             form=form or task.files.form.name,
             word_column=task.columns.text_a[0],
