@@ -79,7 +79,7 @@ def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
         arrays["query_rank"] = rank + (rank < 0)
     if targets:
         positions = np.stack([np.sort(rng.permutation(length)[:targets]) for _ in range(batch)])
-        arrays["first_distance"] = length - positions
+        arrays["first_distance_index"] = length - positions
         arrays["query_rank"] = np.take_along_axis(rank + (rank < 0), positions, 1)
         if blind:
             arrays["query_rank"][:, 0] = -2
@@ -118,7 +118,7 @@ def stream_of(arrays, tensors, prepare_mask):
     if "key_segment" in arrays:
         segments = tf.one_hot(tensors["query_segment"], 2)[:, None]
         key_segments = tf.one_hot(tensors["key_segment"], 2)[:, None]
-    return Stream(mask, segments, key_segments, tensors.get("first_distance"))
+    return Stream(mask, segments, key_segments, tensors.get("first_distance_index"))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -30,11 +30,12 @@ def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     """Steps in which every window is seen once; a UserError if the batch size does not divide the
     number of streams."""
     if manifest.num_streams % batch_size:
-        even = 1 + (manifest.bi_data and batch_size % 2)  # streams of both directions
+        # Streams of both directions come in pairs.
+        multiple = 2 if manifest.bi_data and batch_size % 2 else 1
         raise UserError(
             f"train_batch_size is {batch_size}, which does not divide the {manifest.num_streams} "
             "streams of the data; use a divisor, or make records with "
-            f"--num_streams={batch_size * even}"
+            f"--num_streams={batch_size * multiple}"
         )
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
@@ -82,7 +83,7 @@ def pretraining_batches(
     # Reading begins at the first step. Example: with three windows a stream, step 7 is window 1 of
     # round 2.
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
-    last_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
+    end_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
     together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
     features = feature_spec.pretraining_features(manifest.seq_len)
@@ -158,7 +159,7 @@ def pretraining_batches(
 
     # One call of each map at a time: two calls would wait for Python's lock, and be slower.
     return _ahead(
-        tf.data.Dataset.range(first_round, last_round)
+        tf.data.Dataset.range(first_round, end_round)
         .flat_map(one_round)
         .map(read, num_parallel_calls=_threads(1))
         .map(sample, num_parallel_calls=_threads(1))
@@ -203,9 +204,11 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     # step has windows from all over the text, whose files may differ. With two `directions`, half
     # of an even batch is backward in every round.
     together = directions if batch_size % directions == 0 else 1
+    # [B/together,rounds,together]
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
-    # In an odd batch, neighbours are read in different directions.
-    turned = [np.roll(stretch, row, axis=0) for row, stretch in enumerate(stretches)]
+    # Stretch r is turned by r rounds. So in an odd batch of two `directions` neighbours are read in
+    # different ones; in any other batch it only changes in which round a stream is read.
+    turned = [np.roll(stretch, r, axis=0) for r, stretch in enumerate(stretches)]
     return np.stack(turned, axis=1).reshape(-1, batch_size)
 
 

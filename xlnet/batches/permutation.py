@@ -21,9 +21,11 @@ from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
 MAX_NGRAM = 5
 LONGEST_WORD = 10  # pieces; longer runs come from scripts that are written without spaces
 
-# rank int32 [B,Q], see `ranks`. positions int32 [B,P]: the targets in ascending order, filled up
-# with the last one (without targets, the window's last token). weights float32 [B,P]: 1 for
-# targets, 0 for what fills up.
+# rank int32 [B,Q]: that of `ranks` in each part. The ranks of the second part are raised by a
+# constant above all ranks of the first. Its tokens outside of the order have the constant - 1, so
+# every position of the second part sees them, and none of the first.
+# positions int32 [B,P]: the targets in ascending order, filled up with the last one (without
+# targets, the window's last token). weights float32 [B,P]: 1 for targets, 0 for what fills up.
 Sampled = collections.namedtuple("Sampled", "rank positions weights")
 
 
@@ -128,11 +130,11 @@ def arrange(
     # The reused context and the rest of the window have an order each. The first part must not see
     # the second, and the second sees all of the first: a constant is added to every rank of the
     # second part, also to its ranks -1, and is larger than all ranks of the first part.
-    apart = 1 + _rank_limit(permutation.reuse_len, permutation.perm_size)
-    for index, part in enumerate(_parts(is_target, permutation)):
+    second_part_offset = 1 + _rank_limit(permutation.reuse_len, permutation.perm_size)
+    for part, offset in zip(_parts(is_target, permutation), (0, second_part_offset)):
         if part.start < part.stop:
             is_permuted = (is_target | is_special)[:, part]
-            rank[:, part] = index * apart + ranks(random, is_permuted, permutation)  # [B,T]
+            rank[:, part] = offset + ranks(random, is_permuted, permutation)  # [B,T]
 
     # The positions of the targets. If there are fewer than P, the last one is repeated with the
     # weight 0. Example: of four tokens the second and the last are targets, and P = 3: positions
@@ -293,35 +295,35 @@ def sample_targets(
     is_special, word_start: bool [B,T], as the result; budget: int [B].
     """
     length = is_special.shape[1]
-    sizes, spread, uniforms = np.split(
+    size_numbers, spread_numbers, uniforms = np.split(
         random.uniform(2 * length + 4),  # [B,T], [B,T], [B,4]
         [length, 2 * length],
         axis=1,
     )
 
-    # The ring: the n-grams in the order of their random keys; special tokens come behind it.
+    # The ring: the n-grams in the order of their random keys; special tokens come after it.
     # Example: tokens 0 1 are a word, 2 and 3 are words; each word is an n-gram; the keys are .6, .2
     # and .4.
     #
     #     the ring, from place 0 on           tokens 2 3 0 1
     #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
     words = _Words(is_special, word_start)
-    ngram = _ngrams(words, sizes, uniforms[:, :1], permutation.mask_mode)  # [B,T]
-    step = permutation.mask_alpha // permutation.mask_beta
-    key = _gather_columns(_spread(spread, step), ngram)  # [B,T], of the n-gram
-    key = np.where(is_special, np.inf, key)
+    ngram = _ngrams(words, size_numbers, uniforms[:, :1], permutation.mask_mode)  # [B,T]
+    ngram_key = _spread(spread_numbers, permutation.mask_alpha // permutation.mask_beta)
+    key = np.where(is_special, np.inf, _gather_columns(ngram_key, ngram))  # [B,T], by token
     order = _in_order(key)  # [B,T], place -> token
     place = np.empty_like(order)  # [B,T], token -> place
     place.ravel()[_flat(order, length)] = np.arange(length)
 
     # The arc, and the words at its ends.
     tokens = np.maximum(words.tokens, 1)  # [B,1], of the ring
-    arc = (uniforms[:, 1:2] * tokens).astype(np.int64)  # [B,1], its first place
-    ahead = place - arc
+    first_place = (uniforms[:, 1:2] * tokens).astype(np.int64)  # [B,1], of the arc
+    ahead = place - first_place
     ahead += tokens * (ahead < 0)  # [B,T], places from there
     picked = (ahead < budget[:, None]) & ~is_special  # [B,T]
-    edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens  # [B,2], places
-    ends = _gather_columns(order, edges)  # [B,2], tokens
+    last_place = (first_place + budget[:, None] - 1) % tokens  # [B,1]
+    end_places = np.concatenate([first_place, last_place], axis=1)
+    ends = _gather_columns(order, end_places)  # [B,2], tokens
     return _complete_words(picked, words, ends, uniforms[:, 2:])
 
 
@@ -387,10 +389,13 @@ class _Words:
 
 
 _SIZES = np.arange(1, MAX_NGRAM + 1)
+# The chance that an n-gram has at most 1, 2, ... 5 words.
 _CUMULATIVE = np.cumsum(1.0 / _SIZES) / np.sum(1.0 / _SIZES)
 
 
-def _ngrams(words: _Words, sizes: np.ndarray, lap_start: np.ndarray, mask_mode: str) -> np.ndarray:
+def _ngrams(
+    words: _Words, size_numbers: np.ndarray, lap_number: np.ndarray, mask_mode: str
+) -> np.ndarray:
     """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
     The text is cut as a ring, once around from a random word, so that all places and both
@@ -399,8 +404,8 @@ def _ngrams(words: _Words, sizes: np.ndarray, lap_start: np.ndarray, mask_mode: 
 
     Args:
       words: of the text.
-      sizes: [B,T] in [0, 1), random numbers that decide on the n of each n-gram.
-      lap_start: [B,1] in [0, 1), a random number that decides where the cutting begins.
+      size_numbers: [B,T] in [0, 1), random numbers that decide on the n of each n-gram.
+      lap_number: [B,1] in [0, 1), a random number that decides where the cutting begins.
       mask_mode: "token": each token is an n-gram.
     """
     if mask_mode == "token":
@@ -408,20 +413,24 @@ def _ngrams(words: _Words, sizes: np.ndarray, lap_start: np.ndarray, mask_mode: 
     # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. N-grams begin at
     # the words 1, 3 and 0; the last one is cut where the lap ends. They are 0, 1 2 and 3, so the
     # indices of the four tokens are 0 1 1 2.
-    size = 1 + sum((sizes >= limit).view(np.int8) for limit in _CUMULATIVE[:-1])  # int8 [B,T], n
-    begin = np.cumsum(size, axis=1, dtype=np.int32) - size  # [B,T], in words
-    is_ngram = begin < words.count  # [B,T]
-    rows = np.repeat(np.arange(len(begin)), is_ngram.sum(axis=1))  # [n-grams]
+    # Column j is n-gram j in the order of cutting. Its first word is counted from the beginning of
+    # the lap: 0, 2 and 3 in the example. There are no n-grams from the lap's end on.
+    ngram_size = 1 + sum((size_numbers >= limit).view(np.int8) for limit in _CUMULATIVE[:-1])
+    first_word = np.cumsum(ngram_size, axis=1, dtype=np.int32) - ngram_size  # [B,T]
+    is_ngram = first_word < words.count  # [B,T]
+    rows = np.repeat(np.arange(len(first_word)), is_ngram.sum(axis=1))  # [n-grams]
     count = words.count[rows, 0]  # [n-grams]
-    lap_start = (lap_start[rows, 0] * count).astype(np.int64)  # [n-grams]
-    begins = np.zeros(words.starts.shape, bool)  # [B,T], by word
-    begins[rows, (lap_start + begin[is_ngram]) % count] = True
-    begins = _gather_columns(begins, words.index) | words.after_special  # [B,T], by token
-    return np.maximum(_count_up_to(begins & words.starts) - 1, 0)
+    lap_begin = (lap_number[rows, 0] * count).astype(np.int64)  # [n-grams], a word
+    begins_at_word = np.zeros(words.starts.shape, bool)  # [B,T], column: word
+    begins_at_word[rows, (lap_begin + first_word[is_ngram]) % count] = True
+    begins_in_word = _gather_columns(begins_at_word, words.index)  # [B,T], column: token
+    begins_at_token = (begins_in_word | words.after_special) & words.starts
+    return np.maximum(_count_up_to(begins_at_token) - 1, 0)
 
 
 def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
-    """Keys [B,T] whose ascending order spreads n-grams over the text.
+    """Keys [B,T] whose ascending order spreads n-grams over the text. Column j is the key of n-gram
+    j; those after the last n-gram are not read.
 
     The text is divided into groups of `step` neighbours. The order takes one n-gram of each group
     in a first round, another one of each group in the second round, and so on. So the n-grams of a
@@ -446,10 +455,10 @@ def _complete_words(
 
     The words are those of the first and of the last token of the arc. Picked tokens move from one
     of these words to the other until one of the two is complete or empty. The direction is random,
-    with chances such that the expected number of picked tokens of each word does not change: `up`
-    and `down` are the tokens that could move in each direction, and the chances are down : up. The
-    picked tokens of a word that stays cut begin at a random token of the word and wrap around, so
-    that each has the same chance.
+    with chances such that the expected number of picked tokens of each word does not change: if u
+    tokens could move to the first word and d to the second, they move to the first one with the
+    chance d / (u + d). The picked tokens of a word that stays cut begin at a random token of the
+    word and wrap around, so that each has the same chance.
 
     Args:
       picked: bool [B,T], the tokens of the arc.
@@ -457,7 +466,8 @@ def _complete_words(
       ends: int [B,2], the first and the last token of the arc.
       uniforms: [B,2], random numbers in [0, 1).
     """
-    # The tokens near each end that belong to its word.
+    # The tokens near each end that belong to its word: all of them, as words have at most
+    # `LONGEST_WORD` tokens (`_Words`).
     rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
     near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)  # [B,2,19], tokens
     is_token = (near >= 0) & (near < columns)
@@ -470,20 +480,23 @@ def _complete_words(
     # second. With a chance of 1/3 the first word becomes complete, with a chance of 2/3 the second:
     # the expected numbers are 1 and 2, as before.
     size = _gather_columns(words.length, ends)  # [B,2]
-    some = (is_in & picked[rows, near]).sum(axis=2)  # [B,2], picked
-    up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])  # [B]
-    down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])  # [B]
-    move = np.where(uniforms[:, 0] * (up + down) < down, up, -down)  # [B]
-    move *= own[:, 0] != own[:, 1]
-    some = some + move[:, None] * [[1, -1]]  # [B,2]
+    count = (is_in & picked[rows, near]).sum(axis=2)  # [B,2], picked tokens
+    could_move_to_first = np.minimum(size[:, 0] - count[:, 0], count[:, 1])  # [B]
+    could_move_to_second = np.minimum(count[:, 0], size[:, 1] - count[:, 1])  # [B]
+    threshold = uniforms[:, 0] * (could_move_to_first + could_move_to_second)
+    moved_to_first = np.where(
+        threshold < could_move_to_second, could_move_to_first, -could_move_to_second
+    )  # [B]
+    moved_to_first *= own[:, 0] != own[:, 1]
+    count = count + moved_to_first[:, None] * [[1, -1]]  # [B,2]
 
     # Which tokens of a word are picked: those from a random token of the word on.
-    turn = (uniforms[:, 1:] * size).astype(np.int64)  # [B,2], tokens
-    index = np.cumsum(is_in, axis=2) - 1 - turn[:, :, None]  # [B,2,19]
-    index += size[:, :, None] * (index < 0)  # of the word's tokens, from the turn on
+    first_picked = (uniforms[:, 1:] * size).astype(np.int64)  # [B,2], tokens of the word before it
+    ahead = np.cumsum(is_in, axis=2) - 1 - first_picked[:, :, None]  # [B,2,19], tokens from there
+    ahead += size[:, :, None] * (ahead < 0)  # around the word
     completed = picked.copy()
-    which, _, _ = np.nonzero(is_in)
-    completed[which, near[is_in]] = (index < some[:, :, None])[is_in]
+    row_index, _, _ = np.nonzero(is_in)
+    completed[row_index, near[is_in]] = (ahead < count[:, :, None])[is_in]
     return completed
 
 
@@ -518,7 +531,7 @@ def _legacy_part(
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
     left until the budget is spent; single tokens for the rest of it."""
     # Stretches follow each other from the left. Each has one span, which begins at the first word
-    # that starts behind a random part of the stretch. The last span is cut to the budget.
+    # that starts after a random part of the stretch. The last span is cut to the budget.
     length = len(starts)
     pairs = iter(numbers[: 2 * length].reshape(-1, 2).tolist())
     picked, missing, place = np.zeros(length, bool), goal, 0

@@ -156,15 +156,22 @@ class BestCheckpoint:
             found = checkpoint.named_by_state_file(directory)
         except errors.Unreadable:  # `export` creates it again
             return
-        if not found or found[0] <= step and not self._has_other_metric:
+        if not found:
             return
-        if found[0] > step:
-            self._set_aside(directory, found[0], step)
-        # The initial weights of pretraining are evaluated, but not saved: where they are the best,
-        # there is no `best/`, as in `add`.
+        step_in_best, _ = found
+        is_later = step_in_best > step
+        if not is_later and not self._has_other_metric:
+            return
+        if is_later:
+            self._set_aside(directory, step_in_best, step)
+        # Steps without a checkpoint cannot be the best, except for two. The initial weights of
+        # pretraining, step 0, are evaluated, but not saved: where they are the best, there is no
+        # `best/`, as in `add`. And the weights in `best/` are there even if their own checkpoint is
+        # removed: if they are still the best, `best/` stays.
         kept = dict(checkpoint.all_prefixes(self._model_dir))
+        available = {0, step_in_best, *kept}
         best = best_evaluation(
-            [one for one in self.evaluations if one["step"] in (0, found[0], *kept)],
+            [one for one in self.evaluations if one["step"] in available],
             self.metric,
             self._lower_is_better,
         )
@@ -173,16 +180,16 @@ class BestCheckpoint:
         if self._has_other_metric:  # from now on `best/` is of this metric
             self._write()
 
-    def _set_aside(self, directory: str, found: int, step: int) -> None:
-        """Renames `best/` with the weights of the step `found`."""
-        aside = os.path.join(self._model_dir, f"{_DROPPED}{BEST}-{found}")
+    def _set_aside(self, directory: str, step_in_best: int, step: int) -> None:
+        """Renames `best/` with the weights of the step `step_in_best`."""
+        aside = os.path.join(self._model_dir, f"{_DROPPED}{BEST}-{step_in_best}")
         while os.path.exists(aside):  # the run is reset a second time
             aside += "-again"
         os.replace(directory, aside)
         _log.info(
             "note: the run resumes from step %d: the weights of step %d in best/ are in %s now",
             step,
-            found,
+            step_in_best,
             aside,
         )
 
@@ -263,11 +270,10 @@ def export(prefix: str, directory: str) -> None:
         _point_to(directory, _PREVIOUS + name)
 
     # The new weights must be on the disk before anything points to them.
-    steps = [name for name in checkpoint.names(prefix) if name == "global_step"]
-    checkpoint.write_arrays(
-        os.path.join(directory, name),
-        {**checkpoint.read_weights(prefix), **dict(zip(steps, checkpoint.arrays(prefix, steps)))},
-    )
+    exported = checkpoint.read_weights(prefix)
+    if "global_step" in checkpoint.names(prefix):
+        [exported["global_step"]] = checkpoint.arrays(prefix, ["global_step"])
+    checkpoint.write_arrays(os.path.join(directory, name), exported)
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)

@@ -53,7 +53,7 @@ class AdamW(tf.train.Optimizer):
       step: scalar, number of updates so far, skipped ones not counted.
       weight_decay: 0: off. See `decays`.
       bias_correction: False for the original implementation's rule with weight decay.
-      share: function from a variable's name to the factor of its learning rate.
+      rate_factor: function from a variable's name to the factor of its learning rate.
       average_decay: per-step decay of the EMA of the weights; 0: off.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
       frozen_rows: function from a variable's name to the number of its first rows that do not
@@ -68,14 +68,14 @@ class AdamW(tf.train.Optimizer):
         epsilon: float,
         weight_decay: float = 0.0,
         bias_correction: bool = True,
-        share: Callable[[str], float] = lambda name: 1.0,
+        rate_factor: Callable[[str], float] = lambda name: 1.0,
         average_decay: float = 0.0,
         is_valid: Optional[tf.Tensor] = None,
         frozen_rows: Callable[[str], int] = lambda name: 0,
     ):
         super().__init__(use_locking=False, name="Adam")
         self._weight_decay = weight_decay
-        self._share = share
+        self._rate_factor = rate_factor
         self._average_decay = average_decay
         self._is_valid = is_valid
         self._frozen_rows = frozen_rows
@@ -97,7 +97,7 @@ class AdamW(tf.train.Optimizer):
         # makes operations of the graph, and the cache lets all weights with the same factor share
         # them.
         self._rates = functools.lru_cache(maxsize=None)(
-            lambda share: (rate * share, rate * share * weight_decay)
+            lambda factor: (rate * factor, rate * factor * weight_decay)
         )
 
     def _create_slots(self, var_list: Sequence[tf.Variable]) -> None:
@@ -136,7 +136,7 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         name = base_name(var)
-        rate, decay = self._rates(self._share(name))
+        rate, decay_rate = self._rates(self._rate_factor(name))
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
@@ -144,7 +144,8 @@ class AdamW(tf.train.Optimizer):
             # After the gradient: all reads of the weight in this step are done by then, and the
             # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
-                change, frozen = decay * var.read_value(), self._frozen_rows(name)
+                change = decay_rate * var.read_value()
+                frozen = self._frozen_rows(name)  # rows
                 if frozen:
                     change = tf.concat([tf.zeros_like(change[:frozen]), change[frozen:]], axis=0)
                 decayed = [var.assign_sub(change, read_value=False)]
@@ -166,18 +167,19 @@ class AdamW(tf.train.Optimizer):
     def _average(self, var: tf.Variable, update: tf.Operation) -> tf.Operation:
         """The EMA of the weights with bias correction: the mean of the weights after all updates,
         in which the weight of an older one decays by `average_decay` a step."""
-        decay, average = self._average_decay, self.get_slot(var, AVERAGE)
+        decay = self._average_decay
+        average = self.get_slot(var, AVERAGE)
         # After n updates, the mean of w_1 ... w_n with the weights decay^(n - i), step by step:
         # average += (1 - decay) / (1 - decay^n) · (w_n - average). Its first value is w_1.
-        # 1 - decay^n, which cancels in float32: it would be 0 for the first n of 0.99999999.
-        total = -tf.math.expm1(self._updates * math.log(decay))
-        newest = tf.where(self._updates > 1.0, (1.0 - decay) / total, 1.0)
+        # `expm1` computes 1 - decay^n: a difference in float32 would be 0 for the first n of
+        # 0.99999999.
+        one_minus_power = -tf.math.expm1(self._updates * math.log(decay))
+        weight_of_newest = tf.where(self._updates > 1.0, (1.0 - decay) / one_minus_power, 1.0)
         if self._is_valid is not None:
-            newest = tf.where(self._is_valid, newest, 0.0)
+            weight_of_newest = tf.where(self._is_valid, weight_of_newest, 0.0)
         with tf.control_dependencies([update]):
-            return average.assign_add(
-                newest * (var.read_value() - average.read_value()), read_value=False
-            )
+            change = weight_of_newest * (var.read_value() - average.read_value())
+            return average.assign_add(change, read_value=False)
 
 
 def decays(name: str) -> bool:
@@ -199,7 +201,7 @@ def layer_of(name: str) -> Optional[int]:
     return int(found[1]) if found else None
 
 
-def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
+def layer_rate_factor(layer_decay: float, n_layer: int) -> Callable[[str], float]:
     """Layer-wise decay: factor of the learning rate by variable name. The top layer and the heads
     have 1, the embedding has the lowest.
 
@@ -207,13 +209,13 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
     """
 
     # Of three layers at a rate of .5: layer 2 and heads 1, layer 1 .5, layer 0 .25, embedding .125.
-    def share(name: str) -> float:
+    def rate_factor(name: str) -> float:
         layer = layer_of(name)
         if layer is not None:
-            return decay_rate ** (n_layer - 1 - layer)
-        return decay_rate**n_layer if "word_embedding" in name or "mask_emb" in name else 1.0
+            return layer_decay ** (n_layer - 1 - layer)
+        return layer_decay**n_layer if "word_embedding" in name or "mask_emb" in name else 1.0
 
-    return share
+    return rate_factor
 
 
 class LossScale:
@@ -302,17 +304,19 @@ def minimize(
     gradients, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
 
-    # Layer-wise decay, of learning rates; the original's, of gradients, leaves out the embedding.
+    # Layer-wise decay multiplies learning rates. The rule of the original implementation multiplies
+    # gradients in place of them, and not those of the embedding.
     names = [base_name(variable) for variable in variables]
     layers = [layer for layer in map(layer_of, names) if layer is not None]
     n_layer = 1 + max(layers, default=-1)  # lower layers may be frozen, and so not in the list
-    share = layer_share(settings.lr_layer_decay_rate, n_layer)
+    rate_factor = layer_rate_factor(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
     if legacy:
         gradients = [
-            g if layer_of(name) is None else g * share(name) for g, name in zip(gradients, names)
+            gradient if layer_of(name) is None else gradient * rate_factor(name)
+            for gradient, name in zip(gradients, names)
         ]
-        share = lambda name: 1.0
+        rate_factor = lambda name: 1.0
 
     # The update.
     rate = learning_rate(settings, step)
@@ -321,7 +325,7 @@ def minimize(
         loss_scale.updates if loss_scale else step,
         epsilon=settings.adam_epsilon,
         weight_decay=settings.weight_decay,
-        share=share,
+        rate_factor=rate_factor,
         bias_correction=not (legacy and settings.weight_decay),
         average_decay=settings.ema_decay,
         is_valid=is_valid,

@@ -75,7 +75,8 @@ class MemoryFiles:
         self._batch_size = batch_size  # of all of them
 
     def begin(self) -> None:
-        """Call it when the graph is complete."""
+        """Finds the memory of this host in the graph, which must be complete, and adds the
+        operation that loads it."""
         found = tf.get_collection(_MEMORIES)  # the same variable from each replica
         self._parts = list(devices.local_parts(found[0])) if found else []
         self._values = [tf.placeholder(tf.float32, part.shape) for part in self._parts]

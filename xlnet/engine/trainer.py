@@ -3,8 +3,8 @@
 The order of events:
 
 1. `Trainer.train`: the directory is locked and tidied: unfinished files are removed, damaged
-   checkpoints renamed. The newest complete checkpoint is found; evaluations that were interrupted
-   are run, behind the description of the run, which says on what.
+   checkpoints renamed. The newest complete checkpoint is found. If evaluations were interrupted,
+   the description of the run is written, then they are run.
 2. `Estimator.train`: the graph is built, the checkpoint restored. Only then is what this run adds
    written (`RunActions.start`): `training.csv`, the description of the run, with `saves_start`
    step 0.
@@ -195,7 +195,9 @@ class RunActions(Actions):
             files.remove_unfinished(os.path.join(self._model_dir, directory, ""))
 
     def resume(self) -> int:
-        """Runs interrupted evaluations; returns the step from which the run resumes."""
+        """Returns the step from which the run resumes, that of the newest whole checkpoint. Drops
+        evaluations and memories of later steps, moves a later `best/` aside, runs interrupted
+        evaluations."""
         step = checkpoint.newest_whole(self._model_dir, self._is_chief)
         # Evaluations of later steps, whose checkpoints are damaged or gone, are repeated.
         self._selection.go_back_to(step)
@@ -212,8 +214,8 @@ class RunActions(Actions):
             if fault:
                 _log.info("note: %s; it is not evaluated", fault)
             else:
-                # Otherwise a kill behind it would leave an evaluation of which nobody knows on
-                # what it was made.
+                # The description comes first: if the run is killed after the evaluation, it is
+                # known with which settings and records it was made.
                 self.run.describe()
                 self._evaluate(saved, prefix)
         return step

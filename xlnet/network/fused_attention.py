@@ -125,7 +125,7 @@ def forward(
     # [B,N,T] float32: the score of a key of the same segment
     segment_score,
     # int32 [B,T], [B,T], [B,K], [B,T], [B,K], [B,T], [B,2]
-    first_distance,
+    first_distance_index,
     query_segment,
     key_segment,
     query_rank,
@@ -176,7 +176,7 @@ def forward(
         low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
     else:
         by_distance_head = by_distance + (example * N + head).to(tl.int64) * (T * R)
-        start_of_row = query * R + tl.load(first_distance + of_query, mask=is_query, other=0)
+        start_of_row = query * R + tl.load(first_distance_index + of_query, mask=is_query, other=0)
 
     # Loop over the blocks of keys.
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
@@ -247,7 +247,7 @@ def backward(
     k_r,
     by_distance,
     segment_score,
-    first_distance,
+    first_distance_index,
     query_segment,
     key_segment,
     query_rank,
@@ -308,7 +308,7 @@ def backward(
         low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
     else:
         matrix = (example * N + head).to(tl.int64) * (T * R)
-        first_of_row = tl.load(first_distance + of_query, mask=is_query, other=0)
+        first_of_row = tl.load(first_distance_index + of_query, mask=is_query, other=0)
         for start in range(0, R, BLOCK):  # zeros at the distances that no key has
             index = start + columns
             has_no_key = (index[None, :] < first_of_row[:, None]) | (

@@ -4,8 +4,9 @@ so the cost of a token does not grow with the number of tokens before it.
 Masks and distances are inputs of each step; nothing here knows about positions or orders. All
 tokens are in one segment, whose term softmax ignores.
 
-Shape letters as in `modeling`; T tokens read in a step, P blanks to predict, S slots of the cache,
-W rows to predict.
+Shape letters as in `modeling`, but for T, the tokens that a step reads, and S, the slots of the
+cache. P are blanks to predict. The rows of a step are its tokens, then its blanks: T + P, of which
+it predicts W. B are texts.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from xlnet.settings.network import RunConfig, XLNetConfig
 
 
 class Inputs(NamedTuple):
-    """Placeholders of a step. Its rows are the tokens that it reads, then the blanks.
+    """Placeholders of a step.
 
     ids: int32 [B,T], the tokens.
     asked: int32 scalar, P.
-    first_row: int32 scalar; the texts are batch elements first_row to first_row + B - 1 of the
+    first_text: int32 scalar; the texts are batch elements first_text to first_text + B - 1 of the
       cache.
     first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
     hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
@@ -38,7 +39,7 @@ class Inputs(NamedTuple):
 
     ids: tf.Tensor
     asked: tf.Tensor
-    first_row: tf.Tensor
+    first_text: tf.Tensor
     first_slot: tf.Tensor
     hidden: tf.Tensor
     distances: tf.Tensor
@@ -75,7 +76,7 @@ class IncrementalNetwork:
         self.inputs = Inputs(
             ids=placeholder(tf.int32, None, None),
             asked=placeholder(tf.int32),
-            first_row=placeholder(tf.int32),
+            first_text=placeholder(tf.int32),
             first_slot=placeholder(tf.int32),
             hidden=placeholder(tf.bool, None, None, None),
             distances=placeholder(tf.int32, None, None),
@@ -97,19 +98,21 @@ class IncrementalNetwork:
                 slots.assign(tf.gather(new, self.order, axis=2), read_value=False)
                 for slots, new in zip(every, selected)
             ],
-            *self._distance_keys,
+            *self._write_distance_keys,  # they depend on S, which `order` may have changed
         )
 
     def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
         net, inputs, config = self._net, self.inputs, self._net.config
+        # `embed` reads only the shape: all blanks begin with the same vector.
         blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)  # [B,P]
         query = modeling.Query(positions=blanks) if has_queries else None
         table, h, g = modeling.embed(net, inputs.ids, query)
         # Tokens and queries are rows of one tensor. They differ in their masks, and only keys and
         # values of tokens are kept.
         x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
-        self._layers, self.attention, clears, self._distance_keys = [], [], [], []
+        self._layers, self.attention = [], []
+        clears, self._write_distance_keys = [], []
         weights_of = layer_weights(net, has_segments=False)
         sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi")
         for layer in range(config.n_layer):
@@ -119,7 +122,7 @@ class IncrementalNetwork:
                 kept.keys.assign(self._empty(), read_value=False),
                 kept.values.assign(self._empty(), read_value=False),
             ]
-            self._distance_keys.append(
+            self._write_distance_keys.append(
                 kept.distance_keys.assign(
                     modeling.position_keys(net, weights.r, sinusoids), read_value=False
                 )
@@ -127,7 +130,7 @@ class IncrementalNetwork:
             self._layers.append(kept)
             x, probabilities = self._layer(weights, kept, x)
             self.attention.append(probabilities)
-        self.clear = tf.group(*clears, *self._distance_keys)
+        self.clear = tf.group(*clears, *self._write_distance_keys)
         return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table  # [B,W,D]
 
     def _slots(self, name: str) -> tf.Variable:
@@ -149,14 +152,14 @@ class IncrementalNetwork:
 
     def _layer(self, weights: Weights, kept: _Kept, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
-        net, inputs, heads = self._net, self.inputs, self._net.config.n_head
+        net, inputs, n_head = self._net, self.inputs, self._net.config.n_head
         tokens = x[:, : tf.shape(inputs.ids)[1]]  # [B,T,D]
         k, v = (
-            self._write(slots, split_heads(dense(tokens, kernel), heads))
+            self._write(slots, split_heads(dense(tokens, kernel), n_head))
             for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v))
         )
         # Slots are in the order of reading; the distance of each to a row is an input.
-        q = split_heads(dense(x, weights.q), heads)  # [B,N,T+P,H]
+        q = split_heads(dense(x, weights.q), n_head)  # [B,N,T+P,H]
         index = shape_of(k)[2] - inputs.distances  # [T+P,S]
         scores = relative_scores(
             q,
@@ -172,9 +175,9 @@ class IncrementalNetwork:
 
     def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:
         """Writes new [B,N,T,H] into its slots; returns all slots of these texts, [B,N,S,H]."""
-        texts, first = self.inputs.first_row, self.inputs.first_slot
-        count, tokens = shape_of(new)[0], shape_of(new)[2]
+        first_text, first_slot = self.inputs.first_text, self.inputs.first_slot
+        texts = slice(first_text, first_text + shape_of(new)[0])
         # The write comes before any read, so that it can be done in place.
-        write = slots[texts : texts + count, :, first : first + tokens].assign(new)
+        write = slots[texts, :, first_slot : first_slot + shape_of(new)[2]].assign(new)
         with tf.control_dependencies([write]):
-            return slots.read_value()[texts : texts + count]
+            return slots.read_value()[texts]

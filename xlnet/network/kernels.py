@@ -136,15 +136,15 @@ class Stream(NamedTuple):
 
     mask: what `Kernels.prepare_mask` returns; None: every query sees every key.
     segments, key_segments: one-hot [B,1,T,S] and [B,1,K,S]; None: there are no segments.
-    first_distance: int [B,T], the index in R of the distance between each query and the first key;
-      None: the queries are the complete sequence, Q - i for query i.
+    first_distance_index: int [B,T], of the distance between each query and the first key, among the
+      R distances; None: the queries are the complete sequence, Q - i for query i.
     query_weights: [B,T], 0 switches a query's attention off; None: all are on.
     """
 
     mask: Any = None
     segments: Optional[tf.Tensor] = None
     key_segments: Optional[tf.Tensor] = None
-    first_distance: Optional[tf.Tensor] = None
+    first_distance_index: Optional[tf.Tensor] = None
     query_weights: Optional[tf.Tensor] = None
 
 
@@ -178,21 +178,23 @@ class Weights(NamedTuple):
 
 
 def relative_shift(
-    x: tf.Tensor, num_keys: int, first_distance: Optional[tf.Tensor] = None
+    x: tf.Tensor, num_keys: int, first_distance_index: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
     """Takes, for query i and key j, the score at their distance (Transformer-XL, appendix B).
 
     Args:
       x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
-      first_distance: as in `Stream`.
+      first_distance_index: as in `Stream`.
 
     Returns:
-      [B,N,T,K] with `y[i, j] = x[i, first_distance[i] + j]`, as key j is M + i - j away from
+      [B,N,T,K] with `y[i, j] = x[i, first_distance_index[i] + j]`, as key j is M + i - j away from
       position i.
     """
-    if first_distance is not None:
-        return gather_keys(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
-    # All positions of the sequence are queries. In memory, a row begins R cells behind the row
+    if first_distance_index is not None:
+        return gather_keys(
+            x, first_distance_index[:, :, None] + count_to(num_keys, first_distance_index.dtype)
+        )
+    # All positions of the sequence are queries. In memory, a row begins R cells after the row
     # before, and its first wanted column is one further to the left. If the first Q cells are
     # dropped, and the rest is read as rows of R - 1 cells, each row begins at its first wanted
     # column. Example with Q = 2, K = 2, R = 4:
@@ -218,12 +220,17 @@ def shift_back(y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None) -
     return tf.reshape(x, [batch, heads, length, distances])
 
 
-def inverse_shift_index(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
-    """int [B,T,R]: the key that read each distance; K, a zero, where none did.
+def inverse_shift_index(
+    num_keys: int, distances: int, first_distance_index: tf.Tensor
+) -> tf.Tensor:
+    """int [B,T,R]: the index of the key whose score has the distance of index r; K, the zero that
+    `shift_back` appends, where no key has it.
 
-    With first_distance 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
+    With first_distance_index 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
     """
-    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]  # [B,T,R]
+    index = (
+        count_to(distances, first_distance_index.dtype) - first_distance_index[:, :, None]
+    )  # [B,T,R]
     beyond = tf.cast(num_keys, index.dtype)
     return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
 

@@ -101,7 +101,7 @@ def relative_attention(
     # The number of target positions is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
     # would otherwise copy the tensors.
     given_queries = shape_of(q)[2]
-    added = 0 if stream.first_distance is None else -given_queries % ALIGNED_ROWS
+    added = 0 if stream.first_distance_index is None else -given_queries % ALIGNED_ROWS
     q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]]) if added else q
 
     batch, heads, num_queries, head_size = shape_of(q)
@@ -124,18 +124,18 @@ def relative_attention(
         query_segment = _index_of(stream.segments, batch)
         key_segment = _index_of(stream.key_segments, batch)
 
-    # The position term. Without `first_distance` the programs compute it from the keys of a band of
-    # distances; otherwise the scores are computed here and read from memory.
-    if stream.first_distance is None:
+    # The position term. Without `first_distance_index` the programs compute it from the keys of a
+    # band of distances; otherwise the scores are computed here and read from memory.
+    if stream.first_distance_index is None:
         by_distance = tf.zeros([1], q.dtype)
-        first_distance = tf.zeros([1], tf.int32)
+        first_distance_index = tf.zeros([1], tf.int32)
     else:
         keys = repeated(k_r, batch)
         by_distance = tf.matmul(q_r, keys, transpose_b=True)  # [B,N,P,R]
-        first_distance = _padded(tf.cast(stream.first_distance, tf.int32), added, 0)
+        first_distance_index = _padded(tf.cast(stream.first_distance_index, tf.int32), added, 0)
 
     data = _Data(
-        first_distance,
+        first_distance_index,
         _padded(query_segment, added, 0),
         key_segment,
         *_ranks(stream.mask, batch, given_queries, added, num_keys),
@@ -150,7 +150,7 @@ def relative_attention(
             H=head_size,
             DISTANCES_BY_EXAMPLE=shape_of(k_r)[0] > 1,
             DROPPED=drops.dropped_of_65536,
-            IN_TILE=stream.first_distance is None,
+            IN_TILE=stream.first_distance_index is None,
         ),
         batch=batch,
         dtype=q.dtype,
@@ -167,7 +167,7 @@ def relative_attention(
 class _Data(NamedTuple):
     """Integers, int32: [B,T] or one unused, [B,T], [B,K], [B,T], [B,K], [B,T], [B,2]."""
 
-    first_distance: tf.Tensor
+    first_distance_index: tf.Tensor
     query_segment: tf.Tensor
     key_segment: tf.Tensor
     query_rank: tf.Tensor

@@ -115,7 +115,7 @@ def differences(
             query_rank=tf.constant(np.take_along_axis(rank, positions, axis=1)),
             own_key=None if targets else tf.constant(_MEMORY + positions),
         )
-        first_distance = tf.constant(_LENGTH - positions) if targets else None
+        first_distance_index = tf.constant(_LENGTH - positions) if targets else None
         drops = _SameDropout(0.1, tf.constant([7], tf.uint64), 0)
 
         def results(form: Kernels, compute_dtype: tf.DType) -> Callable[..., list[tf.Tensor]]:
@@ -132,7 +132,7 @@ def differences(
                     form.prepare_mask(mask),
                     tf.cast(segments, compute_dtype),
                     tf.cast(key_segments, compute_dtype),
-                    first_distance,
+                    first_distance_index,
                 )
                 output = form.relative_attention(q, k, v, k_r, weights, stream, drops)
                 return [output, *tf.gradients(output, cast, d_output)]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.kernels import NO_DROPOUT, Dropout, Kernels, Stream, Weights
-from xlnet.network.kernels_tuned import attention_passes, fused, random_bits, widened
+from xlnet.network.kernels_tuned import attention_passes, fused, mask_source_of, widened
 from xlnet.network.ops import shape_of
 
 
@@ -74,7 +74,7 @@ def relative_attention(
     scale = 1.0 / math.sqrt(shape_of(q)[3])
     q = q * scale
     wide_q, wide_k = widened(q, k, weights, stream, scale)
-    turned = _turned(q + weights.r_r * scale, distances, stream.first_distance)
+    turned = _turned(q + weights.r_r * scale, distances, stream.first_distance_index)
     of_keys = _of_keys(distances, shape_of(k)[2])
     mask = stream.mask
     bias = None if mask is None else mask.bias
@@ -84,18 +84,21 @@ def relative_attention(
     return heads * tf.cast(mask.has_visible_key, heads.dtype)
 
 
-def _turned(q_r: tf.Tensor, distances: Distances, first_distance: Optional[tf.Tensor]) -> tf.Tensor:
+def _turned(
+    q_r: tf.Tensor, distances: Distances, first_distance_index: Optional[tf.Tensor]
+) -> tf.Tensor:
     """The vectors of the queries q_r [B,N,T,H]: the two brackets above, [B,N,T,D]."""
     batch, heads, rows, head_size = shape_of(q_r)
-    # The sine and the cosine of a w: the distance of index r is K - r, so a is at `first_distance`.
-    if first_distance is None:  # Q - i for query i
+    # The sine and the cosine of a w: the distance of index r is K - r, so a is at
+    # `first_distance_index`.
+    if first_distance_index is None:  # Q - i for query i
         sine, cosine = (
             tf.reverse(table[:, 1 : rows + 1], [1])[:, None]  # [1,1,T,D/2]
             for table in (distances.sine, distances.cosine)
         )
     else:
         sine, cosine = (
-            tf.gather(table[0], first_distance)[:, None]  # [B,1,T,D/2]
+            tf.gather(table[0], first_distance_index)[:, None]  # [B,1,T,D/2]
             for table in (distances.sine, distances.cosine)
         )
     # u and v, [B,N,T,D/2] each.
@@ -149,8 +152,9 @@ def _attend(
       of_keys: [K,D], the vectors of the keys for the position term; they have no gradient.
       bias: added to the scores, very negative where a query does not see a key; None: all see all.
     """
-    dropped, score_gradient = (fused(each) for each in attention_passes(drops.dropped_of_65536))
-    bits = random_bits([*shape_of(inputs.q)[:3], shape_of(inputs.k)[2]], drops, fused)
+    drop, score_gradient = (fused(each) for each in attention_passes(drops.dropped_of_65536))
+    p_shape = [*shape_of(inputs.q)[:3], shape_of(inputs.k)[2]]  # [B,N,T,K]
+    mask_source = mask_source_of(p_shape, drops, fused)
 
     @tf.custom_gradient
     def attend(q: tf.Tensor, turned: tf.Tensor, k: tf.Tensor, v: tf.Tensor) -> Any:
@@ -163,21 +167,21 @@ def _attend(
             score += bias
         p = tf.cast(_softmax(score), q.dtype)  # [B,N,T,K]
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
-        output = tf.matmul(dropped(p, *bits), v) * drops.scale  # [B,N,T,H]
+        output = tf.matmul(drop(p, *mask_source), v) * drops.scale  # [B,N,T,H]
 
         def gradient(dy: tf.Tensor) -> list[tf.Tensor]:
-            scaled = dy * drops.scale
+            scaled_dy = dy * drops.scale
             # Back through dropout and the softmax: dscore = dropout(p) (v dy) - p sum(output dy).
             # `kernels_tuned` has an example with numbers.
-            dp = tf.matmul(scaled, v, transpose_b=True)
+            dp = tf.matmul(scaled_dy, v, transpose_b=True)
             total = tf.reduce_sum(tf.cast(output * dy, tf.float32), axis=-1, keepdims=True)
-            dscore, kept = score_gradient(p, dp, tf.cast(total, p.dtype), *bits)
+            dscore, dropped_out_p = score_gradient(p, dp, tf.cast(total, p.dtype), *mask_source)
             # Then through the matmuls, in the order of `_Inputs`.
             return [
                 tf.matmul(dscore, k),
                 tf.einsum("bntk,kd->bntd", dscore, of_keys),
                 tf.matmul(dscore, q, transpose_a=True),
-                tf.matmul(kept, scaled, transpose_a=True),
+                tf.matmul(dropped_out_p, scaled_dy, transpose_a=True),
             ]
 
         return output, gradient

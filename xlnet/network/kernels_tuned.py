@@ -6,7 +6,7 @@ with larger blocks and without loops: they keep fewer tensors than TensorFlow's 
 attention has a form of its own (`kernels_tpu`). Each computes the plain form, in `modeling` and
 `kernels`, up to rounding. The dropout masks of loops, of XLA and of several blocks are others.
 
-Shape letters as in `modeling`; `rows` query positions of a block, R' the distances of a block.
+Shape letters as in `modeling`; `rows` are the query positions of a block, R' its distances.
 """
 
 from __future__ import annotations
@@ -61,11 +61,16 @@ GPU_BLOCKS = BlockSize(rows=1, cells=2**24)
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
     """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one;
     "xla" or "tpu": compiled. Other arguments: see `tuned`."""
-    # For training on a CPU; on a GPU --xla compiles the complete step.
-    in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
+    compiled: Compiled
+    if device in ("xla", "tpu"):
+        compiled = fused
+    elif device == "cpu" and is_training and d_inner >= LOOPS_FROM:
+        compiled = loop  # not on a GPU, where --xla compiles the complete step
+    else:
+        compiled = one_by_one
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
-        compiled=fused if device in ("xla", "tpu") else loop if in_loops else one_by_one,
+        compiled=compiled,
         is_training=is_training,
         recompute=recompute,
     )
@@ -152,46 +157,53 @@ def loop(function: Pass) -> Pass:
     return call
 
 
-def random_bits(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -> list[tf.Tensor]:
-    """The last argument of `_where_kept`: empty without dropout; the dropout mask; or, in a `loop`,
-    the seed of the mask, so that no tensor of the shape is kept."""
+def mask_source_of(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -> list[tf.Tensor]:
+    """What `_where_kept` takes the dropout mask of a tensor from: nothing without dropout; the
+    mask, for `one_by_one`; for `loop` and `fused` its seed and `Dropout.first_row`, from which each
+    pass computes it again, so that no tensor of the shape is kept."""
     if not drops.rate:
         return []
-    if compiled is not one_by_one:
-        first_row = 0 if drops.first_row is None else drops.first_row
-        return [drops.seed, tf.convert_to_tensor(first_row)]
-    return [drops.kept(x_shape)]
+    if compiled is one_by_one:
+        return [drops.kept(x_shape)]
+    first_row = 0 if drops.first_row is None else drops.first_row
+    return [drops.seed, tf.convert_to_tensor(first_row)]
 
 
-def _where_kept(x: tf.Tensor, dropped: int, bits: Sequence[tf.Tensor]) -> tf.Tensor:
-    """x with zeros where dropped, not scaled. dropped: `Dropout.dropped_of_65536`."""
-    if not bits:
+def _where_kept(x: tf.Tensor, threshold: int, mask_source: Sequence[tf.Tensor]) -> tf.Tensor:
+    """x with zeros where it is dropped; the others are not scaled yet.
+
+    threshold: `Dropout.dropped_of_65536`. mask_source: as `mask_source_of` returns it.
+    """
+    if not mask_source:
         return x
-    kept = (
-        bits[0]
-        if len(bits) == 1
-        else (hashed(shape_of(x), *bits) >= tf.constant(dropped << 16, tf.uint32))
-    )
+    if len(mask_source) == 1:
+        kept = mask_source[0]
+    else:
+        seed, first_row = mask_source
+        kept = hashed(shape_of(x), seed, first_row) >= tf.constant(threshold << 16, tf.uint32)
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
 def _dropout(compiled: Compiled, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
-    """`kernels.dropout`, whose gradient computes the dropout mask again."""
+    """`kernels.dropout`, whose gradient takes the dropout mask from the same source."""
     if not drops.rate:
         return x
-    bits = random_bits(shape_of(x), drops, compiled)
-    scaled = compiled(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
+    mask_source = mask_source_of(shape_of(x), drops, compiled)
+    scaled_where_kept = compiled(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
 
     @tf.custom_gradient
     def drop(x: tf.Tensor) -> Any:
-        return scaled(x, *bits), lambda dy: scaled(dy, *bits)
+        def gradient(dy: tf.Tensor) -> tf.Tensor:
+            return scaled_where_kept(dy, *mask_source)
+
+        return scaled_where_kept(x, *mask_source), gradient
 
     return drop(x)
 
 
 @functools.cache
-def _scaled_where_kept(dropped: int, scale: float) -> Pass:
-    return lambda x, *bits: _where_kept(x * scale, dropped, bits)
+def _scaled_where_kept(threshold: int, scale: float) -> Pass:
+    return lambda x, *mask_source: _where_kept(x * scale, threshold, mask_source)
 
 
 # ---- relative attention: the score as two matmuls ----
@@ -217,7 +229,7 @@ def _relative_attention(
     inputs = _Inputs(wide_q, q + weights.r_r * scale, wide_k, v, k_r)
     mask = stream.mask
     bias = None if mask is None else mask.bias
-    heads = _attend(blocks, compiled, recompute, inputs, bias, stream.first_distance, drops)
+    heads = _attend(blocks, compiled, recompute, inputs, bias, stream.first_distance_index, drops)
     if mask is None or mask.has_visible_key is None:
         return heads
     return heads * tf.cast(mask.has_visible_key, heads.dtype)
@@ -289,13 +301,15 @@ def _attend(
     recompute: bool,
     inputs: _Inputs,
     bias: Optional[tf.Tensor],
-    first_distance: Optional[tf.Tensor],
+    first_distance_index: Optional[tf.Tensor],
     drops: Dropout,
 ) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. The
     backward pass gets the inputs, the result and, without `recompute`, the probabilities."""
-    blocks, inputs = _blocks(size, inputs, first_distance)
-    work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, compiled)
+    blocks, inputs = _blocks(size, inputs, first_distance_index)
+    work = _Work(
+        shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance_index, drops, compiled
+    )
 
     # TensorFlow's own gradient would keep several tensors as large as the scores, for all blocks.
     @tf.custom_gradient
@@ -356,26 +370,24 @@ def _gradients(
 
 
 def _blocks(
-    size: BlockSize, inputs: _Inputs, first_distance: Optional[tf.Tensor]
+    size: BlockSize, inputs: _Inputs, first_distance_index: Optional[tf.Tensor]
 ) -> tuple[list[_Block], _Inputs]:
-    """(the `_Block`s of the query positions, the inputs with all distances that these read)."""
-    heads, rows, num_keys, distances = (
-        shape_of(inputs.k)[1],
-        shape_of(inputs.q)[2],
-        shape_of(inputs.k)[2],
-        shape_of(inputs.k_r)[2],
-    )
+    """(the `_Block`s of the query positions, the inputs). Pads the k_r of "uni" with zeros for the
+    distances of later keys, which the mask hides."""
+    _, heads, num_keys, _ = shape_of(inputs.k)
+    num_queries = shape_of(inputs.q)[2]
+    num_distances = shape_of(inputs.k_r)[2]
     # Target positions, and dynamic numbers of positions, make one block.
-    if first_distance is not None or not all(
-        isinstance(number, int) for number in (rows, num_keys, distances)
+    if first_distance_index is not None or not all(
+        isinstance(number, int) for number in (num_queries, num_keys, num_distances)
     ):
-        return [_Block(0, 0, rows, 0, distances, True)], inputs
-    # "uni" lacks the distances of keys that no query may see.
-    inputs = inputs._replace(k_r=_padded(inputs.k_r, 0, rows + num_keys - distances))
-    count = min(MOST_BLOCKS, math.ceil(rows / size.rows))
+        only = _Block(number=0, start=0, stop=num_queries, low=0, high=num_distances, is_all=True)
+        return [only], inputs
+    k_r = _padded(inputs.k_r, 0, num_queries + num_keys - num_distances)
+    count = min(MOST_BLOCKS, math.ceil(num_queries / size.rows))
     if size.cells:
-        count = min(count, math.ceil(rows * heads * num_keys / size.cells))
-    step = max(size.rows, math.ceil(rows / count))
+        count = min(count, math.ceil(num_queries * heads * num_keys / size.cells))
+    rows = max(size.rows, math.ceil(num_queries / count))  # of a block; the last one may have fewer
     # Row i reads the K distances from index Q - i on; `relative_shift` needs one more before them,
     # which it drops. Example: four query positions and keys in blocks of two (x: read, ·: dropped):
     #
@@ -384,18 +396,20 @@ def _blocks(
     #     row 1         · x x x x
     #     row 2         x x x x         block 1: low 0, high 6
     #     row 3     · x x x x
-    starts = range(0, rows, step)
-    return [
-        _Block(
-            number,
-            start,
-            min(start + step, rows),
-            rows - min(start + step, rows),
-            rows - start + num_keys,
-            rows <= step,
+    blocks = []
+    for number, start in enumerate(range(0, num_queries, rows)):
+        stop = min(start + rows, num_queries)
+        blocks.append(
+            _Block(
+                number=number,
+                start=start,
+                stop=stop,
+                low=num_queries - stop,
+                high=num_queries - start + num_keys,
+                is_all=num_queries <= rows,
+            )
         )
-        for number, start in enumerate(starts)
-    ], inputs
+    return blocks, inputs._replace(k_r=k_r)
 
 
 def _rows(x: tf.Tensor, block: _Block) -> tf.Tensor:
@@ -413,27 +427,29 @@ def _joined(blocks: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 class _Work:
-    """The computation of one block. Both passes compute the dropout mask from the seed of the
-    block: it is not kept."""
+    """The computation of one block. Both passes take the dropout mask from the same source, see
+    `mask_source_of`; each block has a seed of its own."""
 
     def __init__(
         self,
         num_keys: Any,
         distances: Any,
-        first_distance: Optional[tf.Tensor],
+        first_distance_index: Optional[tf.Tensor],
         drops: Dropout,
         compiled: Compiled,
     ):
-        self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
+        self._num_keys = num_keys
+        self._first_distance_index = first_distance_index
+        self._drops = drops
         self._compiled = compiled
         # This is computed in the forward pass, where TensorFlow merges equal operations of all
         # layers.
         self._inverse_shift_index = (
             None
-            if first_distance is None
-            else inverse_shift_index(num_keys, distances, first_distance)
+            if first_distance_index is None
+            else inverse_shift_index(num_keys, distances, first_distance_index)
         )
-        self._dropped, self._score_gradient = (
+        self._drop, self._score_gradient = (
             compiled(function) for function in attention_passes(drops.dropped_of_65536)
         )
 
@@ -442,7 +458,7 @@ class _Work:
         q, q_r, k_r = self._of_block(block, inputs)
         score = tf.matmul(q, inputs.k, transpose_b=True)  # [B,N,rows,K]
         by_distance = tf.matmul(q_r, k_r, transpose_b=True)  # [B,N,rows,R']
-        score += relative_shift(by_distance, self._num_keys, self._first_distance)
+        score += relative_shift(by_distance, self._num_keys, self._first_distance_index)
         # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
         score = tf.cast(score, tf.float32)
         if bias is not None:
@@ -453,7 +469,9 @@ class _Work:
         """[B,N,rows,H]."""
         if not self._drops.rate:
             return tf.matmul(p, v)
-        return tf.matmul(self._dropped(p, *self._bits(block, p)), v) * self._drops.scale
+        dropped_out_p = self._drop(p, *self._mask_source(block, p))
+        # The scale of dropout is applied after the matmul, where the tensor is narrower.
+        return tf.matmul(dropped_out_p, v) * self._drops.scale
 
     def gradient(
         self, block: _Block, p: tf.Tensor, inputs: _Inputs, output: tf.Tensor, dy: tf.Tensor
@@ -461,21 +479,21 @@ class _Work:
         """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances. p: [B,N,rows,K];
         output, dy: [B,N,rows,H]."""
         # Go back through dropout and the softmax to the gradient of the scores. For one query with
-        # the probabilities p, d = dropout(p) and the output o it is dscore = d (v dy) - p sum(o
-        # dy).
+        # the probabilities p, d = dropout(p), which is scaled, and the output o it is
+        # dscore = d (v dy) - p sum(o dy). Here the scale of d is in dy.
         #
         # Three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With dy = 1,
         # v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
         # = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
         q, q_r, k_r = self._of_block(block, inputs)
-        dv_out = dy * self._drops.scale  # [B,N,rows,H]
+        scaled_dy = dy * self._drops.scale  # [B,N,rows,H]
         products = tf.cast(output * dy, tf.float32)  # [B,N,rows,H]
         total = tf.reduce_sum(products, axis=-1, keepdims=True)  # [B,N,rows,1]
-        dscore, dropped = self._score_gradient(  # [B,N,rows,K] both
+        dscore, dropped_out_p = self._score_gradient(  # [B,N,rows,K] both
             p,
-            tf.matmul(dv_out, inputs.v, transpose_b=True),
+            tf.matmul(scaled_dy, inputs.v, transpose_b=True),
             tf.cast(total, p.dtype),
-            *self._bits(block, p),
+            *self._mask_source(block, p),
         )
         # Go back through the shift, then through the matmuls.
         distances = shape_of(k_r)[2]  # R'
@@ -484,7 +502,7 @@ class _Work:
             q=tf.matmul(dscore, inputs.k),  # [B,N,rows,H+S]
             q_r=tf.matmul(by_distance, k_r),  # [B,N,rows,H]
             k=tf.matmul(dscore, q, transpose_a=True),  # [B,N,K,H+S]
-            v=tf.matmul(dropped, dv_out, transpose_a=True),  # [B,N,K,H]
+            v=tf.matmul(dropped_out_p, scaled_dy, transpose_a=True),  # [B,N,K,H]
             k_r=tf.matmul(by_distance, q_r, transpose_a=True),  # [B,N,R',H]
         )
 
@@ -497,28 +515,30 @@ class _Work:
             repeated(k_r, shape_of(inputs.q)[0]),
         )
 
-    def _bits(self, block: _Block, p: tf.Tensor) -> list[tf.Tensor]:
+    def _mask_source(self, block: _Block, p: tf.Tensor) -> list[tf.Tensor]:
         if not self._drops.rate:
             return []
         drops = self._drops  # one block has the mask of the plain form
         if block.number:
             drops = drops._replace(seed=fold_in(drops.seed, block.number))
-        return random_bits(shape_of(p), drops, self._compiled)
+        return mask_source_of(shape_of(p), drops, self._compiled)
 
 
 @functools.cache
-def attention_passes(dropped: int) -> tuple[Pass, Pass]:
-    """Two elementwise functions, of the forward pass: (p, *bits) -> dropout(p), and of the backward
-    pass: (p, its gradient, sum(o dy), *bits) -> (gradient of the score, dropout(p))."""
+def attention_passes(threshold: int) -> tuple[Pass, Pass]:
+    """Two elementwise functions, of the forward pass: (p, *mask_source) -> p after dropout, and of
+    the backward pass: (p, v times the scaled dy, sum(o dy), *mask_source) -> (gradient of the
+    score, p after dropout). After dropout p is zeroed, but not scaled: the caller scales what is
+    multiplied by it."""
 
-    def forward(p: tf.Tensor, *bits: tf.Tensor) -> tf.Tensor:
-        return _where_kept(p, dropped, bits)
+    def forward(p: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tensor:
+        return _where_kept(p, threshold, mask_source)
 
     def backward(
-        p: tf.Tensor, dp: tf.Tensor, total: tf.Tensor, *bits: tf.Tensor
+        p: tf.Tensor, dp: tf.Tensor, total: tf.Tensor, *mask_source: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        kept = _where_kept(p, dropped, bits)
-        return kept * dp - p * total, kept
+        dropped_out_p = _where_kept(p, threshold, mask_source)
+        return dropped_out_p * dp - p * total, dropped_out_p
 
     return forward, backward
 
@@ -551,7 +571,8 @@ def _feed_forward(
         for function in _activation_passes(VALUE_AND_SLOPE[activation], drops.dropped_of_65536)
     )
     scale = drops.scale
-    bits = random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, compiled)
+    z_shape = shape_of(x)[:-1] + inner[0].shape.as_list()[1:]  # [B,T,F]
+    mask_source = mask_source_of(z_shape, drops, compiled)
 
     @tf.custom_gradient
     def feed(
@@ -567,7 +588,7 @@ def _feed_forward(
             with tf.control_dependencies([dy]):  # else the forward pass' activation is kept
                 again = tf.identity(z)
             scaled = dy * scale
-            dz, value = backward(again, dense_back(scaled, outer_kernel), *bits)
+            dz, value = backward(again, dense_back(scaled, outer_kernel), *mask_source)
             return (
                 dense_back(dz, kernel),
                 tf.matmul(in_rows(x), in_rows(dz), transpose_a=True),
@@ -577,7 +598,7 @@ def _feed_forward(
             )
 
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
-        return dense(forward(z, *bits), outer_kernel) * scale + outer_bias, gradient
+        return dense(forward(z, *mask_source), outer_kernel) * scale + outer_bias, gradient
 
     return feed(x, *inner, *outer)
 
@@ -595,17 +616,21 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _activation_passes(
-    value_and_slope: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]], dropped: int
+    value_and_slope: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]], threshold: int
 ) -> tuple[Pass, Pass]:
-    """Two elementwise functions, of the forward pass: (z, *bits) -> value, and of the backward
-    pass: (z, gradient of the value, *bits) -> (gradient of z, value)."""
+    """Two elementwise functions, of the forward pass: (z, *mask_source) -> value, and of the
+    backward pass: (z, gradient of the value, *mask_source) -> (gradient of z, value). The value is
+    that after dropout: zeroed, not yet scaled."""
 
-    def forward(z: tf.Tensor, *bits: tf.Tensor) -> tf.Tensor:
-        return _where_kept(value_and_slope(z)[0], dropped, bits)
+    def forward(z: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tensor:
+        return _where_kept(value_and_slope(z)[0], threshold, mask_source)
 
-    def backward(z: tf.Tensor, dvalue: tf.Tensor, *bits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def backward(
+        z: tf.Tensor, dvalue: tf.Tensor, *mask_source: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         value, slope = value_and_slope(z)
-        return _where_kept(dvalue, dropped, bits) * slope, _where_kept(value, dropped, bits)
+        dz = _where_kept(dvalue, threshold, mask_source) * slope
+        return dz, _where_kept(value, threshold, mask_source)
 
     return forward, backward
 

@@ -81,7 +81,7 @@ def looped(
     gradients, however many run. Of each only its inputs are kept, and the backward pass, a second
     loop, computes the rest again. Four layers, of which three are here, in the order of time:
 
-        forward     layer 0     layer 1     layer 2     layer 3, behind the loop
+        forward     layer 0     layer 1     layer 2     layer 3, after the loop
         kept        its h, g    its h, g    its h, g    what its gradients need
         backward                                        its gradients
                                             layer 2 again, its gradients
@@ -99,14 +99,16 @@ def looped(
       same: the other inputs, the same for all layers and without gradients.
 
     Returns:
-      The h that each layer got; then h and g of the layer behind the loop.
+      The h that each layer got; then h and g of the layer after the loop.
     """
     count = len(weights)
     # What differs from layer to layer is stacked along a new first axis. One index reads it.
     flat_weights = [tf.nest.flatten(each) for each in weights]
     has_weight = [weight is not None for weight in flat_weights[0]]  # no segments, no weights
     stacked = [tf.stack(kind) for kind in zip(*flat_weights) if kind[0] is not None]
-    memory = None if memories[0] is None else tf.stack([net.cast(each) for each in memories])
+    memory = None  # [layers,B,M,D]
+    if memories[0] is not None:
+        memory = tf.stack([net.cast(each) for each in memories])
     seeds = None
     if net.seed is not None:
         fold = folding(net.seed)
@@ -124,7 +126,7 @@ def looped(
         own: Sequence[tf.Tensor],
         without_gradients: Sequence[tf.Tensor],
     ) -> list[tf.Tensor]:
-        """The streams behind a layer, of those before it and its own weights."""
+        """The streams after a layer, of those before it and its own weights."""
         filled = dict(zip(indices, without_gradients))
         seeds, memory, first_row, same = tf.nest.pack_sequence_as(
             constants, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]
@@ -141,6 +143,7 @@ def looped(
             is_last_layer=False,
             **same,
         )
+        # The third output, the probabilities, is None here.
         return [stream for stream in outputs if stream is not None]
 
     def arrays_for(tensors: Sequence[tf.Tensor]) -> list[tf.TensorArray]:

@@ -57,7 +57,8 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
     the three, token 0 sees token 2, token 1 sees both.
 
     Args:
-      rank: int [B,Q], the place in the order; -1 for tokens that all positions may see.
+      rank: int [B,Q], the place in the order. Tokens outside of the order have a rank that is lower
+        than those of all positions that see them: see `batches.permutation.Sampled`.
       is_target: bool [B,Q], the predicted tokens.
 
     Returns:
@@ -120,10 +121,11 @@ def sinusoids_of(
     """
     d_model, clamp_len = net.config.d_model, net.run.clamp_len
     # The distances fall from K, the number of keys, to 0, and with "bi" further to -Q + 1, as there
-    # are keys behind a position, too.
+    # are keys after a position, too. No key is K away: `relative_shift` needs this first entry, and
+    # drops it.
     farthest = memory_length + length  # K
-    num_behind = 1 if attn_type == "uni" else length  # distance 0, and the negative ones
-    num_distances = farthest + num_behind  # R
+    num_not_positive = 1 if attn_type == "uni" else length  # 0, and with "bi" -1 to -Q + 1
+    num_distances = farthest + num_not_positive  # R
     distances = tf.cast(farthest, tf.float32) - count_to(num_distances, tf.float32)  # [R]
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
@@ -197,7 +199,7 @@ def attention_probabilities(
 
     def shift(by_distance: tf.Tensor) -> tf.Tensor:
         """Scores by distance [B,N,T,R] -> scores by key [B,N,T,K]."""
-        return relative_shift(by_distance, num_keys, stream.first_distance)
+        return relative_shift(by_distance, num_keys, stream.first_distance_index)
 
     scores = relative_scores(q, k, k_r, weights, stream, shift)  # [B,N,T,K]
     return masked_softmax(scores, stream.mask)
@@ -226,7 +228,7 @@ def relative_scores(
     # What the key holds.
     scores = tf.matmul(q + weights.r_w, k, transpose_b=True)  # [B,N,T,K]
     # How far away it is.
-    if k_r.shape[0] == 1:  # a matmul does not broadcast: see `ops.repeated`
+    if k_r.shape[0] == 1:  # a matmul must not broadcast: see `ops.repeated`
         by_distance = tf.einsum("bnth,nrh->bntr", q + weights.r_r, k_r[0])  # [B,N,T,R]
     else:
         by_distance = tf.matmul(q + weights.r_r, k_r, transpose_b=True)
@@ -265,8 +267,8 @@ def layer(
     h: tf.Tensor,
     g: Optional[tf.Tensor],
     memory: Optional[tf.Tensor],
-    content: Stream,
-    query: Optional[Stream],
+    content_stream: Stream,
+    query_stream: Optional[Stream],
     sinusoids: tuple[tf.Tensor, tf.Tensor],
     sign: Optional[tf.Tensor],
     is_last_layer: bool,
@@ -284,8 +286,8 @@ def layer(
       h: the content stream, [B,Q,D].
       g: the query stream, [B,P,D]; or None.
       memory: [B,M,D]; or None.
-      content: who sees whom in the content stream.
-      query: the same in the query stream; None without g.
+      content_stream: who sees whom in the content stream.
+      query_stream: the same in the query stream; None without g.
       sinusoids: as `sinusoids_of` returns them.
       sign: of the distances, as in `position_keys`.
       is_last_layer: h is then not computed if there is a g: nothing would read it.
@@ -303,16 +305,16 @@ def layer(
         make_position_keys = net.kernels.position_keys
     k_r = make_position_keys(net, weights.r, sinusoids, sign)
 
-    def attention(q: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
-        """The output of one stream, and its probabilities."""
-        heads, probabilities = attend(net, weights, q, k, v, k_r, stream, with_attention)
-        return after_attention(net, weights, q, heads), probabilities
+    def layer_of(x: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """The stream x [B,T,D] of the next layer, and its probabilities."""
+        heads, probabilities = attend(net, weights, x, k, v, k_r, stream, with_attention)
+        return after_attention(net, weights, x, heads), probabilities
 
     new_h = new_g = probabilities = None
     if g is None or not is_last_layer:
-        new_h, probabilities = attention(h, content)
-    if g is not None and query is not None:
-        new_g, probabilities = attention(g, query)
+        new_h, probabilities = layer_of(h, content_stream)
+    if g is not None and query_stream is not None:
+        new_g, probabilities = layer_of(g, query_stream)
     return new_h, new_g, probabilities
 
 
@@ -453,11 +455,11 @@ def transformer_xl(
             mask = Mask(masked=mask)
         mask = with_memory(mask, length, memory_length, attn_type, run.same_length, input_ids.dtype)
         prepare_mask = additive_mask if with_attention else net.kernels.prepare_mask
-        content = content_stream(net, mask, seg_ids, length, memory_length, prepare_mask)
+        content_stream = content_stream_of(net, mask, seg_ids, length, memory_length, prepare_mask)
         query_stream = None
         if query is not None:
-            query_stream = query_stream_of(content, query, mask, length, prepare_mask)
-        # A query at a target position reads the scores of all keys, also of those behind it, which
+            query_stream = query_stream_of(content_stream, query, mask, length, prepare_mask)
+        # A query at a target position reads the scores of all keys, also of those after it, which
         # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(
@@ -474,8 +476,8 @@ def transformer_xl(
         weights = [weights_of(i) for i in range(config.n_layer)]
         memories = list(mems) if mems else [None] * config.n_layer
         same = {
-            "content": content,
-            "query": query_stream,
+            "content_stream": content_stream,
+            "query_stream": query_stream,
             "sinusoids": sinusoids,
             "sign": sign,
             "with_attention": with_attention,
@@ -536,7 +538,7 @@ def embed(
     return table, h, tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model])
 
 
-def content_stream(
+def content_stream_of(
     net: LayerContext,
     mask: Optional[Mask],
     seg_ids: Optional[tf.Tensor],
@@ -562,7 +564,7 @@ def content_stream(
 
 
 def query_stream_of(
-    content: Stream,
+    content_stream: Stream,
     query: Query,
     mask: Optional[Mask],
     length: Any,
@@ -570,11 +572,11 @@ def query_stream_of(
 ) -> Stream:
     """The query `Stream`: of all positions those of the targets, without their own token. mask:
     over K keys."""
-    segments, first_distance, positions = content.segments, None, query.positions
+    segments, first_distance_index, positions = content_stream.segments, None, query.positions
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
         # K - d, which is Q - i.
-        first_distance = tf.cast(length, positions.dtype) - positions
+        first_distance_index = tf.cast(length, positions.dtype) - positions
         if segments is not None:
             segments = _at(segments[:, 0], positions)[:, None]  # [B,1,P,S]
         if mask is not None and mask.masked is not None:
@@ -583,7 +585,7 @@ def query_stream_of(
             mask = mask._replace(query_rank=tf.gather(mask.query_rank, positions, batch_dims=1))
     if mask is not None:
         mask = prepare_mask(mask)
-    return Stream(mask, segments, content.key_segments, first_distance, query.weights)
+    return Stream(mask, segments, content_stream.key_segments, first_distance_index, query.weights)
 
 
 def _at(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -602,7 +604,7 @@ def update_memory(
     """
     if not mem_len:
         return None
-    # The next sequence continues the text behind the first `reuse_len` positions, so the rest of
+    # The next sequence continues the text after the first `reuse_len` positions, so the rest of
     # this one is not remembered.
     new = h[:, :reuse_len] if reuse_len else h
     if memory is not None:

@@ -261,14 +261,17 @@ def _mask(
     input_ids = features["input_ids"]
     batch, length = input_ids.shape.as_list()
     if bits.seed is None:
-        factors = np.random.RandomState(0).randint(2**31, size=length) * 2 + 1  # of a hash
+        # Without a seed a sequence's numbers are a function of its tokens: their hash is the sum of
+        # the ids, each times an odd factor of its place.
+        factors = np.random.RandomState(0).randint(2**31, size=length) * 2 + 1
         numbers = tf.map_fn(
             lambda ids: uniform([1, length, 2], seed_of(0, tf.reduce_sum(ids * factors)), 0)[0],
             tf.cast(input_ids, tf.int64),
             tf.float32,
         )
     else:
-        seed = fold_in(bits.seed, -1)  # as for layer 0, whose dropouts fold in a further number
+        # Layer 0 has the same seed, but its dropouts fold in a further number.
+        seed = fold_in(bits.seed, -1)
         numbers = uniform([batch, length, 2], seed, bits.first_row)
     choice, other = tf.unstack(numbers, axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)

@@ -47,7 +47,7 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:
 def choose_permutation(
     settings: PretrainingSettings, manifest: Manifest, is_read: bool = True
 ) -> Permutation:
-    """The rule for sampling targets; is_read: whether they are used; if not, one is sampled.
+    """The rule for sampling targets. is_read: whether the targets are used; if not, one is sampled.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.

@@ -324,13 +324,13 @@ def _words_of_tokens(row: Row, tokenizer: Tokenizer, ids: np.ndarray) -> Optiona
         num_tokens = end - first_token  # of the text that the record has
         expected += [*pieces.ids[:num_tokens], tokenizer.sep_id]
 
-        # A token belongs to the words that it overlaps: from the first one that ends behind its
+        # A token belongs to the words that it overlaps: from the first one that ends after its
         # start to the last one that starts before its end, both by characters.
         words = np.array(words_of(text)).reshape(-1, 2)  # (start, end) of each
         first = np.searchsorted(words[:, 1], pieces.starts[:num_tokens], "right")
         after_last = np.searchsorted(words[:, 0], pieces.ends[:num_tokens], "left")
         for token, (low, high) in enumerate(zip(first.tolist(), after_last.tolist())):
-            # One that is only spaces overlaps none: it belongs to the word behind it, or at the end
+            # One that is only spaces overlaps none: it belongs to the word after it, or at the end
             # of the text to the last word.
             low = min(low, len(words) - 1)
             high = max(high, low + 1)

@@ -191,7 +191,7 @@ class Blanks:
     def _fit_to_context(self, ids: Sequence[list[int]]) -> list[list[int]]:
         """The ids of the parts without those that are too far from the blanks."""
         # All tokens between blanks are kept. The remaining room is divided equally between the text
-        # before and behind the blanks; if one side is shorter, the other side gets what is left.
+        # before and after the blanks; if one side is shorter, the other side gets what is left.
         first, *between, last = ids
         room = self._settings.context - sum(map(len, between))
         if room < 0:

@@ -8,7 +8,7 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary.
 #    each further token is one step of the network, however long the text is (`joint_generation`).
 # 2. The mask. In a causal network a token sees those on its left, and the last one predicts the
 #    next. In a permutation network the tokens of the prompt all see each other, as the known tokens
-#    of pretraining do; the token behind them is a target position: its query sees all of them and
+#    of pretraining do; the token after them is a target position: its query sees all of them and
 #    predicts it. Then it is read itself, as the next one in a factorization order from left to
 #    right, and sees all that was read before, which does not see it.
 # 3. The log probabilities are adjusted (`_adjusted`: banned pieces, repetition), and a token is

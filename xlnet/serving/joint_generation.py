@@ -211,8 +211,8 @@ class JointGeneration:
         """Reads T tokens [B,T] at the positions from `_position` on; the log probabilities [B,V] of
         the next one."""
         assert self._reading is not None
-        # A causal network predicts the token behind the last one. Any other network predicts the
-        # token at a position that has a query, here the position behind the last token.
+        # A causal network predicts the token after the last one. Any other network predicts the
+        # token at a position that has a query, here the position after the last token.
         end = self._position + ids.shape[1]
         asked = () if self._model.is_causal else [end]
         return self._reading.read(ids, range(self._position, end), asked, **how)[:, 0]

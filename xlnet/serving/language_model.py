@@ -234,7 +234,7 @@ class Reading:
         first_text: int = 0,
         oldest: Optional[np.ndarray] = None,
     ) -> Any:
-        # The tokens are written to consecutive slots, behind those of the newest tokens.
+        # The tokens are written to consecutive slots, after those of the newest tokens.
         tokens = len(positions)
         first = self._count % self.size
         self._count += tokens
@@ -261,7 +261,7 @@ class Reading:
             {
                 "ids": ids,
                 "asked": len(asked),
-                "first_row": first_text,
+                "first_text": first_text,
                 "first_slot": first,
                 "hidden": hides | is_hidden[:, None],
                 "distances": np.where(is_empty, 0, rows - self._positions),

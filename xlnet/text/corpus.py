@@ -130,7 +130,7 @@ def mark(
     in_document: bool,
     counts: Counter[str],
 ) -> tuple[np.ndarray, bool]:
-    """Marks where sentences and documents begin, and puts <eod> behind each document.
+    """Marks where sentences and documents begin, and puts <eod> after each document.
 
     Args:
       ends: bool [sentences], those that end a document.

@@ -500,7 +500,7 @@ def make_manifest(
     """Returns the manifest of records with these counts of all chunks and entries of streams."""
     settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
-    # The tokens of a part that a pass uses; those behind the last window are dropped.
+    # The tokens of a part that a pass uses; those after the last window are dropped.
     used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return Manifest(
         vocab_size=tokenizer.vocab_size,

@@ -322,14 +322,15 @@ def read_chunk(
         else:
             f = stack.enter_context(_File(chunk.path, form, seen))
 
-            def tells(line: tuple[int, Optional[str]]) -> bool:
-                """Whether a line says if a document goes on behind it."""
+            def says_if_document_continues(line: tuple[int, Optional[str]]) -> bool:
+                """Whether the line says if a document continues after it."""
                 if line[1] is None and not bad.is_skipped:  # an error, of the chunk that has it
                     return True
                 found = events_of([line], settings, bad, form)
                 return any(isinstance(event, End) or has_tokens(event) for event in found)
 
-            texts = _texts(f, longest, bad, None if form.kind == RECORDS else tells)
+            says = None if form.kind == RECORDS else says_if_document_continues
+            texts = _texts(f, longest, bad, says)
             events = events_of(texts, settings, bad, form)
         if settings.split == "all":
             events = _owned(events, begin, end, has_tokens)
@@ -342,9 +343,15 @@ class _BadText:
     """What happens to bad text of a chunk: it is an error, or is counted and left out."""
 
     def __init__(
-        self, chunk: Chunk, begin: int, end: int, settings: InputSettings, skipped: Counter[str]
+        self,
+        chunk: Chunk,
+        chunk_begin: int,
+        chunk_end: int,
+        settings: InputSettings,
+        skipped: Counter[str],
     ) -> None:
-        self.chunk, self.begin, self.end = chunk, begin, end
+        self.chunk = chunk
+        self.chunk_begin, self.chunk_end = chunk_begin, chunk_end  # those of `chunk` or the file's
         self.encoding = encodings.other_than_utf8(settings.encoding)
         self.is_skipped = settings.on_error == "skip"
         self._skipped = skipped
@@ -364,41 +371,46 @@ class _BadText:
     def is_own(self, offset: int) -> bool:
         """Whether the line begins in this chunk. Readers of other chunks may meet the line, too,
         and leave its error to this one."""
-        return self.begin <= offset < self.end
+        return self.chunk_begin <= offset < self.chunk_end
 
 
 def _texts(
     f: _File,
     longest: int,
     bad: _BadText,
-    tells: Optional[Callable[[tuple[int, Optional[str]]], bool]],
+    says_if_document_continues: Optional[Callable[[tuple[int, Optional[str]]], bool]],
 ) -> Iterator[tuple[int, Optional[str]]]:
     """Yields (offset, text) of the lines that the reader of a chunk needs; text None: a bad line.
 
-    These are the lines before the chunk from the last one on that tells whether a document
-    continues, the lines of the chunk, and those behind it to the end of the file, of which the
-    caller takes as many as it needs.
+    These are the lines before the chunk from the last one on that says if a document continues
+    after it, the lines of the chunk, and those after it to the end of the file, of which the caller
+    takes as many as it needs.
 
     Args:
       longest: a longer line is bad [bytes].
-      tells: whether a line tells; None: each line stands alone, and only the chunk's are read.
+      says_if_document_continues: whether a line says it; None: each line stands alone, and only the
+        chunk's are read.
     """
     begin = 0
-    if bad.begin:
-        # A chunk inside of a long line has no lines: only the chunk behind it looks back over it.
-        begin = bad.begin - 1
-        f.seek(begin)
-        begin += _skip_line(f, bad.end - begin)
-        if begin >= bad.end:
+    if bad.chunk_begin:
+        # Where the line ends that reaches into the chunk, or up to it.
+        line_end = bad.chunk_begin - 1
+        f.seek(line_end)
+        line_end += _skip_line(f, bad.chunk_end - line_end)
+        # A chunk inside of a long line has no lines: only the chunk after it looks back over it.
+        if line_end >= bad.chunk_end:
             return
-        if tells:
-            begin = _line_before(f, bad.begin)
-            first = bad.begin - _LOOKED_BACK
-            while begin > max(first, 0) and not tells((begin, _line_at(f, begin, longest, bad))):
+        begin = line_end
+        if says_if_document_continues:
+            begin = _line_before(f, bad.chunk_begin)
+            earliest = max(bad.chunk_begin - _LOOKED_BACK, 0)
+            while begin > earliest:
+                if says_if_document_continues((begin, _line_at(f, begin, longest, bad))):
+                    break
                 begin = _line_before(f, begin)
         f.seek(begin)
     for offset, block in _blocks(f, begin, longest, bad):
-        if not tells and offset >= bad.end:
+        if not says_if_document_continues and offset >= bad.chunk_end:
             return
         lines = block.split(b"\n")  # bytes: split at \n only, never at U+0085
         if not lines[-1]:
@@ -412,7 +424,7 @@ def _blocks(f: _File, offset: int, longest: int, bad: _BadText) -> Iterator[tupl
     is longer than `longest`."""
 
     def read() -> bytes:
-        return f.read(min(_BLOCK, max(bad.end - offset, _PAGE)))
+        return f.read(min(_BLOCK, max(bad.chunk_end - offset, _PAGE)))
 
     block = read()
     while block:
@@ -513,7 +525,7 @@ def _owned(
     events: Iterable[Any], begin: int, end: int, has_tokens: Callable[[CorpusSentence], bool]
 ) -> Iterator[Any]:
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
-    begins before the chunk or continues behind it."""
+    begins before the chunk or continues after it."""
     # Example: the lines are a b "" c d, and the chunk has b, the blank line and c. It yields
     # _CUT b End c _CUT: b does not begin its document, which has a, and c does not end its
     # document, which has d.
@@ -537,7 +549,7 @@ def _owned(
 
 
 def _whole_documents(events: Iterable[Any], begin: int, end: int) -> Iterator[Any]:
-    """Yields the sentences of the documents that begin in the chunk, and an `End` behind each."""
+    """Yields the sentences of the documents that begin in the chunk, and an `End` after each."""
     # A document begins where the one before it ends, or with the file, and belongs to the chunk in
     # which it begins. So its sentences can be yielded before its end is known.
     is_owned = begin == 0
@@ -591,7 +603,8 @@ def _is_held_out(head: Iterable[CorpusSentence], share: float) -> bool:
 
 def _mark_ends(events: Iterable[Any]) -> Iterator[CorpusSentence]:
     """Yields the sentences; the events around each say whether it begins or ends a document."""
-    # A sentence is held back until the next event says whether its document ends there.
+    # A sentence is held back until the next event says whether its document ends there. The last
+    # event is always an `End` or _CUT, so none stays held.
     held: Any = None
     held_begins, begins = False, True
     for event in events:

@@ -195,7 +195,7 @@ def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
 def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
-        if not text or text.isspace() or not bad.begin <= offset < bad.end:
+        if not text or text.isspace() or not bad.is_own(offset):
             continue  # the records of another chunk are parsed there
         try:
             record = json.loads(text, object_pairs_hook=_object)

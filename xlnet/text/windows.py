@@ -189,14 +189,14 @@ def _sample_elsewhere(
 ) -> np.ndarray:
     """Samples starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
-    The starts that fit before the window, then those that fit behind it, are numbered, and one of
+    The starts that fit before the window, then those that fit after it, are numbered, and one of
     these indices is sampled: exact and without rejection.
 
     Ten tokens with sentences at 0, 3, 6 and 8, a window from 3 to 6, B of 2 tokens: 1 sentence fits
-    before it, and behind it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
+    before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
     sentences 0, 2, 3, at positions 0, 6, 8.
     """
-    # Starts at sentences: how many fit before the window, and how many behind it.
+    # Starts at sentences: how many fit before the window, and how many after it.
     size = len(reading.ids)
     num_before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W]
     first_behind = np.searchsorted(reading.sentences, ends, "left")  # [W], number of a sentence
@@ -250,7 +250,7 @@ def cells(
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
         high = int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS
-        if last == plan.windows:  # the last cell also has the part's tokens behind its windows
+        if last == plan.windows:  # the last cell also has the part's tokens after its windows
             high = plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low

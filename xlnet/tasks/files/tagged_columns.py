@@ -184,7 +184,7 @@ class ColumnReader:
         """
         errors = RowErrors()
         has_words = False
-        # the last complete sentence; lines behind it may still be added to it
+        # the last complete sentence; lines after it may still be added to it
         last: Optional[TaggedSentence] = None
         before: list[str] = []  # lines without a word since the last sentence, as written again
         lines: list[str] = []  # of the sentence, all of them

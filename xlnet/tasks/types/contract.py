@@ -338,14 +338,11 @@ class Scorer(_TaskComponent):
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
         own = self.task.own_metrics
-        return {
-            name: float(
-                (split_metrics.own(own[name]) if name in own else self.metrics[name])(
-                    self.task, decisions, gold_labels, values
-                )
-            )
-            for name in self.task.metrics
-        }
+        found = {}
+        for name in self.task.metrics:
+            metric = split_metrics.own(own[name]) if name in own else self.metrics[name]
+            found[name] = float(metric(self.task, decisions, gold_labels, values))
+        return found
 
     def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
@@ -463,7 +460,10 @@ class Export(_TaskComponent):
                 f"texts of task type {self.task.type.name} cannot be encoded in the graph; serve "
                 "the model directory (xlnet serve), or export with --signatures=ids"
             )
-        return encoder.records([[*map(text, reader.texts), None][:2]])
+        names = reader.texts
+        first = text(names[0])
+        second = text(names[1]) if len(names) > 1 else None
+        return encoder.records([[first, second]])
 
     def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         """The outputs by readable names: a dict of tensors [B, ...]; outputs: as of `Head.outputs`;
