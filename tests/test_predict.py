@@ -147,6 +147,10 @@ def test_the_table_of_a_german_spreadsheet_comes_back_as_one(tmp_path):
         points = dict(zip(names, line.split("\t")))
         assert points["label"] == row["label"]
         assert points["p_stone"].replace(".", ",") == row["p_stone"] != points["p_stone"]
+    # A flag of this command is for this file, whatever its name says.
+    (tmp_path / "neu.csv").rename(tmp_path / "neu.tsv")
+    again = command.succeed("xlnet predict", **dict(flags, input=tmp_path / "neu.tsv", decimal="."))
+    assert again.stdout.splitlines() == shown
 
 
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):

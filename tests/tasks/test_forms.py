@@ -489,15 +489,19 @@ def test_a_tsv_file_to_predict_between_another_delimiter_than_tabs_is_refused(tm
     task, _ = trained(tmp_path, "a;x\nb;y\n", "train.csv", delimiter=";", **columns)
     tasks.write(tmp_path, "new.tsv", "c\tx", "d\ty")
     says = "new.tsv: the name says tsv, and --delimiter of the training data ';': give "
-    with pytest.raises(UserError, match=f"{says}--delimiter=tab or --input_format=csv where"):
+    with pytest.raises(UserError, match=f"{says}--delimiter=tab or --delimiter=';' where"):
         parsing.read_to_predict(task, str(tmp_path / "new.tsv"))
     flags = {"delimiter": "tab", "do_train": False, "do_predict": True, **columns}
     tabs = custom.resolve_task(tasks.settings("", **flags), {"labels": ["x", "y"]})
     rows = parsing.read_to_predict(tabs, str(tmp_path / "new.tsv"))
     assert [row.pairs[0][0] for row in rows] == ["c", "d"]
     tasks.write(tmp_path, "new.tsv", "c;x", "d;y")
-    rows = parsing.read_to_predict(task, str(tmp_path / "new.tsv"), "csv")
-    assert [row.pairs[0][0] for row in rows] == ["c", "d"]
+    asked = task.with_files(has_delimiter_to_predict=True)
+    for rows in (
+        parsing.read_to_predict(task, str(tmp_path / "new.tsv"), "csv"),
+        parsing.read_to_predict(asked, str(tmp_path / "new.tsv")),
+    ):
+        assert [row.pairs[0][0] for row in rows] == ["c", "d"]
 
 
 @pytest.mark.parametrize("dev, other", [("dev.json", "test.txt"), ("dev.ndjson", "test.csv")])
@@ -571,6 +575,13 @@ def test_a_filter_of_a_published_set_names_a_column_that_is_there(tmp_path):
     )
     with pytest.raises(UserError, match="xnli.dev.tsv: no column 'gerne'.*genre.*--keep_where"):
         read_rows(task, str(tmp_path), "dev")
+
+
+def test_a_filter_of_other_rows_than_those_of_a_published_set_is_refused(tmp_path):
+    """German rows, of a file without the column, were trained on, and French ones evaluated."""
+    settings = tasks.settings(tmp_path, task_name="xnli-de", keep_where="language=fr")
+    with pytest.raises(UserError, match="language=fr, but the rows of task xnli-de .*language=de;"):
+        custom.resolve_task(settings)
 
 
 @pytest.mark.parametrize(

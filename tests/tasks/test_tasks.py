@@ -149,6 +149,13 @@ def test_own_files(tmp_path):
     assert [row.id for row in read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
+def test_an_empty_name_of_the_id_column_is_no_column_of_an_index(tmp_path):
+    """pandas writes its index under an empty name; the names of all rows were empty."""
+    write(tmp_path, "train.csv", ",text_a,label", "7,a,x", "8,b,y")
+    task = custom.resolve_task(settings(tmp_path, id_column="", dev_share=0.0))
+    assert [row.id for row in read_rows(task, tmp_path, "train")] == ["0", "1"]
+
+
 def test_own_scores(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")

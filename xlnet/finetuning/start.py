@@ -88,12 +88,14 @@ def run(
         from xlnet.finetuning.model import TaskModel
 
         # The task, its files, the network, and what runs it over a file.
-        tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
-        # The form of the file to predict is that of the flag only if this command gives the flag:
-        # in a run that trains, and kept by a model, it is the form of the files to train on.
+        task = task_settings.task_of_run(settings, model_run)
+        # The form of the file to predict is that of the flags only if this command gives them: in a
+        # run that trains, and kept by a model, it is the form of the files to train on.
         form_to_predict = None
-        if "input_format" in given and not settings.do_train:
-            form_to_predict = settings.input_format
+        if not settings.do_train:
+            form_to_predict = settings.input_format if "input_format" in given else None
+            task = task.with_files(has_delimiter_to_predict="delimiter" in given)
+        tuned = FineTunedTask(task, settings)
         data = TaskData(tuned, tokenizer, form_to_predict)
         _check_files(tuned, data)
         devices = connect(device, compiles_on_gpus=True)

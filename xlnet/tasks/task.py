@@ -109,6 +109,8 @@ class Files:
         an error.
       filter_columns: those of `keep_where` that a flag names; files without them are refused. The
         others, of published sets, are in some of their files only.
+      has_delimiter_to_predict: whether the command that predicts gave the delimiter of `form`,
+        which is otherwise that of the files that the model was trained on.
       skips_errors: whether rows that cannot be read are left out and counted. In a file to predict
         they stay, without texts, so that predictions are aligned with it.
     """
@@ -121,6 +123,7 @@ class Files:
     dev_share: float = 0.0
     keep_where: Optional[Mapping[str, str]] = None
     filter_columns: tuple[str, ...] = ()
+    has_delimiter_to_predict: bool = False
     skips_errors: bool = False
 
 

@@ -234,8 +234,10 @@ def check_form(task: Task, path: str, by_extension: Mapping[str, str], need_labe
         flag, value = "--input_format", form.name
         remedies = f"--input_format={named} or --input_format={form.name}"
     elif named == "tsv" and form.delimiter not in (None, "\t"):
+        if task.files.has_delimiter_to_predict and not need_labels:
+            return
         flag, value = "--delimiter", diagnosis.shown(form.delimiter)
-        remedies = "--delimiter=tab or --input_format=csv"
+        remedies = f"--delimiter=tab or --delimiter={value}"
     else:
         return
     names = {

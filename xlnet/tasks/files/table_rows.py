@@ -250,7 +250,8 @@ class _TableRows:
         query = cells.get(columns.query) if columns.query else None
         # Where other rows have names, a number may be the name of one of them.
         names = self._keys if self._names is None else self._names
-        has_names = columns.id in names or columns.id and columns.id_required
+        # An empty name is none, also where pandas wrote its index under an empty name.
+        has_names = bool(columns.id) and (columns.id in names or columns.id_required)
         unnamed = "" if has_names else str(index)
         return (
             unnamed if id is None else readers.to_text(id),

@@ -115,6 +115,12 @@ def _with_forms(task: Task, settings: Any) -> Task:
     keep_where = task.files.keep_where
     its_own = keep_where or {}
     asked = _pairs(settings.keep_where or "")
+    for name, value in asked.items():
+        if its_own.get(name, value) != value:
+            raise UserError(
+                f"keep_where: {name}={value}, but the rows of task {task.name} are those with "
+                f"{name}={its_own[name]}; expected another column, or another task"
+            )
     if settings.keep_where is not None:
         # Of a published set, the rows of its task are wanted in any case.
         keep_where = {**its_own, **asked}
