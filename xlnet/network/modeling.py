@@ -305,16 +305,16 @@ def layer(
         make_position_keys = net.kernels.position_keys
     k_r = make_position_keys(net, weights.r, sinusoids, sign)
 
-    def layer_of(x: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+    def attention(x: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The stream x [B,T,D] of the next layer, and its probabilities."""
         heads, probabilities = attend(net, weights, x, k, v, k_r, stream, with_attention)
         return after_attention(net, weights, x, heads), probabilities
 
     new_h = new_g = probabilities = None
     if g is None or not is_last_layer:
-        new_h, probabilities = layer_of(h, content_stream)
+        new_h, probabilities = attention(h, content_stream)
     if g is not None and query_stream is not None:
-        new_g, probabilities = layer_of(g, query_stream)
+        new_g, probabilities = attention(g, query_stream)
     return new_h, new_g, probabilities
 
 
