@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 import math
 import os
 import runpy
@@ -212,13 +213,19 @@ def name_of(name: str) -> str:
     return _parts(name)[1] if is_own(name) else name
 
 
-def is_same(name: str, other: str) -> bool:
-    """Whether two own metrics are one function, whose file was moved or copied."""
+def are_same(names: str, others: str) -> bool:
+    """Whether two values of --metric list the same metrics in one order; files of functions may
+    have been moved or copied."""
+    pairs = itertools.zip_longest(names.split(","), others.split(","), fillvalue="")
+    return all(_is_same(name.strip(), other.strip()) for name, other in pairs)
+
+
+def _is_same(name: str, other: str) -> bool:
     place, function = _parts(other)
-    return (
+    return name == other or (
         place.endswith(".py")
         and name_of(name) == function
-        and name[-4:] == other[-4:]
+        and name.endswith(":min") == other.endswith(":min")
         and (not os.path.exists(place) or digest_of(name) == digest_of(other))
     )
 
