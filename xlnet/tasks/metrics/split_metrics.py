@@ -291,11 +291,16 @@ def own(name: str) -> Metric:
 def check(task: Task, name: str) -> None:
     """Raises the errors of an own metric: a function of scikit-learn is called on right predictions
     of each label once, as it may take fewer labels than the task has, and a file to evaluate may
-    lack some."""
+    lack some; of a regression on right scores, which are seldom whole numbers."""
     metric = own(name)
-    count = len(task.scorer.probabilities)
-    if name.startswith("sklearn.") and count > 1:
-        values = np.eye(count, dtype=np.float32)
+    if name.startswith("sklearn."):
+        count = len(task.scorer.probabilities)
+        if task.is_regression:
+            values = np.array([0.5, 1.5], np.float32)
+        elif count == 1:  # of several labels; a row may have none
+            values = np.array([[0], [1]], np.float32)
+        else:
+            values = np.eye(count, dtype=np.float32)
         decisions = task.scorer.decide(values)
         metric(task, decisions, decisions, values)
 
