@@ -60,7 +60,9 @@ def kill_at(monkeypatch, number):
 def test_evaluations_without_the_metric_are_dropped(tmp_path, caplog):
     best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(1, {"f1": 0.5, "loss": 1.0}, None)
     other = best_checkpoint.BestCheckpoint(str(tmp_path), "auc")
-    assert other.best() is None and "1 of 1 evaluations have no auc and are dropped" in caplog.text
+    assert other.best() is None and not caplog.text  # the change of the metric may be refused
+    other.set_dropped_aside(1)
+    assert "1 of 1 evaluations have no auc and are dropped" in caplog.text
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "f1").best()["step"] == 1
 
 
@@ -182,6 +184,30 @@ def test_another_metric_chooses_among_the_weights_that_are_there(tmp_path, caplo
     caplog.clear()
     best_checkpoint.BestCheckpoint(str(tmp_path), "auc").set_dropped_aside(10)
     assert value_of(tmp_path / "best") == 10 and not caplog.text
+
+
+@pytest.mark.parametrize("lower_is_better", [False, True], ids=["file", "direction"])
+def test_another_metric_of_the_same_name_chooses_by_its_own_numbers(
+    tmp_path, caplog, lower_is_better
+):
+    """`best/` kept the worst weights, or numbers of two functions were compared."""
+    (tmp_path / "run.json").write_text("{}")
+    before = {"definition": "one:score"}
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", **before)
+    for step, score in ((2, 0.8), (4, 0.3)):
+        chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
+    assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score", **before).has_other_metric
+
+    now = {"definition": "one:score:min" if lower_is_better else "two:score"}
+    again = best_checkpoint.BestCheckpoint(
+        str(tmp_path), "score", lower_is_better=lower_is_better, **now
+    )
+    again.go_back_to(4)
+    again.set_dropped_aside(4)
+    assert "2 of 2 evaluations are by another metric of the name score and are" in caplog.text
+    assert again.lacks(2, every=2, last=4) and again.lacks(4, every=2, last=4)
+    assert again.add(4, {"score": 0.3}, str(tmp_path / "model.ckpt-4"))
+    assert value_of(tmp_path / "best") == 4
 
 
 def test_no_weights_replace_dropped_ones_that_are_worse_than_the_initial_ones(tmp_path):

@@ -402,6 +402,11 @@ def test_a_change_of_the_metric_is_said_once(place):
     assert done.returncode == 1 and done.stderr.count("metric was ") == 1, done
     done = train(place, "--allow_changes=True", **changed)
     assert done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1, done
+    # The run has all of its steps, and the next command still chooses by the new one.
+    train(place, **dict(changed, metric=None))
+    for name, section in (("run.json", "resolved"), ("evaluations.json", None)):
+        kept = json.loads((place.directory / "other_metric" / name).read_text())
+        assert (kept[section] if section else kept)["metric"] == "accuracy"
 
 
 def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):

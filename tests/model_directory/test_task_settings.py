@@ -209,6 +209,28 @@ def test_what_is_said_again_is_no_contradiction(model):
     assert resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
 
 
+@pytest.mark.parametrize(
+    "asked, is_fine",
+    [
+        ("macro_f1, {new}:g", True),
+        ("auc,{new}:g", False),
+        ("{new}:g", False),
+        ("macro_f1,{new}:g:min", False),
+        ("macro_f1,{new}:g,auc", False),
+    ],
+)
+def test_metrics_are_compared_one_by_one(model, tmp_path, asked, is_fine):
+    """A list that ended in the same function of a file was accepted."""
+    edit(model, resolved=dict(metric=f"macro_f1,{tmp_path}/old.py:g"))
+    (tmp_path / "new.py").write_text("def g(labels, decisions):\n    return 0\n")
+    settings = settings_of(model, metric=asked.format(new=tmp_path / "new.py"))
+    if is_fine:
+        resolve(*settings)
+        return
+    with pytest.raises(UserError, match="metric was macro_f1,.*old.py:g, is "):
+        resolve(*settings)
+
+
 def test_another_task_is_refused(model):
     """But AX is answered by a model of MNLI."""
     with pytest.raises(UserError, match="run.json has task custom, not rte"):

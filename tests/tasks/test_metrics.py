@@ -4,13 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers import tasks
 
 from xlnet.errors import UserError
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
 from xlnet.tasks.task import Columns, Row, Task
-from xlnet.tasks.types import classification, contract
+from xlnet.tasks.types import classification, contract, custom
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
@@ -268,7 +269,29 @@ def test_a_function_for_fewer_labels_is_refused_before_training(name):
     for right in ("f1_macro", "log_loss:min", "average_precision_score", "cohen_kappa_score"):
         split_metrics.check(GLUE["mnli"], f"sklearn.metrics:{right}")
     split_metrics.check(GLUE["rte"], f"sklearn.metrics:{name}")
-    split_metrics.check(GLUE["sts-b"], "sklearn.metrics:max_error:min")
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("max_error:min root_mean_squared_log_error:min r2_score", "roc_auc_score f1_score"),
+        ("f1_score roc_auc_score log_loss:min hamming_loss:min", "f1_samples ndcg_score"),
+    ],
+    ids=["scores", "one of several labels"],
+)
+def test_a_function_of_other_labels_or_scores_is_refused_before_training(tmp_path, right, wrong):
+    """Training ended at its first evaluation."""
+    task = GLUE["sts-b"]
+    if "f1_samples" in wrong:
+        tasks.write(tmp_path, "train.csv", "text_a,label", "a,x", "b,")
+        flags = {"multi_label": True, "label_separator": ";", "dev_share": 0.0}
+        task = custom.resolve_task(tasks.settings(tmp_path, **flags))
+        assert task.labels == ("x",)
+    for name in right.split():
+        split_metrics.check(task, f"sklearn.metrics:{name}")
+    for name in wrong.split():
+        with pytest.raises(UserError, match=f"metric: 'sklearn.metrics:{name}': "):
+            split_metrics.check(task, f"sklearn.metrics:{name}")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ class BestCheckpoint:
       metric: name of the metric that selects, see `best_evaluation`.
       patience: evaluations without improvement after which training stops; 0: never.
       table: name of an additional file with the comma-separated columns step and metric.
+      definition: what the metric computes and whether lower is better, where its name does not say
+        it; None: it does.
     """
 
     def __init__(
@@ -46,15 +48,18 @@ class BestCheckpoint:
         *,
         lower_is_better: bool = False,
         table: Optional[str] = None,
+        definition: Optional[str] = None,
     ):
         self._path = os.path.join(model_dir, EVALUATIONS_NAME)
         self._table = table and os.path.join(model_dir, table)
         self._model_dir = model_dir
         self._lower_is_better = lower_is_better
+        self._definition = definition or metric
         self.metric = metric
         self.patience = patience
         self._has_dropped = False  # whether the files have evaluations that this object lacks
         self._has_other_metric = False  # whether another metric chose `best/`
+        self._notes: list[str] = []  # of what is dropped once the run is known to resume
         self.evaluations: list[dict[str, Any]] = []  # see `add`
         if os.path.exists(self._path):
             content = files.read_json(self._path, "evaluations")
@@ -64,22 +69,33 @@ class BestCheckpoint:
                     f"{self._path}: found no list of evaluations; remove it: checkpoints that are "
                     "still there are evaluated again"
                 )
+            has_other_name = content.get("metric", metric) != metric
+            # Numbers of another function under the same name say nothing about this one.
+            has_other_numbers = (
+                not has_other_name
+                and content.get("definition", self._definition) != self._definition
+            )
             self.evaluations = [  # null: a number that is not finite
                 {name: math.nan if value is None else value for name, value in one.items()}
                 for one in kept
-                if metric in one
+                if metric in one and not has_other_numbers
             ]
             if len(self.evaluations) < len(kept):
-                _log.warning(
-                    "note: %s: %d of %d evaluations have no %s and are dropped",
-                    self._path,
-                    len(kept) - len(self.evaluations),
-                    len(kept),
-                    metric,
+                why = f"have no {metric}"
+                if has_other_numbers:
+                    why = f"are by another metric of the name {metric}"
+                self._notes.append(
+                    f"note: {self._path}: {len(kept) - len(self.evaluations)} of {len(kept)} "
+                    f"evaluations {why} and are dropped"
                 )
-            self._has_other_metric = content.get("metric", metric) != metric
+            self._has_other_metric = has_other_name or has_other_numbers
             if self._has_other_metric:
                 self._drop_without_weights()
+
+    @property
+    def has_other_metric(self) -> bool:
+        """Whether another metric chose `best/` in the run of before, which resumes."""
+        return self._has_other_metric
 
     def _drop_without_weights(self) -> None:
         """Drops the evaluations of steps whose weights are gone: the best one by another metric is
@@ -90,13 +106,10 @@ class BestCheckpoint:
             there.update([found[0]] if found else [])
         kept = [one for one in self.evaluations if one["step"] in there]
         if len(kept) < len(self.evaluations):
-            _log.warning(
-                "note: %s: the metric was another one than %s; %d of %d evaluations are dropped, "
-                "as the weights of their steps are gone",
-                self._path,
-                self.metric,
-                len(self.evaluations) - len(kept),
-                len(self.evaluations),
+            self._notes.append(
+                f"note: {self._path}: the metric was another one than {self.metric}; "
+                f"{len(self.evaluations) - len(kept)} of {len(self.evaluations)} evaluations are "
+                "dropped, as the weights of their steps are gone"
             )
         self.evaluations = kept
 
@@ -131,7 +144,8 @@ class BestCheckpoint:
                     "{},{:.6f}\n".format(one["step"], one[self.metric]) for one in self.evaluations
                 ),
             )
-        files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
+        content = {"metric": self.metric, "definition": self._definition}
+        files.write_json(self._path, {**content, "evaluations": self.evaluations})
 
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
@@ -147,6 +161,9 @@ class BestCheckpoint:
         Those weights are of steps that the run does again, perhaps with other settings: then no
         evaluation of this run would say how good they are, and a worse one could replace them.
         """
+        for note in self._notes:
+            _log.warning("%s", note)
+        self._notes = []
         # Otherwise a run that is killed before its next evaluation would take them for its own.
         if self._has_dropped:
             self._write()

@@ -203,6 +203,9 @@ class RunActions(Actions):
         self._selection.go_back_to(step)
         if not self._is_chief:
             return step
+        if self._selection.has_other_metric:
+            # Otherwise a command without --metric would let the one of before choose again.
+            self.run.describe()
         self._selection.set_dropped_aside(step)
         if self.run.memories:
             self.run.memories.forget()  # of steps after the last whole checkpoint

@@ -139,6 +139,7 @@ class FineTuner:
             task.metrics[0],
             settings.patience,
             lower_is_better=task.lower_is_better,
+            definition=self._digest_of(task.metrics[0]),
         )
         self._document = run_document.with_start_of_run(
             dataclasses.replace(
@@ -175,14 +176,14 @@ class FineTuner:
         digests: dict[str, Any] = {
             "train": data.digests("train"),
             "splits": data.digests_of_splits(),
-            "metric": [
-                split_metrics.digest_of(self._task.own_metrics.get(name, name))
-                for name in self._task.metrics
-            ],
+            "metric": [self._digest_of(name) for name in self._task.metrics],
         }
         if settings.eval_steps != 0 and data.has(settings.eval_split):
             digests["dev"] = data.digests(settings.eval_split)
         return digests
+
+    def _digest_of(self, metric: str) -> str:
+        return split_metrics.digest_of(self._task.own_metrics.get(metric, metric))
 
     def train(self) -> None:
         """Trains from the current step to the last one, or until early stopping; evaluates in

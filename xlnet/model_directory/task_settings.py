@@ -209,7 +209,7 @@ def _agreements(is_training: bool, run: RunDocument) -> dict[str, Callable[[Any,
     agree: dict[str, Callable[[Any, Any], bool]] = {
         "task_name": lambda was, now: True,  # `_check_program` compares tasks, not their names
         "metric": lambda was, now: (
-            was == now or bool(was and now) and split_metrics.is_same(now, was)
+            was == now or bool(was and now) and split_metrics.are_same(now, was)
         ),
     }
     # Whether a known task has scores is what the task says, with the flag and without it.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 import math
 import os
 import runpy
@@ -212,13 +213,19 @@ def name_of(name: str) -> str:
     return _parts(name)[1] if is_own(name) else name
 
 
-def is_same(name: str, other: str) -> bool:
-    """Whether two own metrics are one function, whose file was moved or copied."""
+def are_same(names: str, others: str) -> bool:
+    """Whether two values of --metric list the same metrics in one order; files of functions may
+    have been moved or copied."""
+    pairs = itertools.zip_longest(names.split(","), others.split(","), fillvalue="")
+    return all(_is_same(name.strip(), other.strip()) for name, other in pairs)
+
+
+def _is_same(name: str, other: str) -> bool:
     place, function = _parts(other)
-    return (
+    return name == other or (
         place.endswith(".py")
         and name_of(name) == function
-        and name[-4:] == other[-4:]
+        and name.endswith(":min") == other.endswith(":min")
         and (not os.path.exists(place) or digest_of(name) == digest_of(other))
     )
 
@@ -284,11 +291,16 @@ def own(name: str) -> Metric:
 def check(task: Task, name: str) -> None:
     """Raises the errors of an own metric: a function of scikit-learn is called on right predictions
     of each label once, as it may take fewer labels than the task has, and a file to evaluate may
-    lack some."""
+    lack some; of a regression on right scores, which are seldom whole numbers."""
     metric = own(name)
-    count = len(task.scorer.probabilities)
-    if name.startswith("sklearn.") and count > 1:
-        values = np.eye(count, dtype=np.float32)
+    if name.startswith("sklearn."):
+        count = len(task.scorer.probabilities)
+        if task.is_regression:
+            values = np.array([0.5, 1.5], np.float32)
+        elif count == 1:  # of several labels; a row may have none
+            values = np.array([[0], [1]], np.float32)
+        else:
+            values = np.eye(count, dtype=np.float32)
         decisions = task.scorer.decide(values)
         metric(task, decisions, decisions, values)
 
