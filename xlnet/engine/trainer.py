@@ -3,8 +3,9 @@
 The order of events:
 
 1. `Trainer.train`: the directory is locked and tidied: unfinished files are removed, damaged
-   checkpoints renamed. The newest complete checkpoint is found. If evaluations were interrupted,
-   the description of the run is written, then they are run.
+   checkpoints renamed. The newest complete checkpoint is found. If another metric than before
+   selects, or evaluations were interrupted, the description of the run is written; then `best/`
+   is chosen again, and those evaluations are run.
 2. `Estimator.train`: the graph is built, the checkpoint restored. Only then is what this run adds
    written (`RunActions.start`): `training.csv`, the description of the run, with `saves_start`
    step 0.
