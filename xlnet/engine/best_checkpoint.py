@@ -38,6 +38,9 @@ class BestCheckpoint:
       table: name of an additional file with the comma-separated columns step and metric.
       definition: what the metric computes and whether lower is better, where its name does not say
         it; None: it does.
+
+    Attributes:
+      has_other_metric: whether another metric chose `best/` in the run of before, which resumes.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class BestCheckpoint:
         self.metric = metric
         self.patience = patience
         self._has_dropped = False  # whether the files have evaluations that this object lacks
-        self._has_other_metric = False  # whether another metric chose `best/`
+        self.has_other_metric = False
         self._notes: list[str] = []  # of what is dropped once the run is known to resume
         self.evaluations: list[dict[str, Any]] = []  # see `add`
         if os.path.exists(self._path):
@@ -88,14 +91,9 @@ class BestCheckpoint:
                     f"note: {self._path}: {len(kept) - len(self.evaluations)} of {len(kept)} "
                     f"evaluations {why} and are dropped"
                 )
-            self._has_other_metric = has_other_name or has_other_numbers
-            if self._has_other_metric:
+            self.has_other_metric = has_other_name or has_other_numbers
+            if self.has_other_metric:
                 self._drop_without_weights()
-
-    @property
-    def has_other_metric(self) -> bool:
-        """Whether another metric chose `best/` in the run of before, which resumes."""
-        return self._has_other_metric
 
     def _drop_without_weights(self) -> None:
         """Drops the evaluations of steps whose weights are gone: the best one by another metric is
@@ -177,7 +175,7 @@ class BestCheckpoint:
             return
         step_in_best, _ = found
         is_later = step_in_best > step
-        if not is_later and not self._has_other_metric:
+        if not is_later and not self.has_other_metric:
             return
         if is_later:
             self._set_aside(directory, step_in_best, step)
@@ -194,7 +192,7 @@ class BestCheckpoint:
         )
         if best and best["step"] in kept:
             export(kept[best["step"]], directory)
-        if self._has_other_metric:  # from now on `best/` is of this metric
+        if self.has_other_metric:  # from now on `best/` is of this metric
             self._write()
 
     def _set_aside(self, directory: str, step_in_best: int, step: int) -> None:

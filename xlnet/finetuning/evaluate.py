@@ -162,8 +162,9 @@ class Evaluator:
             shown = results.index(best) if best else -1
             evaluation.keep_tables(name, rows, all_predictions[shown].values)
             by_split.append(results)
-        for _, prefix in checkpoints:
-            self._note_changes_since(prefix)
+        if run:
+            for _, prefix in checkpoints:
+                _note_changes_since_best(prefix, run)
         # The checkpoint with the best mean result on all files makes the predictions.
         means = []
         for index, (step, _) in enumerate(checkpoints):
@@ -205,12 +206,6 @@ class Evaluator:
             if split != "train":  # those were noted before
                 repeated_texts.note_contradictions(name, rows, digests)
 
-    def _note_changes_since(self, prefix: str) -> None:
-        run = read_model(self._settings.model_dir)
-        of_weights = document_of_best(prefix, run.directory) if run else None
-        if run and of_weights:
-            note_changes_since(of_weights, run)
-
     def _note_changed_metrics(self, run: RunDocument) -> None:
         """Notes the user's functions whose file has other content than in training."""
         known = run.read.get("metric", [])
@@ -230,8 +225,9 @@ class Evaluator:
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
-        if not self._best:  # those evaluated were noted
-            self._note_changes_since(prefix)
+        run = None if self._best else read_model(settings.model_dir)  # those evaluated were noted
+        if run:
+            _note_changes_since_best(prefix, run)
         # Rows without texts are in the prediction files, but are not read by the network.
         found = self._data.to_predict()
         for split, rows in found.items():
@@ -263,3 +259,11 @@ class Evaluator:
         made = self._data.records(split, rows)
         outputs = self.predictor.all_records(made, prefix, f"{self._task.name} {split}")
         return self._task.head.join(outputs, made.windows)
+
+
+def _note_changes_since_best(prefix: str, run: RunDocument) -> None:
+    """Notes what the run has changed of its model since the weights `prefix`, if these are its best
+    ones."""
+    of_weights = document_of_best(prefix, run.directory)
+    if of_weights:
+        note_changes_since(of_weights, run)

@@ -282,10 +282,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     long_document, max_segments = "split", 1
     summary_type, use_summ_proj = "last", True
     predict_threshold, is_regression = 0.5, False
-    only_predicted: ClassVar[tuple[str, ...]] = (
-        "predict_output",
-        "predict_file",
-    )  # do_predict alone uses them
+    # Settings that do_predict alone uses.
+    only_predicted: ClassVar[tuple[str, ...]] = ("predict_output", "predict_file")
 
     def check(self) -> None:
         super().check()

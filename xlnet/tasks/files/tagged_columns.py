@@ -342,7 +342,9 @@ def _separator_in(lines: Iterable[str], is_comment: Callable[[str], bool]) -> st
 def check_tags(path: str, source: ColumnLines, tags: Iterable[str]) -> None:
     """Raises UserError if the file that a sentence is from cannot have one of the tags as a column
     more."""
-    for tag in () if source.is_quoted else tags:
+    if source.is_quoted:
+        return
+    for tag in tags:
         if set(tag) & set(source.splits_at):
             raise UserError(
                 f"{path}: the model has the tag '{tag}', which would be two columns of the "
