@@ -35,6 +35,22 @@ class Unfinished(UserError):
     status = 75
 
 
+def wrong(where: str, found: object, expected: str, flag: str = "") -> UserError:
+    """The error of bad input, in the one shape that all of them have.
+
+    Args:
+      where: the file and line, the flag or the field.
+      found: what is there, as it is shown: `repr` of a text, a number.
+      expected: what should be there.
+      flag: the flag that changes it; "": none.
+
+    Returns:
+      an error to raise: `data.csv:7: found 'x', expected a number; --label_column`.
+    """
+    remedy = f"; {flag}" if flag else ""
+    return UserError(f"{where}: found {found}, expected {expected}{remedy}")
+
+
 def did_you_mean(name: str, choices: Iterable[object]) -> str:
     """Returns `"; did you mean 'x'?"` for the closest of `choices`, or an empty string."""
     close = difflib.get_close_matches(name, [str(choice) for choice in choices], n=1)
