@@ -14,10 +14,10 @@ import pytest
 from helpers import command
 from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
+from xlnet.tasks.metrics.intervals import wilson
 
 from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
-from xlnet.tasks.metrics.intervals import wilson
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")

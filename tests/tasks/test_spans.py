@@ -18,7 +18,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.files import parsing, squad_files
 from xlnet.tasks.files.squad_files import GoldAnswer, position_of
-from xlnet.tasks.output import prediction_files, span_answers
+from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
 from xlnet.tasks.task import Columns, InlineExample, Row, Task
 from xlnet.tasks.types import custom, known
@@ -330,12 +330,6 @@ def test_a_table_whose_answers_are_all_empty_is_not_evaluated(tmp_path):
         assert (task.files.by_split.get("dev") == str(tmp_path / "new.csv")) == is_dev
 
 
-def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
-    for questions, is_dev in (([question()], True), ([question(answers=None)], False)):
-        task = given(tmp_path, questions, name="new.txt")
-        assert (task.files.by_split["dev"] == str(tmp_path / "new.txt")) == is_dev
-
-
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
     (tmp_path / "train.tsv").write_text("id\tcontext\tquestion\tanswer\n1\ta b\twhat?\tb\n")
     alone = dict(
@@ -589,36 +583,6 @@ def test_official_files():
     )
 
 
-def test_a_skipped_question_is_in_no_file(tmp_path, caplog):
-    """Its row has no texts; the others keep their predictions."""
-    caplog.set_level("INFO", "xlnet")
-    skipped = row(id="bad")._replace(pairs=())
-    rows = [row(answers=(("The dog", 13),)), skipped, row(answers=(), id="q2")]
-    squad_files.note_positions("dev.json", rows)
-    values = SQUAD.head.join(WINDOWS, np.array([2, 1])).values
-    answers, n_best, null = (
-        json.loads("".join(file.lines)) for file in SQUAD.scorer.prediction_files(rows, values)
-    )
-    assert answers == {"q1": "The dog", "q2": ""}
-    assert list(n_best) == list(null) == ["q1", "q2"]
-    prediction_files.write(
-        str(tmp_path), SQUAD, "dev", rows, values, step=1, threshold=0.5, is_official=False
-    )
-    assert "  (2 rows): " in caplog.text
-
-
-def test_a_skipped_question_of_a_table_is_said_to_have_no_prediction(tmp_path, caplog):
-    (tmp_path / "new.csv").write_text("id,context,question\n1,,Who?\n2,The dog ran.,Who?\n")
-    task = SQUAD.with_files(skips_errors=True)
-    assert [row.id for row in parsing.read_to_predict(task, str(tmp_path / "new.csv"))] == [
-        "1",
-        "2",
-    ]
-    assert "1 of 2 rows skipped, with no predictions" in caplog.text
-    with pytest.raises(UserError, match="with --on_error=skip such rows have no predictions"):
-        parsing.read_to_predict(SQUAD, str(tmp_path / "new.csv"))
-
-
 @pytest.mark.parametrize("names", [(3, 1, 0, None), (None, 1), ("", 1), (" ", 1)])
 @pytest.mark.parametrize("name", ["new.csv", "new.jsonl"])
 def test_a_question_without_a_name_next_to_others_is_refused(tmp_path, names, name):
@@ -629,12 +593,8 @@ def test_a_question_without_a_name_next_to_others_is_refused(tmp_path, names, na
         cells = ["" if each is None else str(each) for each in names]
         lines = ["id,context,question", *(f"{each},The dog ran.,Who?" for each in cells)]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
-    with pytest.raises(UserError, match=r"new.*:\d: column 'id' is empty; with --on_error=skip"):
+    with pytest.raises(UserError, match=r"new.*:\d: column 'id' is empty"):
         parsing.read_to_predict(SQUAD, str(tmp_path / name))
-    found = parsing.read_to_predict(SQUAD.with_files(skips_errors=True), str(tmp_path / name))
-    assert [row.id for row in found if row.pairs] == [
-        str(each) for each in names if each in range(9)
-    ]
 
 
 def test_questions_of_a_file_without_names_are_numbered(tmp_path):
@@ -726,7 +686,6 @@ def test_thresholds_are_shown_where_some_questions_have_no_answer():
     assert chosen.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))["best_f1"] == 100.0
     both = SQUAD.scorer.gold_labels([*rows, row(id="none")])
     assert "best_f1_thresh" in SQUAD.scorer.evaluate(values * 2, both)
-    assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
 
 
 def test_which_rule_scores():
@@ -734,30 +693,6 @@ def test_which_rule_scores():
     assert TABLE.scorer.gold_labels([row(answers=(("a", 0),)), row()]).rule == "squad2.0"
     cmrc = known.find_task("cmrc2018")
     assert cmrc.scorer.gold_labels([row(answers=(("a", 0),))]).rule == "characters"
-
-
-def test_the_baseline_over_thresholds_is_that_of_rows_in_any_order():
-    """No threshold separates sentences that are as sure as each other."""
-    task = custom.with_metric(SQUAD, "best_f1")
-    pair = ("Kites fly. Dogs run.", "Who run dogs?")
-    answers = [(GoldAnswer("Dogs run.", 11),)] * 4 + [()] * 6
-    rows = [Row(str(i), (pair,), each, "c") for i, each in enumerate(answers)]
-    for some in (rows, rows[::-1]):
-        found = task.scorer.baseline(task.scorer.gold_labels(some))
-        assert found["best_f1"] == 60.0 and found["f1"] == 40.0
-        assert "best_exact" not in found and "best_f1_thresh" not in found
-
-
-def test_the_baseline_is_the_sentence_that_shares_most_words():
-    found = span_answers.closest_sentence(CONTEXT, "What did the dog do?").spans[0]
-    assert CONTEXT[found.start : found.end].strip() == "The dog ran after it, 3 times."
-    chinese = "广茂铁路在广东省。全长364.6公里。"
-    found = span_answers.closest_sentence(chinese, "全长多少公里？").spans[0]
-    assert chinese[found.start : found.end] == "全长364.6公里。"
-    truth = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),))])
-    assert SQUAD.scorer.baseline(truth)["f1"] > 0
-    both = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),)), row(id="none")])
-    assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
 
 
 def test_a_threshold_of_1_leaves_no_question_without_an_answer():

@@ -532,44 +532,6 @@ def predicted(path, **declared):
     return read(path, need_tags=False, **declared)
 
 
-def test_a_txt_file_to_predict_does_not_say_whether_it_is_columns_or_text(tmp_path):
-    """Either could be read as the other one without an error."""
-    path = write(tmp_path, "北京天气\n上海天气\n", "new.txt")
-    with pytest.raises(UserError, match="--input_format=conll .*--input_format=text"):
-        predicted(path)
-    for form, count in (("text", 2), ("conll", 1)):
-        assert len(predicted(path, form=form)) == count
-    assert len(read(path, need_tags=False)) == 1  # a file of a split, as those to train on
-    for name in ("new.testb", "new.conll", "new.tsv"):
-        assert predicted(write(tmp_path, "EU\nsays\n", name))[0].words == ("EU", "says")
-
-
-@pytest.mark.parametrize(
-    "content, problem",
-    [
-        ("Eva lives in Bonn.\n\nSo O\n", None),
-        ('[He said: "No."]\n', None),
-        ('{"text": "In Bonn"}\n', "begins like JSON.*--input_format=jsonl"),
-        ('[{"text": "In Bonn"}]', "begins like JSON.*--input_format=json for a list"),
-        ("EU\tNNP\nsays\tVBZ\n", "line 1 has columns.*--input_format=conll"),
-        ("says O\nEU B-X\n", "line 2 has columns.*--input_format=conll"),
-        ("-DOCSTART- O\n", "line 1 has columns.*--input_format=conll"),
-    ],
-)
-def test_the_standard_input_is_text_unless_it_cannot_be(content, problem, monkeypatch):
-    def standard_input():
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-        return "-"
-
-    lines = content.splitlines()  # an empty one has an empty answer in its place
-    if problem is None:
-        assert len(predicted(standard_input())) == len(lines)
-        return
-    with pytest.raises(UserError, match="-: .*" + problem):
-        predicted(standard_input())
-    assert len(predicted(standard_input(), form="text")) == len(lines)  # if it is declared
-
-
 def test_files_are_read_alike_without_the_hints(tmp_path, monkeypatch):
     """Hints word errors: without them there are the same sentences, or there was an error."""
 
@@ -755,20 +717,6 @@ def test_other_keys(tmp_path):
     assert read(path, "satz", "namen")[0].tags == ("B-X",)
 
 
-def test_examples_that_an_annotator_rejected(tmp_path, caplog):
-    lines = "".join(
-        json_line("Bonn", (0, 4, "X"), answer=answer) for answer in ("accept", "reject", "ignore")
-    )
-    path = write(tmp_path, lines, "a.jsonl")
-    with pytest.raises(
-        UserError, match=":2: column 'answer' is reject: give --keep_where=answer=acc"
-    ):
-        read(path)
-    assert len(read(path, keep_where={"answer": "accept"})) == 1
-    assert "a.jsonl: 2 entities or examples are not used" in caplog.text
-    assert len(read(path, need_tags=False)) == 3  # all are predicted
-
-
 @pytest.mark.parametrize(
     "path, output, expected",
     [
@@ -787,14 +735,6 @@ def test_an_output_of_another_form_is_refused(path, output, expected):
             tagged_files.check_output(path, declared, output)
     else:
         tagged_files.check_output(path, declared, output)
-
-
-def test_a_filter_that_no_example_has_is_refused(tmp_path):
-    path = write(tmp_path, json_line("Bonn", (0, 4, "X"), answer="accept"), "a.jsonl")
-    with pytest.raises(UserError, match="no column 'answr'; did you mean 'answer'.*--keep_where"):
-        read(path, keep_where={"answr": "accept"})
-    with pytest.raises(UserError, match="a.conll: --keep_where is for JSON and Parquet"):
-        read(write(tmp_path, "Bonn B-X\n", "a.conll"), keep_where={"answer": "accept"})
 
 
 @pytest.mark.parametrize(

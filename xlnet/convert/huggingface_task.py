@@ -45,7 +45,6 @@ _TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
 # Settings of predictions that decide here alone, with the values that decide nothing.
 _HERE_ALONE = {
     "long_document": "truncate",
-    "label_thresholds": None,
     "fills_gaps": False,
     "predict_threshold": ClassifierSettings.predict_threshold,
 }

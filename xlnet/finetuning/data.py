@@ -16,7 +16,8 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.task import ReaderOfTask, Row, expand_split, splits_of
+from xlnet.tasks.task import Row, expand_split, splits_of
+from xlnet.tasks.types.contract import Reader
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     return multiple * math.ceil(step / multiple)
 
 
-def _own_code(reader: ReaderOfTask) -> list[str]:
+def _own_code(reader: Reader) -> list[str]:
     """The digests of the files with the code of an own task type's reader, whose records depend on
     it; [] for the library's types."""
     modules = {each.__module__ for each in type(reader).__mro__}
@@ -47,13 +48,9 @@ def _own_code(reader: ReaderOfTask) -> list[str]:
 class TaskData:
     """The data of a task that the settings of `tuned` ask for."""
 
-    def __init__(
-        self, tuned: FineTunedTask, tokenizer: Tokenizer, form_to_predict: Optional[str] = None
-    ):
-        """form_to_predict: the form that a flag declares of files to predict alone; None: none."""
+    def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
         self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
-        self._form_to_predict = form_to_predict
         self._layout, self._padding = tuned.layout, tuned.padding
         self._warned: set[str] = set()  # paths of records with warnings, and the warnings
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
@@ -108,8 +105,7 @@ class TaskData:
         for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
                 # Reading the train file gives the rows of dev, too, if dev is held out of it.
-                form = None if need_labels else self._form_to_predict
-                found = parsing.read_parts(self._task, data_dir, part, need_labels, form)
+                found = parsing.read_parts(self._task, data_dir, part, need_labels)
                 for name, rows in found.items():
                     self._read[name, need_labels] = rows
             rows_of[part] = self._read[part, need_labels]
@@ -132,9 +128,7 @@ class TaskData:
         for path in paths:
             name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
             try:
-                self._to_predict[name] = parsing.read_to_predict(
-                    self._task, path, self._form_to_predict
-                )
+                self._to_predict[name] = parsing.read_to_predict(self._task, path)
             except UserError as e:
                 if len(paths) == 1:
                     raise

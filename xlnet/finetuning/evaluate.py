@@ -126,7 +126,7 @@ class Evaluator:
 
     def _changes_of_rows(self, split: str, run: RunDocument) -> list[str]:
         """What makes other rows of files with the content that they had in the run `run`: settings
-        of how they are read, such as `keep_where`, and what is held out of the train file."""
+        of how they are read, such as columns, and what is held out of the train file."""
         before_and_now = {
             field.name: (run.value_of(field), getattr(self._settings, field.name))
             for field in dataclasses.fields(self._settings)
@@ -149,7 +149,6 @@ class Evaluator:
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             name = self._name_of(split)
-            baseline = evaluation.baseline(split, rows)
             results: list[dict[str, Any]] = []
             all_predictions: list[Predictions] = []
             for step, prefix in checkpoints:
@@ -157,7 +156,8 @@ class Evaluator:
                 results.append(dict(step=step, **result))
                 all_predictions.append(predictions)
             best = self._best_of(results)
-            evaluation.keep_results(name, rows, baseline, results, best, self._thresholds())
+            constant = evaluation.constant_answer(split, rows)
+            evaluation.keep_results(name, rows, constant, results, best, self._thresholds())
             # The tables show the best checkpoint; if none is better than others, the newest.
             shown = results.index(best) if best else -1
             evaluation.keep_tables(name, rows, all_predictions[shown].values)
@@ -183,13 +183,9 @@ class Evaluator:
 
     def _thresholds(self) -> dict[str, Any]:
         """The settings that decide, where a threshold does."""
-        names = ("predict_threshold", "label_thresholds")
-        found = {name: getattr(self._settings, name, None) for name in names}
-        return {
-            name: value
-            for name, value in found.items()
-            if value is not None and self._task.scorer.has_threshold
-        }
+        if not self._task.scorer.has_threshold:
+            return {}
+        return {"predict_threshold": self._settings.predict_threshold}
 
     def _best_of(self, results: Sequence[dict[str, Any]]) -> Optional[dict[str, Any]]:
         task = self._task

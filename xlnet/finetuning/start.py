@@ -26,8 +26,9 @@ from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store, tagged_files
-from xlnet.tasks.task import TypeOfTask, expand_split
+from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
+from xlnet.tasks.types.contract import TaskType
 from xlnet.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # these import TensorFlow
@@ -89,14 +90,8 @@ def run(
 
         # The task, its files, the network, and what runs it over a file.
         task = task_settings.task_of_run(settings, model_run)
-        # The form of the file to predict is that of the flags only if this command gives them: in a
-        # run that trains, and kept by a model, it is the form of the files to train on.
-        form_to_predict = None
-        if not settings.do_train:
-            form_to_predict = settings.input_format if "input_format" in given else None
-            task = task.with_files(has_delimiter_to_predict="delimiter" in given)
         tuned = FineTunedTask(task, settings)
-        data = TaskData(tuned, tokenizer, form_to_predict)
+        data = TaskData(tuned, tokenizer)
         _check_files(tuned, data)
         devices = connect(device, compiles_on_gpus=True)
         model = TaskModel(config, tuned, network)
@@ -193,7 +188,7 @@ _OTHER_FORMS = {
 }
 
 
-def check_output_name(its_type: TypeOfTask, flag: str, output: str) -> None:
+def check_output_name(its_type: TaskType, flag: str, output: str) -> None:
     """Raises UserError for a name of another form; an own task type may write any."""
     wrong, expected = _OTHER_FORMS.get(its_type.program, ((), ""))
     if output.lower().endswith(wrong) and not known.module_of(its_type):
@@ -220,7 +215,7 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
             to_predict = data.paths(parts[0])[0]
     is_own = known.module_of(task.type)
     if output and to_predict and isinstance(settings, TaggerSettings) and not is_own:
-        tagged_files.check_output(to_predict, task.files.form.name, output)
+        tagged_files.check_output(to_predict, task.files.input_format, output)
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:

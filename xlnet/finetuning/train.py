@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors, files
+from xlnet import errors
 from xlnet.batches import input_pipeline
 from xlnet.engine import best_checkpoint, trainer
 from xlnet.engine.devices import Devices
@@ -24,12 +24,10 @@ from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
 from xlnet.model_directory.task_settings import AnySettings
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output import examples
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -232,14 +230,6 @@ class FineTuner:
         settings = self.settings
         run_document.write(settings.model_dir, self._document, self.config, self._tokenizer)
         repeated_texts.keep(settings.model_dir, self._trained)
-        # The page of the server shows examples: rows to evaluate, if there are some, as the network
-        # has not seen those.
-        split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
-        rows = next(iter(self._data.of_split(split, True).values()))
-        files.write_json(
-            os.path.join(settings.model_dir, EXAMPLES_NAME),
-            {"text": examples.of_rows(self._task, rows)},
-        )
 
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches from step `start` on, a part for each replica."""

@@ -222,7 +222,7 @@ def _agreements(is_training: bool, run: RunDocument) -> dict[str, Callable[[Any,
     # by what a trained model says.
     if not is_training:
         agree["text_b_column"] = lambda was, now: bool(was) == bool(now)
-        agree["predict_threshold"] = agree["label_thresholds"] = lambda was, now: True
+        agree["predict_threshold"] = lambda was, now: True
     return agree
 
 

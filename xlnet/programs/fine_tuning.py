@@ -74,11 +74,6 @@ def main(
     from xlnet.finetuning import start
     from xlnet.tasks.types import known
 
-    if settings.do_train and cli.given("predict_form"):
-        raise UserError(
-            "predict_form is another name of input_format, the form of the training files, too; "
-            "predict a file of another form by itself, without --do_train"
-        )
     known.load(settings.task_module)
     # Flags of a task are checked once its name is known: the model may have it.
     check = functools.partial(check_task, settings)

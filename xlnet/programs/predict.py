@@ -39,14 +39,14 @@ class PredictionSettings(Settings):
 
     model_dir: str = required("directory of the fine-tuned model")
     input: str = required(
-        "files to predict, in the form of the training data, with or without labels: paths and "
+        "files to predict, with or without labels: paths and "
         "patterns with commas between; -: standard input",
         aliases=("predict_file",),
     )
     output: str = setting(
         "-",
         "file for the predictions, in a directory that exists: .tsv, or .csv with the delimiter of "
-        "the input, both with its encoding and decimal mark; for the predictions of several files "
+        "the input, both with its encoding; for the predictions of several files "
         "a directory (a name that ends in /), which is made; -: standard output",
         is_result=True,
     )
@@ -55,14 +55,12 @@ class PredictionSettings(Settings):
     delimiter: Optional[str] = same_as(finetuning.TaskSettings, "delimiter")
     quoting: Optional[str] = same_as(finetuning.TaskSettings, "quoting")
     header: Optional[str] = same_as(finetuning.TaskSettings, "header")
-    on_error: str = same_as(finetuning.TaskSettings, "on_error")
     input_format: Optional[str] = same_as(
         finetuning.TaskSettings,
         "input_format",
-        help="form of the input, if it is not that of the training data or of its extension; "
-        "conll: a word a line",
+        help="form of the input, if it is not that of its extension; text: a text a line; conll: a "
+        "word a line",
     )
-    decimal: Optional[str] = same_as(finetuning.ClassifierSettings, "decimal", default=None)
     # Columns of the file that are not called as in training.
     text_a_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_a_column")
     text_b_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_b_column")
@@ -116,8 +114,6 @@ def main(settings: PredictionSettings) -> None:
         "delimiter": settings.delimiter,
         "quoting": settings.quoting,
         "header": settings.header,
-        "decimal": settings.decimal,
-        "on_error": settings.on_error,
         "eval_batch_size": settings.batch_size,
         "input_format": settings.input_format,
         **{name: getattr(settings, name) for name in _COLUMNS},

@@ -11,7 +11,8 @@ from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import PredictSettings, from_keywords
 from xlnet.serving.texts import METHODS, with_own_names
-from xlnet.tasks.task import Row, ScorerOfTask
+from xlnet.tasks.task import Row
+from xlnet.tasks.types.contract import Scorer
 
 
 def prediction_call(
@@ -81,7 +82,7 @@ def prediction_call(
     return BatchedCall(prepare, compute, inference.at_once)
 
 
-def _results(scorer: ScorerOfTask, rows: list[Row], values: Any, threshold: float) -> list[Any]:
+def _results(scorer: Scorer, rows: list[Row], values: Any, threshold: float) -> list[Any]:
     """The results of rows; of a row whose predictions are not finite numbers its UserError, as the
     rows next to it may be those of other callers."""
     try:

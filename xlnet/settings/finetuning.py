@@ -151,8 +151,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     predict_output: Optional[str] = setting(
         None,
         "file for the predictions instead of predict_dir, in a directory that exists: .tsv, or "
-        ".csv with the delimiter of the input, both with its encoding and decimal mark; -: the "
-        "standard output",
+        ".csv with the delimiter of the input, both with its encoding; -: the standard output",
         aliases=("output",),
         is_result=True,
         help_group=HelpGroup.PREDICTION,
@@ -170,7 +169,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     input_format: Optional[str] = setting(
         None,
         "form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, .json, "
-        ".parquet), or to predict not that of the training data; text: a text a line",
+        ".parquet); text: a text a line",
         choices=(
             "csv",
             "tsv",
@@ -178,29 +177,26 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             "json",
             "parquet",
             "text",
-            "fasttext",
             "conll",
-            "conllu",
             "run",
             "qrels",
         ),
-        aliases=("predict_form",),
         help_group=HelpGroup.TEXT,
-        belongs_to="files",
+        belongs_to="call",
     )
     encoding: Optional[str] = setting(
         None,
         "encoding of the files, such as cp1252 or gb18030; if not given, UTF-8, or as a byte order "
         "mark says",
         help_group=HelpGroup.TEXT,
-        belongs_to="files",
+        belongs_to="call",
     )
     delimiter: Optional[str] = setting(
         None,
         "character between the columns of a table, or tab; if not given, a comma in .csv, a tab in "
         ".tsv",
         help_group=HelpGroup.TEXT,
-        belongs_to="files",
+        belongs_to="call",
     )
     quoting: Optional[str] = setting(
         None,
@@ -209,7 +205,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "rows that may not be meant so are an error",
         choices=("standard", "none"),
         help_group=HelpGroup.TEXT,
-        belongs_to="files",
+        belongs_to="call",
     )
     header: Optional[str] = setting(
         None,
@@ -217,20 +213,12 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "columns are numbered from 1; names if not given",
         choices=("names", "none"),
         help_group=HelpGroup.TEXT,
-        belongs_to="files",
-    )
-    keep_where: Optional[str] = setting(
-        None,
-        "rows to train and evaluate on, as column=value,...: answer=accept; others are left out "
-        "and counted; all if not given",
-        help_group=HelpGroup.TEXT,
-        belongs_to="files",
+        belongs_to="call",
     )
     on_error: str = same_as(
         InputSettings,
         "on_error",
-        help="what to do at unreadable rows: fail, or skip and count them; a table of predictions "
-        "has an empty cell for each",
+        help="what to do at rows to train on that cannot be read: fail, or skip and count them",
     )
     overwrite_data: bool = setting(
         False,
@@ -378,21 +366,7 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         ),
         belongs_to="files",
     )
-    decimal: str = setting(
-        ".",
-        "custom: decimal mark of the scores of is_regression, and of scores and probabilities in "
-        "predict_output",
-        choices=(".", ","),
-        belongs_to="files",
-    )
     # Several labels, and rankings.
-    label_thresholds: Optional[str] = setting(
-        None,
-        "multi_label: minimum probability of single labels instead of predict_threshold: "
-        "label:0.3,other:0.6",
-        help_group=HelpGroup.PREDICTION,
-        belongs_to="model",
-    )
     query_id_column: Optional[str] = setting(
         None,
         "custom: column of a query's name; makes a ranking: text_a is the query, text_b and id the "
@@ -419,9 +393,8 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         TaskSettings,
         "input_format",
         help="form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, "
-        ".json, .parquet), or to predict not that of the training data. text: a text on each "
-        "line, tabs between a pair; run, qrels: TREC's",
-        choices=("csv", "tsv", "jsonl", "json", "parquet", "text", "fasttext", "run", "qrels"),
+        ".json, .parquet). text: a text on each line, tabs between a pair; run, qrels: TREC's",
+        choices=("csv", "tsv", "jsonl", "json", "parquet", "text", "run", "qrels"),
     )
 
     # Prediction.
@@ -666,8 +639,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     input_format: Optional[str] = same_as(
         TaskSettings,
         "input_format",
-        help="form of the files, if it is not that of their extensions, or to predict not that of "
-        "the training data",
+        help="form of the files, if it is not that of their extensions",
         choices=("json", "jsonl", "tsv", "csv", "parquet"),
     )
 

@@ -11,12 +11,36 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet import files
-from xlnet.tasks.metrics import intervals, split_metrics
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 
 _log = logging.getLogger(__name__)
+
+CONSTANT = "constant answer"  # what its results are called
+
+
+def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[dict]:
+    """The metrics of the best prediction that ignores the text.
+
+    Args:
+      task: the task.
+      gold_labels: as of `Scorer.gold_labels`: ids [n], 0 and 1 [n,L], or scores [n].
+      threshold: as for `Scorer.decide`.
+
+    Returns:
+      a dict of floats; None for a task whose gold labels are no array. The prediction is the
+      frequency of each label, or the mean score.
+    """
+    if not isinstance(gold_labels, np.ndarray):
+        return None
+    answer = gold_labels.mean(axis=0)
+    names = task.scorer.probabilities
+    if names and gold_labels.ndim == 1:
+        answer = np.bincount(gold_labels, minlength=len(names)) / len(gold_labels)
+    values = np.broadcast_to(answer, (len(gold_labels), *np.shape(answer)))
+    return task.scorer.evaluate(values, gold_labels, threshold)
 
 
 class Evaluation:
@@ -28,46 +52,30 @@ class Evaluation:
         self._directory = directory
         self._threshold = threshold
         self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
-        self._baselines: dict[str, dict] = {}  # by split
+        self._constant: dict[str, Optional[dict]] = {}  # metrics of the constant answer by split
 
-    def baseline(self, split: str, rows: Sequence[Row]) -> dict:
-        """Logs and returns the metrics of predictions that ignore the examples, a dict of
-        floats."""
-        result = self._baseline(split, rows)
-        self.report(split, self._task.scorer.baseline_words, result, rows)
-        return result
-
-    def _baseline(self, split: str, rows: Sequence[Row]) -> dict:
-        """As `baseline`, computed once for a split; it is shown next to each evaluation."""
-        if split not in self._baselines:
-            scorer = self._task.scorer
-            # A threshold that decides predictions decides the constant one, too.
-            threshold = [self._threshold] if scorer.has_threshold else []
-            self._baselines[split] = scorer.baseline(scorer.gold_labels(rows), *threshold)
-        return self._baselines[split]
+    def constant_answer(self, split: str, rows: Sequence[Row]) -> Optional[dict]:
+        """As the function, computed once for a split; it is shown next to each evaluation."""
+        if split not in self._constant:
+            gold_labels = self._task.scorer.gold_labels(rows)
+            self._constant[split] = constant_answer(self._task, gold_labels, self._threshold)
+        return self._constant[split]
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
         """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
-        also `interval`, the 95 % interval of the main metric, if there are few rows, and
-        `collapsed`, a message, if all predictions are the same."""
+        also `collapsed`, a message, if all predictions are the same."""
         scorer, values = self._task.scorer, predictions.values
         gold_labels = scorer.gold_labels(rows)
         result = scorer.evaluate(values, gold_labels, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        interval = intervals.interval(
-            self._task, values, rows, self._threshold, result[self._task.metrics[0]]
-        )
-        if interval:
-            result["interval"] = list(interval)
         constant = scorer.constant_prediction(values, gold_labels, self._threshold)
         return dict(result, collapsed=constant) if constant else result
 
     def mean(self, results: Sequence[dict]) -> dict:
         """The result of a split of several files: the mean; degenerate if all of them are."""
-        result = {
-            name: float(np.mean([one[name] for one in results]))
-            for name in (*self._task.metrics, "loss")
-        }
+        result = {}
+        for name in (*self._task.metrics, "loss"):
+            result[name] = float(np.mean([one[name] for one in results]))
         if all("collapsed" in one for one in results):
             result["collapsed"] = results[0]["collapsed"]
         return result
@@ -75,53 +83,42 @@ class Evaluation:
     def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
         """Logs a result in a line; why a checkpoint's metric is undefined in another one, once for
         a split."""
-        scorer = self._task.scorer
-        numbers = "  ".join(
-            f"{name} {in_words(value)}"
-            for name, value in result.items()
-            if name not in ("collapsed", "interval")
-        )
+        numbers = []
+        for name, value in result.items():
+            if name != "collapsed":
+                numbers.append(f"{name} {in_words(value)}")
         for name in self._task.metrics:
             is_undefined = name in result and math.isnan(result[name])
-            is_constant = what == scorer.baseline_words
-            if is_undefined and not is_constant and (split, name) not in self._explained:
+            if is_undefined and (split, name) not in self._explained:
                 self._explained.add((split, name))
                 _log.warning(
                     "note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
                     self._task.name,
                     split,
                     name,
-                    scorer.undefined_words or split_metrics.why_undefined(name),
+                    split_metrics.why_undefined(name),
                 )
-        interval = (
-            "  95 % interval of {}: {:.4f} to {:.4f}".format(
-                self._task.metrics[0], *result["interval"]
-            )
-            if "interval" in result
-            else ""
-        )
-        if what != scorer.baseline_words:
-            name = self._task.metrics[0]
-            reached = self._baseline(split, rows).get(name, math.nan)
-            if not math.isnan(reached):
-                interval += f"  {scorer.baseline_words}: {in_words(reached)}"
-        degenerate = "  degenerate: " + result["collapsed"] if "collapsed" in result else ""
+        main_metric, constant = self._task.metrics[0], self.constant_answer(split, rows)
+        more = ""
+        if constant and not math.isnan(constant[main_metric]):
+            more += f"  {CONSTANT}: {in_words(constant[main_metric])}"
+        if "collapsed" in result:
+            more += "  degenerate: " + result["collapsed"]
         _log.info(
-            "eval %s %s  %s  %s  (%d rows)%s%s",
+            "eval %s %s  %s  %s  (%d rows)%s",
             self._task.name,
             split,
             what,
-            numbers,
+            "  ".join(numbers),
             len(rows),
-            interval,
-            degenerate,
+            more,
         )
 
     def keep_results(
         self,
         split: str,
         rows: Sequence[Row],
-        baseline: dict,
+        constant: Optional[dict],
         results: Sequence[dict],
         best: Optional[dict],
         thresholds: dict,
@@ -131,7 +128,7 @@ class Evaluation:
         Args:
           split: the split, or what its files are called.
           rows: those evaluated.
-          baseline: as of `baseline`.
+          constant: as of `constant_answer`.
           results: of the checkpoints: dicts as `score` returns them, with their step.
           best: one of them; None: none is better than others.
           thresholds: the settings that have decided, by name.
@@ -154,7 +151,7 @@ class Evaluation:
                     "split": split,
                     "rows": len(rows),
                     **thresholds,
-                    "baseline": baseline,
+                    "constant_answer": constant,
                     "best_step": best["step"] if best else None,
                     "checkpoints": results,
                 },
@@ -163,28 +160,24 @@ class Evaluation:
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes the wrong predictions, and the confusion matrix as text and as a plot, if the task
         type has them; values: as in `contract.Predictions`."""
-        scorer = self._task.scorer
-        directory = self._directory
-        if directory:
-            path = os.path.join(directory, f"errors_{split}.tsv")
+        scorer, plot_path = self._task.scorer, None
+        if self._directory:
+            plot_path = os.path.join(self._directory, f"confusion_{split}.png")
+            path = os.path.join(self._directory, f"errors_{split}.tsv")
+            count = prediction_files.write_errors(path, self._task, rows, values, self._threshold)
             _log.info(
                 "wrong predictions %s %s  %d of %d rows, the worst first: %s",
                 self._task.name,
                 split,
-                prediction_files.write_errors(path, self._task, rows, values, self._threshold),
+                count,
                 len(rows),
                 path,
             )
-        text = scorer.table(
-            values,
-            scorer.gold_labels(rows),
-            self._threshold,
-            os.path.join(directory, f"confusion_{split}.png") if directory else None,
-        )
+        text = scorer.table(values, scorer.gold_labels(rows), self._threshold, plot_path)
         if text is None:
             return
-        if directory:
-            files.write_text(os.path.join(directory, f"eval_table_{split}.txt"), text + "\n")
+        if self._directory:
+            files.write_text(os.path.join(self._directory, f"eval_table_{split}.txt"), text + "\n")
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)
 

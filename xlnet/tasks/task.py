@@ -10,19 +10,19 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Optional, Protocol
-
-import numpy as np
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.errors import UserError, did_you_mean
 
+if TYPE_CHECKING:  # a `Task` refers to its type, while the types are made of this module
+    from xlnet.tasks.types import contract
+
 CUSTOM = "custom"  # the task of one's own files
 
-# id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice; () for
-# a row to predict that was skipped. label: as of `Reader.parse_label`, or None if not known. query:
-# name of the query of a document; None in tasks other than ranking. source: whatever else a reader
-# keeps of the file.
+# id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
+# as of `Reader.parse_label`, or None if not known. query: name of the query of a document; None in
+# tasks other than ranking. source: whatever else a reader keeps of the file.
 Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
 
 # A row without a file, in a call from Python. text_a: a text, or a tuple of words to be tagged.
@@ -79,7 +79,6 @@ class Form:
         "names".
       names: the names of the columns where the file has none; (): they are numbers from 1 on.
       encoding: of the text; None: UTF-8, or as a byte order mark says.
-      decimal: the decimal mark of scores.
       is_wider: whether rows may have more cells than names; the last one is then the label.
     """
 
@@ -89,7 +88,6 @@ class Form:
     header: Optional[str] = None
     names: tuple[str, ...] = ()
     encoding: Optional[str] = None
-    decimal: str = "."
     is_wider: bool = False
 
 
@@ -101,29 +99,20 @@ class Files:
       by_split: the file of each split: a name, or several, of which the first that exists is used.
       groups: the parts of a split that has several files.
       form: how the files are written.
+      input_format: the name of the form of all files, as a flag says it; None: none does.
       forms: the same for files of one name, or of one extension: "test.tsv", ".json".
       directory_form: the form of a directory in place of a file, "folders" or "race".
       dev_share: the fraction of the training rows that is held out as dev.
-      keep_where: the value that each of these columns has in rows that are wanted; others are left
-        out and counted. None: nothing is declared, as {}, but rows that an annotator rejected are
-        an error.
-      filter_columns: those of `keep_where` that a flag names; files without them are refused. The
-        others, of published sets, are in some of their files only.
-      has_delimiter_to_predict: whether the command that predicts gave the delimiter of `form`,
-        which is otherwise that of the files that the model was trained on.
-      skips_errors: whether rows that cannot be read are left out and counted. In a file to predict
-        they stay, without texts, so that predictions are aligned with it.
+      skips_errors: whether rows to train on that cannot be read are left out and counted.
     """
 
     by_split: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     form: Form = Form()
+    input_format: Optional[str] = None
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
     directory_form: Optional[str] = None
     dev_share: float = 0.0
-    keep_where: Optional[Mapping[str, str]] = None
-    filter_columns: tuple[str, ...] = ()
-    has_delimiter_to_predict: bool = False
     skips_errors: bool = False
 
 
@@ -135,8 +124,11 @@ class Published:
       column_aliases: names of columns in some of the files -> those of the task.
       replacements: (old, new) in every text.
       label_names: labels in some of the files -> those of the task.
+      rows_where: the value of these columns in the rows of the task, where a file has the rows of
+        several.
       skipped_labels: labels of rows that are left out, as by the authors of the set.
       has_broken_rows: whether bad rows of official files are left out, with a note.
+      submitted_range: lowest and highest score that a server accepts; None: any.
       submissions: the file names of a server, by split.
       submission_form: "tsv" for GLUE's server, "json" for CLUE's.
       trained_as: the task whose output layer this one uses.
@@ -145,9 +137,11 @@ class Published:
     column_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     replacements: tuple[tuple[str, str], ...] = ()
     label_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rows_where: Mapping[str, str] = dataclasses.field(default_factory=dict)
     skipped_labels: tuple[str, ...] = ()
     has_broken_rows: bool = False
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    submitted_range: Optional[tuple[float, float]] = None
     submission_form: str = "tsv"
     trained_as: Optional[str] = None
 
@@ -156,158 +150,6 @@ class Published:
         for old, new in self.replacements:
             text = text.replace(old, new)
         return text
-
-
-# ---- what a task's type makes for it
-#
-# These protocols are what other modules use of `contract.Reader`, `Head`, `Scorer` and `Export`,
-# whose methods are documented there. They are here because a `Task` refers to its type, while the
-# types are made of everything that this module comes before.
-
-
-class ReaderOfTask(Protocol):
-    """A `contract.Reader`, as its users see it."""
-
-    suggestions: int
-
-    @property
-    def task(self) -> Task: ...
-    @property
-    def own_forms(self) -> tuple[str, ...]: ...
-    @property
-    def plain_form(self) -> str: ...
-    @property
-    def forms(self) -> Mapping[str, Callable]: ...
-    @property
-    def directory_forms(self) -> Mapping[str, Callable]: ...
-    @property
-    def takes_empty_text_b(self) -> bool: ...
-    @property
-    def lists_skipped(self) -> bool: ...
-    @property
-    def pads(self) -> str: ...
-    @property
-    def cut_words(self) -> str: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def record_options(self) -> tuple: ...
-    @property
-    def texts(self) -> tuple[str, ...]: ...
-    def from_train_file(self, path: str) -> Task: ...
-    def from_model(self, stored: dict) -> Task: ...
-    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]: ...
-    def check_to_predict(self, path: str) -> None: ...
-    def files_of(self, path: str) -> Sequence[str]: ...
-    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple: ...
-    def flag_of(self, column: str) -> str: ...
-    def label_cells(self, cells: dict) -> list: ...
-    def parse_label(self, cells: list) -> tuple: ...
-    def check_row(self, row: Row, seen: dict) -> Optional[str]: ...
-    def row(self, id: str, asked: InlineExample) -> tuple: ...
-    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]: ...
-    def label_array(self, rows: Sequence[Row]) -> np.ndarray: ...
-    def examples(self, rows: Sequence[Row]) -> Collection[Any]: ...
-    def encode(self, examples: list, tokenizer: Any, layout: Any) -> tuple: ...
-    def example(self, row: Row) -> Optional[dict]: ...
-    def gold(self, row: Row) -> Any: ...
-
-
-class HeadOfTask(Protocol):
-    """A `contract.Head`, as its users see it."""
-
-    @property
-    def smooths_labels(self) -> bool: ...
-    @property
-    def token_features(self) -> tuple[str, ...]: ...
-    @property
-    def targets(self) -> tuple[str, ...]: ...
-    @property
-    def fits_any_labels(self) -> bool: ...
-    def scope(self, name: Optional[str] = None) -> str: ...
-    def num_choices(self, is_training: bool) -> int: ...
-    def features(self, length: int) -> tuple: ...
-    def logits(self, nn: Any, features: dict, is_training: bool) -> Any: ...
-    def loss(self, nn: Any, logits: Any, features: dict, options: Any) -> Any: ...
-    def outputs(self, nn: Any, logits: Any, features: dict) -> dict: ...
-    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Any: ...
-    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]: ...
-    def outputs_in_words(self) -> str: ...
-
-
-class ScorerOfTask(Protocol):
-    """A `contract.Scorer`, as its users see it."""
-
-    @property
-    def task(self) -> Task: ...
-    @property
-    def lower_is_better(self) -> frozenset[str]: ...
-    @property
-    def baseline_words(self) -> str: ...
-    @property
-    def is_number(self) -> bool: ...
-    @property
-    def column(self) -> str: ...
-    @property
-    def undefined_words(self) -> str: ...
-    @property
-    def metrics(self) -> Mapping[str, Callable]: ...
-    @property
-    def probabilities(self) -> Sequence[str]: ...
-    @property
-    def submitted_range(self) -> Optional[tuple[float, float]]: ...
-    @property
-    def has_threshold(self) -> bool: ...
-    def check_metric(self, name: str) -> None: ...
-    def gold_labels(self, rows: Sequence[Row]) -> Any: ...
-    def decide(self, values: Any, threshold: float = ...) -> Any: ...
-    def evaluate(self, values: Any, gold_labels: Any, threshold: float = ...) -> dict: ...
-    def baseline(self, gold_labels: Any, threshold: float = ...) -> dict: ...
-    def constant_prediction(
-        self, values: Any, gold_labels: Any, threshold: float = ...
-    ) -> Optional[str]: ...
-    def table(
-        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
-    ) -> Optional[str]: ...
-    def counts_in_words(self, rows: Sequence[Row]) -> str: ...
-    def texts(self, values: np.ndarray, threshold: float) -> Sequence[str]: ...
-    def compare(self, rows: Sequence[Row], values: Any, threshold: float = ...) -> Iterator: ...
-    def prediction_files(
-        self, rows: Sequence[Row], values: Any, threshold: float = ...
-    ) -> list: ...
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = ...) -> list: ...
-
-
-class ExportOfTask(Protocol):
-    """A `contract.Export`, as its users see it."""
-
-    def features(self, encoder: Any, text: Callable) -> dict: ...
-    def outputs(self, outputs: dict, features: dict, threshold: float = ...) -> dict: ...
-
-
-class TypeOfTask(Protocol):
-    """A `contract.TaskType`, as a task and its users see it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def program(self) -> str: ...
-    @property
-    def verb(self) -> str: ...
-    @property
-    def options(self) -> Any: ...
-    @property
-    def reader(self) -> Callable[[Task], ReaderOfTask]: ...
-    @property
-    def head(self) -> Callable[[Task], HeadOfTask]: ...
-    @property
-    def scorer(self) -> Callable[[Task], ScorerOfTask]: ...
-    @property
-    def export(self) -> Callable[[Task], ExportOfTask]: ...
-    @property
-    def with_settings(self) -> Optional[Callable[[Task, Any], Task]]: ...
-    @property
-    def with_scale(self) -> Optional[Callable[[Task, Sequence[Row]], Task]]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,7 +168,7 @@ class Task:
     columns: Columns
     labels: Optional[tuple[str, ...]]
     metrics: tuple[str, ...]
-    type: TypeOfTask
+    type: contract.TaskType
     files: Files = Files()
     published: Published = Published()
     cut_first: bool = False
@@ -352,19 +194,19 @@ class Task:
     # The objects of the type for this task, as `types.contract` describes them.
 
     @functools.cached_property
-    def reader(self) -> ReaderOfTask:
+    def reader(self) -> contract.Reader:
         return self.type.reader(self)
 
     @functools.cached_property
-    def head(self) -> HeadOfTask:
+    def head(self) -> contract.Head:
         return self.type.head(self)
 
     @functools.cached_property
-    def export(self) -> ExportOfTask:
+    def export(self) -> contract.Export:
         return self.type.export(self)
 
     @functools.cached_property
-    def scorer(self) -> ScorerOfTask:
+    def scorer(self) -> contract.Scorer:
         return self.type.scorer(self)
 
     @property
@@ -374,9 +216,8 @@ class Task:
 
     def with_options(self, **changes: Any) -> Task:
         """The task with other options of its type."""
-        its_type: Any = self.type
         options = dataclasses.replace(self.options, **changes)
-        return dataclasses.replace(self, type=dataclasses.replace(its_type, options=options))
+        return dataclasses.replace(self, type=dataclasses.replace(self.type, options=options))
 
     def with_columns(self, **changes: Any) -> Task:
         """The task with other `Columns`."""

@@ -42,7 +42,6 @@ from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
-from xlnet.tasks.output.examples import GOLD
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_text
 
@@ -61,6 +60,7 @@ _MOST_WORDS_TOGETHER = 2048  # of all examples of a request
 _COPIES = 2
 _KEPT = 256  # what a token of a text costs more for each beam or sample, whose keys are kept
 _LABELS_SHOWN = 20
+GOLD = "gold"  # the key of the label of an example
 _EXAMPLES = 4  # of a signature, on the page
 MOST_LAYERS = 4  # whose attention is returned at once
 _LONG = 4  # windows of a text, estimated, from which on it is no part of a batch

@@ -13,8 +13,8 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from xlnet import json_stream
 from xlnet.errors import UserError
@@ -23,7 +23,6 @@ from xlnet.tasks.task import Form
 _DELIMITERS = (",", ";", "\t", "|")
 _LOOKED_AT = 10000  # lines
 _FIRST = 20  # lines
-_FASTTEXT = re.compile(r"(?<!\S)__label__\S")
 _WRITE = "to_json(PATH, orient='records', lines=True)"
 
 
@@ -47,8 +46,6 @@ def of_columns(wanted: Sequence[str], lines: Any, form: Form, flag: str = "") ->
     first = next((line for line in lines if line.strip()), "")
     if first.startswith(("{", "[")) and _is_json(first):
         return "; the first line is JSON: give --input_format=jsonl"
-    if _FASTTEXT.search(first):
-        return "; the first line has fastText's labels: give --input_format=fasttext"
     for delimiter in _DELIMITERS:
         names = [name.strip() for name in _cells(first, delimiter)]
         if len(names) > 1 and set(wanted) <= set(names):
@@ -250,54 +247,6 @@ def of_json_lines(lines: Any) -> str:
 # --- Lines of text
 
 
-def refuse_tables(path: str, lines: Any, names: Sequence[str]) -> None:
-    """Raises UserError if a file that is not declared, whose lines are taken for texts, begins as a
-    table of the columns `names`, as JSON or as fastText's lines."""
-    first = next((line.strip() for line in lines if line.strip()), "")
-    found: Optional[str] = None
-    if first.startswith("{") and _is_json(first):
-        found = "jsonl"
-    elif first.startswith("[") and (_is_json(first) or re.match(r"\[\s*(\{|$)", first)):
-        found = "json"
-    elif first.startswith("{") and re.fullmatch(r'\{\s*("[^"]*"\s*:.*)?', first):
-        found = "json"
-    elif _FASTTEXT.search(first):
-        found = "fasttext"
-    else:
-        for delimiter in ("\t", ",", ";", "|"):
-            # Names are compared without the spaces around them, except between commas: prose has a
-            # space after a comma.
-            cells = [name.strip(" " * (delimiter != ",")) for name in _cells(first, delimiter)]
-            if names and set(names) <= set(cells):
-                found = {"\t": "tsv", ",": "csv"}.get(
-                    delimiter, f"csv --delimiter={shown(delimiter)}"
-                )
-                break
-    if found:
-        raise UserError(
-            f"{path}:1: is each line a text? the first one is '{first:.60}': give "
-            f"--input_format={found}, or --input_format=text if it is"
-        )
-
-
-def of_form(lines: Any) -> str:
-    """A hint which form a file of labelled rows may have, as its name does not say it."""
-    first = next((line.strip() for line in lines if line.strip()), "")
-    if first.startswith("{") and _is_json(first):
-        return "; its first line is JSON: give --input_format=jsonl"
-    if first.startswith("["):
-        return "; it begins as a list of JSON: give --input_format=json"
-    if _FASTTEXT.search(first) or any(map(_FASTTEXT.search, lines.first(_FIRST))):
-        return "; it has fastText's labels: give --input_format=fasttext"
-    if "\t" in first:
-        return "; it has tabs: give --input_format=tsv"
-    for delimiter in (",", ";", "|"):
-        if delimiter in first:
-            more = "" if delimiter == "," else f" --delimiter={shown(delimiter)}"
-            return f"; it has '{delimiter}' in its first line: give --input_format=csv{more}"
-    return ""
-
-
 # --- Cells
 
 
@@ -344,22 +293,3 @@ def of_indicators(cell: Any) -> str:
         f"{cell!s:.80}: give --label_form=indicators if 0 and 1 say which labels a row has, "
         "--label_form=names if these are names"
     )
-
-
-def of_number(text: str, decimal: str) -> str:
-    """A hint for a text that is not a number with the decimal mark `decimal`."""
-    other = "," if decimal == "." else "."
-    if re.fullmatch(rf"[-+]?\d+{re.escape(other)}\d+", text):
-        return f": give --decimal='{other}'"
-    return ""
-
-
-def refuse_rejected(place: str, cells: Mapping[str, Any], used: Iterable[str]) -> None:
-    """Raises UserError for a row that an annotator rejected or skipped, as Prodigy writes it,
-    unless --keep_where says whether such rows are used."""
-    answer: Union[str, Any] = cells.get("answer")
-    if answer in ("reject", "ignore") and "answer" not in used:
-        raise UserError(
-            f"{place}: column 'answer' is {answer}: give --keep_where=answer=accept to leave out "
-            "what an annotator rejected, or --keep_where= to take all rows"
-        )

@@ -11,7 +11,6 @@ file instead of the lines. What a file contains never changes how it is read: se
 | json | one document by `ijson`: a list of objects, or an object whose `data` is that list |
 | parquet | by `pyarrow` |
 | text | a text on each line, with tabs between several |
-| fasttext | words that begin with __label__ are labels, the other words are the text |
 """
 
 from __future__ import annotations
@@ -402,31 +401,6 @@ def read_text(path: str, lines: Lines, form: Form) -> Table:
     return Table(form.names, by_line(path, rows()))
 
 
-_LABEL = "__label__"  # fastText's mark
-
-
-def read_fasttext(path: str, lines: Lines, form: Form) -> Table:
-    """Words between blanks; those that begin with a mark are labels: `__label__pos Fine.`;
-    `form.names` are those of the labels and of the text."""
-
-    def rows() -> Iterator[tuple[int, Any]]:
-        for number, line in enumerate(lines, 1):
-            words = [word for word in re.split(r"[ \t\r\v\f\0]+", line) if word]
-            labels = [word[len(_LABEL) :] for word in words if word.startswith(_LABEL)]
-            cells: Any = [labels, " ".join(word for word in words if not word.startswith(_LABEL))]
-            if not words:
-                cells = []
-            elif any(label.endswith(",") for label in labels):
-                cells = (
-                    f"label '{next(label for label in labels if label.endswith(','))}' ends in a "
-                    "comma; fastText has blanks between labels: rewrite the file with "
-                    r"sed -E 's/(__label__[^ ]*),( |$)/\1\2/g'"
-                )
-            yield number, cells
-
-    return Table(form.names, by_line(path, rows()))
-
-
 # By name, which is also the extension of a file's name.
 FORMS: dict[str, Callable[[str, Any, Form], Table]] = {
     "csv": read_separated,
@@ -436,5 +410,4 @@ FORMS: dict[str, Callable[[str, Any, Form], Table]] = {
     "json": read_json,
     "parquet": read_parquet,
     "text": read_text,
-    "fasttext": read_fasttext,
 }

@@ -6,11 +6,10 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Optional
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.task import Row, Task
@@ -18,17 +17,17 @@ from xlnet.tasks.task import Row, Task
 # --- Splits
 
 
-def read_parts(
-    task: Task, data_dir: str, part: str, need_labels: bool, form: Optional[str] = None
-) -> dict[str, Sequence[Row]]:
+def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
-    dev is held out of the train file. form: as of `read_file`."""
+    dev is held out of the train file."""
     is_held_out = (
         part in ("train", "dev") and task.files.dev_share and "dev" not in task.files.by_split
     )
     file = "train" if is_held_out else part
     path = readers.require_file(data_dir, task.files.by_split[file], file)
-    rows = read_file(task, path, need_labels or bool(is_held_out), form)
+    if file != "train":  # a row that is left out would change what an evaluation counts
+        task = task.with_files(skips_errors=False)
+    rows = read_file(task, path, need_labels or bool(is_held_out))
     if not is_held_out:
         return {part: rows}
     parts = hold_out(rows, task.files.dev_share)
@@ -75,27 +74,21 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     )
 
 
-def read_file(
-    task: Task, path: str, need_labels: bool, form: Optional[str] = None
-) -> Sequence[Row]:
-    """The `Row`s of one file or directory, many of them kept on disk; "-" is the standard input.
-    form: a key of `forms.FORMS` or `Reader.forms`; None: as the task or the extension says."""
-    return task.reader.read(path, need_labels, form)
+def read_file(task: Task, path: str, need_labels: bool) -> Sequence[Row]:
+    """The `Row`s of one file or directory, many of them kept on disk; "-" is the standard input."""
+    return task.reader.read(path, need_labels)
 
 
-def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequence[Row]:
-    """The rows of a file to predict, labelled or not: as many as the file has records. The form of
-    the standard input and of .txt files that nothing declares is the reader's `plain_form`, for
-    most a text a line."""
-    if form is None:
-        for each in readers.each_path(path):
-            task.reader.check_to_predict(each)
-    name = form or readers.declared_form(task, path).name
-    if name == "text" or not name and readers.extension(readers.each_path(path)[0]) in ("txt", ""):
+def read_to_predict(task: Task, path: str) -> Sequence[Row]:
+    """The rows of a file to predict, labelled or not: as many as the file has records."""
+    for each in readers.each_path(path):
+        if not readers.declared_form(task, each).name and readers.extension(each) in ("txt", ""):
+            raise wrong(each, "no form", "a name with an extension, or a flag", "--input_format")
+    if readers.declared_form(task, path).name == "text":
         columns = dataclasses.replace(task.columns, id_required=False)
         task = dataclasses.replace(task, columns=columns)
-    published = dataclasses.replace(task.published, skipped_labels=(), has_broken_rows=False)
-    task = dataclasses.replace(task, published=published).with_files(
-        keep_where=None, filter_columns=()
+    published = dataclasses.replace(
+        task.published, rows_where={}, skipped_labels=(), has_broken_rows=False
     )
-    return read_file(task, path, need_labels=False, form=form)
+    task = dataclasses.replace(task, published=published).with_files(skips_errors=False)
+    return read_file(task, path, need_labels=False)

@@ -18,14 +18,17 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Optional
 
-from xlnet import encodings, files
-from xlnet.errors import UserError, did_you_mean
+from xlnet import files
+from xlnet.errors import UserError, did_you_mean, wrong
 from xlnet.tasks.files import decoding, diagnosis, forms
 from xlnet.tasks.files.forms import Table
-from xlnet.tasks.task import Form, ReaderOfTask, Task
+from xlnet.tasks.task import Form, Task
+
+if TYPE_CHECKING:
+    from xlnet.tasks.types import contract
 
 _NAMES_SHOWN = 20  # of what a directory has
 
@@ -53,12 +56,6 @@ def to_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(to_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def is_value(cell: Any, wanted: str) -> bool:
-    """Whether a cell has a value of --keep_where, whatever blanks are around it, and whichever of
-    Unicode's forms it has; `wanted` is composed."""
-    return encodings.composed(to_text(cell).strip()) == wanted
 
 
 def not_plain(name: str, value: Any) -> Optional[str]:
@@ -163,7 +160,6 @@ def extension(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
-_FORMS_OF_JSON = {"json", "jsonl", "ndjson"}
 FOREIGN = ("xlsx", "xls", "ods")  # forms that are not read
 
 
@@ -171,133 +167,53 @@ FOREIGN = ("xlsx", "xls", "ods")  # forms that are not read
 
 
 def declared_form(task: Task, path: str) -> Form:
-    """How a file is written, as far as flags or the task say it."""
-    by_name = task.files.forms
-    found = by_name.get(os.path.basename(path)) or by_name.get("." + extension(path))
-    return found or task.files.form
-
-
-def form_name(
-    reader: ReaderOfTask, path: str, need_labels: bool, given: Optional[str], lines: Any = ()
-) -> str:
-    """The name of a file's form, by the first of: the flag for this file, that for all files, the
-    extension. Texts alone, a line each, are the form of .txt and of the standard input.
-
-    Args:
-      reader: the `Reader` of the task.
-      given: the flag for this file, or None.
-      lines: of the file, to word errors.
-
-    Raises:
-      UserError: nothing declares the form, or two things do, as of `check_form`.
-    """
-    if given:
-        return given
-    known = {**forms.FORMS, **reader.forms}
-    form_of_extension = {**{name: name for name in known}, "ndjson": "jsonl"}
-    check_form(reader.task, path, form_of_extension, need_labels)
-    declared, by_extension = declared_form(reader.task, path).name, extension(path)
-    if declared:
-        return declared
-    if by_extension in known:
-        return by_extension
-    if by_extension in FOREIGN:
-        raise UserError("{}: {}".format(path, encodings.spreadsheet(path, "a spreadsheet")))
-    if path == "-" or by_extension == "txt":
-        if not need_labels or reader.plain_form != "text":
-            return reader.plain_form
-        raise UserError(
-            f"{path}: .txt is text alone, a text a line, without labels"
-            f"{diagnosis.of_form(lines) or '; give --input_format'}"
-        )
-    raise UserError(
-        "{}: unknown form '{}'; expected one of {}, or --input_format".format(
-            path, by_extension, ", ".join(known)
-        )
+    """How a file is written: by the first of a flag for all files, the task for files of this name
+    or extension, the extension, and the task. Its `name` is None if nothing says it."""
+    found, its_extension = task.files.form, extension(path)
+    name: Optional[str]
+    by_name = task.files.forms.get(os.path.basename(path)) or task.files.forms.get(
+        "." + its_extension
     )
-
-
-def check_form(task: Task, path: str, by_extension: Mapping[str, str], need_labels: bool) -> None:
-    """Raises UserError for a file whose name says another form than a flag, which may be for other
-    files of the run, or for those that the model was trained on.
-
-    The flag is for this file, too, where all files to train and to evaluate on have such a name.
-
-    Args:
-      path: of one file.
-      by_extension: the form that each extension says.
-      need_labels: whether the file is read with labels, not to predict.
-    """
-    named, form = by_extension.get(extension(path)), declared_form(task, path)
-    # Forms of JSON refuse each other's files.
-    if named and form.name not in (None, named) and not {form.name, named} <= _FORMS_OF_JSON:
-        flag, value = "--input_format", form.name
-        remedies = f"--input_format={named} or --input_format={form.name}"
-    elif named == "tsv" and form.delimiter not in (None, "\t"):
-        if task.files.has_delimiter_to_predict and not need_labels:
-            return
-        flag, value = "--delimiter", diagnosis.shown(form.delimiter)
-        remedies = f"--delimiter=tab or --delimiter={value}"
+    if task.files.input_format:
+        name = task.files.input_format
+    elif by_name:
+        name = by_name.name or its_extension
     else:
-        return
-    names = {
-        by_extension.get(extension(each))
-        for split, paths in task.files.by_split.items()
-        if split.partition("_")[0] in ("train", "dev") and isinstance(paths, str)
-        for each in each_path(paths)
-    }
-    if need_labels:
-        names.add(named)
-    if names == {named}:
-        return
-    if need_labels:
-        raise UserError(
-            f"{path}: the name says {extension(path)}, and {flag}, which is that of all files with "
-            f"labels, {value}; expected files of one form"
-        )
-    raise UserError(
-        f"{path}: the name says {named}, and {flag} of the training data {value}: give {remedies} "
-        "where this file is predicted, without training"
-    )
+        name = found.name if its_extension in ("", "txt") else its_extension
+    return dataclasses.replace(by_name or found, name=name)
 
 
-def read_table(
-    reader: ReaderOfTask, path: str, need_labels: bool, given: Optional[str] = None
-) -> Table:
+def read_table(reader: contract.Reader, path: str) -> Table:
     """The `Table` of a file, a directory, or the standard input ("-").
 
     Args:
       reader: the `Reader` of the task.
-      need_labels: whether the rows are labelled.
-      given: the form of this file, a key of `forms.FORMS` or `Reader.forms`; None: as declared.
+
+    Raises:
+      UserError: nothing declares the form of the file.
     """
     task = reader.task
     if path != "-" and os.path.isdir(path) and task.files.directory_form:
         directory_forms = {**DIRECTORY_FORMS, **reader.directory_forms}
         return directory_forms[task.files.directory_form](task, path)
-    role = f"task {task.name}"
+    role, declared = f"task {task.name}", declared_form(task, path)
+    known = {**forms.FORMS, **reader.forms}
+    if declared.name not in known:
+        found = f"extension '{extension(path)}'" if extension(path) else "no extension"
+        raise wrong(path, found, f"one of {', '.join(known)}", "--input_format")
     opened = decoding.opener(path, role)
-    with opened() as file:
-        is_parquet = file.read(4) == b"PAR1"
-    if is_parquet:
+    if declared.name == "parquet":
         return table_of(reader, path, opened, "parquet")
-    declared = declared_form(task, path)
     lines = read_lines(path, role, declared.encoding, task.files.skips_errors, opened)
-    name = form_name(reader, path, need_labels, given, lines)
-    if name == "parquet":  # the file is not Parquet; the library's error says so
-        return table_of(reader, path, opened, name)
-    if name == "text" and not given and not declared.name:
-        diagnosis.refuse_tables(path, lines, task.columns.texts)
-    return table_of(reader, path, lines, name)
+    return table_of(reader, path, lines, declared.name)
 
 
 def form_of_predictions(task: Task, path: str) -> Form:
     """How predictions for a file are written: as flags and the file itself declare its delimiter,
-    quotation marks, names of columns, encoding and decimal mark."""
+    quotation marks, names of columns and encoding."""
     form, role = declared_form(task, path), f"task {task.name}"
-    name = form.name or extension(path)
-    # A model that was trained on tables keeps their form; other files have no header.
-    if name not in forms.DELIMITERS:
+    name = form.name
+    if name not in forms.DELIMITERS:  # other files have no header
         form = dataclasses.replace(form, header=None)
     # A byte-order mark declares the encoding.
     if mark := decoding.mark_of(path, role):
@@ -331,13 +247,11 @@ def plain_table(task: Task, path: str, source: Any, name: str) -> Table:
     form = dataclasses.replace(declared_form(task, path), name=name)
     if name in forms.DELIMITERS:
         diagnosis.refuse_numbers(path, columns.texts, form)
-    if name not in ("text", "fasttext"):
+    if name != "text":
         return forms.FORMS[name](path, source, form)
     # Lines of text have no names. Where several columns would be joined to a text, the line has all
     # of it: the first of these columns has the text, and the others are empty.
     names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
-    if name == "fasttext":
-        names = (*columns.label[:1], *columns.text_a[:1])
     table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names))
     empty_columns = [each for each in columns.texts if each not in names]
 

@@ -228,7 +228,7 @@ def _as_list(value: Any) -> list:
 def has_answers(task: Task, path: str) -> bool:
     """Whether any question of a file has answers, or is marked as having none. Where none has, and
     none is marked, they are withheld: SQuAD's form then has empty lists."""
-    table = readers.read_table(task.reader, path, False)
+    table = readers.read_table(task.reader, path)
     for _, values in table.rows:
         cells = table_rows.by_name(table.columns, values)
         answers = [cells.get(name) for name in task.columns.label[:1]]

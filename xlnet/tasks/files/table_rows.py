@@ -10,15 +10,18 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import decoding, diagnosis, readers
 from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import CUSTOM, Published, ReaderOfTask, Row, Task
+from xlnet.tasks.task import CUSTOM, Published, Row, Task
 from xlnet.tokenization.tokenizer import is_text
+
+if TYPE_CHECKING:
+    from xlnet.tasks.types import contract
 
 NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
 
@@ -34,21 +37,18 @@ def is_missing(value: Any) -> bool:
     return value is None or isinstance(value, str) and not value.strip()
 
 
-def read_tables(
-    reader: ReaderOfTask, path: str, need_labels: bool, form: Optional[str] = None
-) -> Sequence[Row]:
+def read_tables(reader: contract.Reader, path: str, need_labels: bool) -> Sequence[Row]:
     """The `Row`s of a file, of several, or of a directory.
 
     Args:
       reader: the `contract.Reader` whose methods parse texts and labels.
       path: of the file, `readers.Paths` of several, or "-", the standard input.
       need_labels: whether a row without a known label is an error; if not, its label is None.
-      form: a key of `forms.FORMS` or `Reader.forms`; None: as the task or the extension says.
     """
     seen: dict = {}
     numbers = itertools.count()  # of the rows, also of those that are left out
     parts = [
-        _TableRows(reader, each, need_labels, form).read(seen, numbers)
+        _TableRows(reader, each, need_labels).read(seen, numbers)
         for each in readers.each_path(path)
     ]
     if not any(parts):
@@ -59,38 +59,26 @@ def read_tables(
 class _TableRows:
     """The rows of one file, and what was left out of it."""
 
-    def __init__(self, reader: ReaderOfTask, path: str, need_labels: bool, form: Optional[str]):
+    def __init__(self, reader: contract.Reader, path: str, need_labels: bool):
         self._reader = reader
         self._task: Task = reader.task
         self._path = path
         self._need_labels = need_labels
         # Official files may have bad rows, which the authors of the set left out, too.
         published = self._task.published
-        self._skips = self._task.files.skips_errors or need_labels and published.has_broken_rows
+        self._skips = need_labels and (self._task.files.skips_errors or published.has_broken_rows)
         self._is_own = published == Published()
-        self._table: Table = readers.read_table(reader, path, need_labels, form)
+        self._table: Table = readers.read_table(reader, path)
         self._names = self._table.columns and [
             published.column_aliases.get(name, name) for name in self._table.columns
         ]
-        self._keep_where, self._filter_columns = self._filters()
-        self._needed = self._needed_columns(form)
+        self._needed = self._needed_columns()
         # Of the rows of JSON so far: a key that only some rows have is null in the others.
         self._keys: dict = {}
         self._errors = RowErrors()
         self._left_out: dict[str, int] = {}  # why -> how many
 
-    def _filters(self) -> tuple[Optional[Mapping[str, str]], tuple[str, ...]]:
-        """`Files.keep_where` and `Files.filter_columns`, as far as they hold for these rows."""
-        wanted, by_flag = self._task.files.keep_where, self._task.files.filter_columns
-        if self._need_labels:
-            return wanted, by_flag
-        # A flag chooses rows to train and evaluate on: predictions are aligned with the file. Of a
-        # published file that has the rows of several sets, they are for those of the task.
-        if self._is_own or wanted is None:
-            return {}, ()
-        return {name: value for name, value in wanted.items() if name not in by_flag}, ()
-
-    def _needed_columns(self, form: Optional[str]) -> list[str]:
+    def _needed_columns(self) -> list[str]:
         """The columns that each row must have; raises UserError if the file has not all of them."""
         task, names = self._task, self._names
         columns = task.columns
@@ -99,7 +87,6 @@ class _TableRows:
             needed.append(columns.query)
         if self._need_labels:
             needed += columns.label
-        needed += self._filter_columns
         if columns.id and columns.id_required:
             needed.append(columns.id)
         if names is None:
@@ -110,18 +97,18 @@ class _TableRows:
                 continue
             raise UserError(
                 f"{self._path}: {readers.no_column(name, names)}"
-                + self._remedy(name, [each for each in needed if each != columns.id], form)
+                + self._remedy(name, [each for each in needed if each != columns.id])
             )
         return needed
 
-    def _remedy(self, name: str, needed: Sequence[str], form: Optional[str]) -> str:
+    def _remedy(self, name: str, needed: Sequence[str]) -> str:
         """What may be wrong with a file without a column."""
         if name == self._task.columns.id:
             return "; --id_column= takes the number of the row instead"
         task = self._task
         declared = readers.declared_form(task, self._path)
-        its_form = form or declared.name or readers.extension(self._path)
-        if its_form not in DELIMITERS or self._path == "-" or name in self._filter_columns:
+        its_form = declared.name or readers.extension(self._path)
+        if its_form not in DELIMITERS or self._path == "-":
             return self._named(name)
         lines = readers.read_lines(self._path, f"task {task.name}", declared.encoding, skips=True)
         read_as = dataclasses.replace(declared, name=its_form)
@@ -129,8 +116,6 @@ class _TableRows:
 
     def _flag_of(self, name: str) -> str:
         """The flag that names a column; "": none does, as those of published sets are fixed."""
-        if name in self._filter_columns:
-            return "--keep_where"
         flag = self._reader.flag_of(name) if self._task.name == CUSTOM else ""
         return flag and f"--{flag}"
 
@@ -173,13 +158,15 @@ class _TableRows:
     def _row(self, place: str, cells: Any, index: int, seen: dict) -> Iterator[Row]:
         """Yields the row of a record, or nothing if it is left out."""
         if isinstance(cells, str):
-            yield from self._bad(place, {}, index, cells)
+            self._errors.add(place, cells)
             return
         cells = by_name(self._names, cells)
         if self._names is None:
             cells = {**dict.fromkeys(self._needed), **cells}
-        if not self._is_wanted(place, cells):
-            return
+        for name, value in self._task.published.rows_where.items():
+            if name in cells and readers.to_text(cells[name]).strip() != value:
+                self._leave_out(f"rows whose {name} is not {value}")
+                return
         row, error = self._parse(cells, index)
         if row is not None and row.label in self._task.published.skipped_labels:
             self._leave_out(f"rows with label '{row.label}'")
@@ -189,24 +176,9 @@ class _TableRows:
             checked = row if self._need_labels else row._replace(label=None)
             error = self._reader.check_row(checked, seen)
         if error:
-            yield from self._bad(place, cells, index, error)
+            self._errors.add(place, error)
         elif row is not None:
             yield row
-
-    def _is_wanted(self, place: str, cells: Mapping[str, Any]) -> bool:
-        if self._keep_where is None:
-            if self._is_own:
-                diagnosis.refuse_rejected(place, cells, self._used())
-            return True
-        for name, value in self._keep_where.items():
-            if name in cells and not readers.is_value(cells[name], value):
-                self._leave_out(f"rows whose {name} is not {value}")
-                return False
-        return True
-
-    def _used(self) -> list[str]:
-        columns = self._task.columns
-        return [*columns.texts, *columns.label]
 
     def _parse(self, cells: dict[Any, Any], index: int) -> tuple[Optional[Row], Optional[str]]:
         """Returns (row, error or None), or (None, error)."""
@@ -266,31 +238,15 @@ class _TableRows:
                 return f"column '{name}': '{cell}' is an error of a spreadsheet, not a value"
         return None
 
-    def _bad(self, place: str, cells: Mapping[Any, Any], index: int, error: str) -> Iterator[Row]:
-        """Takes note of an error; yields a row without texts in its place, if predictions are to
-        be aligned with the file."""
-        self._errors.add(place, error)
-        if self._skips and not self._need_labels:
-            id, query = self._names_of(cells, index)
-            yield Row(
-                id if is_text(id) else "", (), None, query if query and is_text(query) else None
-            )
-
     def _leave_out(self, why: str) -> None:
         self._left_out[why] = self._left_out.get(why, 0) + 1
 
     def _report(self, count: int) -> None:
         """Raises UserError for bad rows, or says how many were skipped; and what was left out."""
-        what = "empty" if self._reader.lists_skipped else "no"
         if self._skips and 0 < len(self._errors) < count:
-            answers = "" if self._need_labels else f", with {what} predictions"
-            self._errors.note(self._path, f"of {count} rows skipped{answers}")
+            self._errors.note(self._path, f"of {count} rows skipped")
         else:
-            # --on_error=skip is not proposed if no row would be left.
-            some_are_good = len(self._errors) < count
-            how = "are left out and counted" if self._need_labels else f"have {what} predictions"
-            remedy = f"; with --on_error=skip such rows {how}" if some_are_good else ""
-            self._errors.refuse(remedy=remedy)
+            self._errors.refuse()
         for why, number in self._left_out.items():
             decoding.note(self._path, f"without {number:,} {why}")
 
@@ -312,7 +268,9 @@ def _joined(cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
     return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
 
 
-def parse_texts(reader: ReaderOfTask, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+def parse_texts(
+    reader: contract.Reader, text_a: str, text_b: Optional[str], choices: list
+) -> tuple:
     """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
     if (text_b is None) != (not reader.task.columns.text_b):
         expected = "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
@@ -321,7 +279,7 @@ def parse_texts(reader: ReaderOfTask, text_a: str, text_b: Optional[str], choice
 
 
 def _parse_pairs(
-    reader: ReaderOfTask,
+    reader: contract.Reader,
     text_a: str,
     text_b: Optional[str],
     choices: list,

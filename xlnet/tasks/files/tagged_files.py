@@ -14,7 +14,7 @@ predict may be columns or text, so its form must be given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError
@@ -53,7 +53,6 @@ class Declared(NamedTuple):
     header: Optional[str] = None  # "names" or "none"; None: names if columns have names
     encoding: Optional[str] = None
     # Key -> value of the examples that are kept. None: nobody said what to do with rejected ones.
-    keep_where: Optional[Mapping[str, str]] = None
 
 
 def form_of(path: str, declared: Optional[str]) -> str:
@@ -63,16 +62,6 @@ def form_of(path: str, declared: Optional[str]) -> str:
     if path == "-":
         return "text"
     return BY_EXTENSION.get(readers.extension(path), "conll")
-
-
-def check_to_predict(path: str, declared: Optional[str]) -> None:
-    """Raises UserError for a .txt file to predict that nobody declared: it may be columns or text,
-    and either could be read as the other one."""
-    if not declared and readers.extension(path) == "txt":
-        raise UserError(
-            f"{path}: .txt may be columns or text; give --input_format=conll for a word a line, "
-            "or --input_format=text for a sentence a line"
-        )
 
 
 def check_output(path: str, declared: Optional[str], output: str) -> None:
@@ -118,11 +107,6 @@ def read(
                 "{} and {} have different forms: {}; expected files of one form to predict".format(
                     *first.values(), " and ".join(first)
                 )
-            )
-        if need_tags and declared.keep_where and form in ("conll", "conllu"):
-            raise UserError(
-                f"{each}: --keep_where is for JSON and Parquet, whose examples have more fields; "
-                "words in columns have none"
             )
         for number, sentence in enumerate(_READERS[form](each, declared, need_tags, skips)):
             source = sentence.source
@@ -255,12 +239,9 @@ def _of_objects(
     hint: str = "",
 ) -> Iterator[TaggedSentence]:
     """The sentences of (place, object) pairs; hint: the end of errors."""
-    objects = tagged_json.ObjectReader(
-        declared.word_column, declared.tag_column, need_tags, declared.keep_where
-    )
+    objects = tagged_json.ObjectReader(declared.word_column, declared.tag_column, need_tags)
     keeps = skips and not need_tags
     yield from _sentences(path, values, objects.sentence, skips, keeps, hint)
-    objects.check_filter(path)
     objects.notes.note(path, "entities or examples are not used as they are")
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, Optional
 
 from xlnet import encodings
-from xlnet.errors import UserError
-from xlnet.tasks.files import diagnosis, forms, readers, schemes
+from xlnet.tasks.files import forms, schemes
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_words import (
     ADDED,
@@ -90,25 +89,20 @@ class ObjectReader:
         word_column: str,
         tag_column: Optional[str],
         need_tags: bool,
-        keep_where: Optional[Mapping[str, str]],
     ):
         """
         Args:
           word_column: the key of the text or the tokens; a number: one of the usual keys.
           tag_column: the same of the entities or tags; None: one of the usual keys.
           need_tags: whether an object without them is an error.
-          keep_where: key -> value of the objects that are used where tags are needed; None: nothing
-            is declared.
         """
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
         self._need_tags = need_tags
-        self._keep_where = keep_where
-        self._keys: dict[str, None] = {}  # of all objects, where some are left out
         self.notes = RowErrors()
 
     def sentence(self, value: Any, place: str) -> Optional[TaggedSentence]:
-        """The sentence of an object; None for one that `keep_where` leaves out.
+        """The sentence of an object; None for an empty line.
 
         Raises:
           ValueError: the object has no text, or bad entities or tags.
@@ -128,8 +122,6 @@ class ObjectReader:
             raise ValueError(f"expected a JSON object, found {type(value).__name__}")
         line = json.dumps(value, ensure_ascii=False)
         value = {encodings.composed(name): each for name, each in value.items()}
-        if self._need_tags and self._is_left_out(value, place):
-            return None
         if ADDED in value and not self._need_tags:
             self.notes.add(place, f"the key '{ADDED}' is replaced by the prediction")
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
@@ -148,28 +140,6 @@ class ObjectReader:
         if isinstance(value[key], list):
             return self._of_tokens(value, key, place, line)
         return self._of_text(value, key, place, line)
-
-    def _is_left_out(self, value: dict, place: str) -> bool:
-        """Whether `keep_where` leaves an object out. One that an annotator rejected or skipped, as
-        Prodigy writes it, is an error if no flag says what to do with it."""
-        if self._keep_where is None:
-            diagnosis.refuse_rejected(place, value, ())
-            return False
-        if self._keep_where:
-            self._keys.update(dict.fromkeys(value))
-        for key, wanted in self._keep_where.items():
-            if not readers.is_value(value.get(key), wanted):
-                self.notes.add(place, f"{key} is not {wanted}: the example is left out")
-                return True
-        return False
-
-    def check_filter(self, path: str) -> None:
-        """Raises UserError if no object had a key of `keep_where`."""
-        for key in self._keep_where or ():
-            if self._keys and key not in self._keys:
-                raise UserError(
-                    f"{path}: {readers.no_column(key, self._keys)}; --keep_where names it"
-                )
 
     def _of_tokens(self, value: dict, key: str, place: str, line: str) -> TaggedSentence:
         """The sentence of an object with tokens and, perhaps, a tag for each."""

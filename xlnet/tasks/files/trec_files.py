@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import decoding, forms, readers, row_errors
@@ -71,34 +71,32 @@ FORMS = {"qrels": _read_qrels, "run": _read_run}
 # ---- judgements
 
 
-def form_of(task: Task, path: str, given: Optional[str] = None) -> str:
-    """The name of a file's form: given for this file, declared for all, or its extension."""
-    return given or readers.declared_form(task, path).name or readers.extension(path)
+def form_of(task: Task, path: str) -> str:
+    """The name of a file's form: declared for all files, or its extension."""
+    return readers.declared_form(task, path).name or readers.extension(path)
 
 
-def judgements_of(
-    task: Task, path: str, given: Optional[str] = None, of_forms: Sequence[str] = ("run",)
-) -> list[str]:
+def judgements_of(task: Task, path: str, of_forms: Sequence[str] = ("run",)) -> list[str]:
     """The files of judgements that belong to files of these forms, those of a run next to it; []
-    for other files. given: as for `form_of`."""
+    for other files."""
     found = []
     for each in readers.each_path(path):
-        form = form_of(task, each, given)
+        form = form_of(task, each)
         if each != "-" and form in of_forms:
             found.append(each if form == "qrels" else readers.stem(each) + ".qrels")
     return list(filter(os.path.exists, found))
 
 
-def check_judgements(task: Task, path: str, given: Optional[str] = None) -> None:
+def check_judgements(task: Task, path: str) -> None:
     """Raises UserError for runs without judgements next to them, and for errors in these, unless
-    they are skipped; given: as for `form_of`."""
+    they are skipped."""
     for each in readers.each_path(path):
-        is_run = each != "-" and form_of(task, each, given) == "run"
-        if is_run and os.path.exists(each) and not judgements_of(task, each, given):
+        is_run = each != "-" and form_of(task, each) == "run"
+        if is_run and os.path.exists(each) and not judgements_of(task, each):
             raise UserError(f"{each}: no judgements {readers.stem(each)}.qrels next to it")
     if task.files.skips_errors:
         return
-    for each in judgements_of(task, path, given):
+    for each in judgements_of(task, path):
         _, errors = _judgements(task, each)
         errors.refuse()
 

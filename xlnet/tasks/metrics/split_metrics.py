@@ -7,7 +7,6 @@ labels.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import itertools
@@ -16,14 +15,12 @@ import os
 import runpy
 import traceback
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks.metrics import sklearn_metrics
-from xlnet.tasks.metrics.sklearn_metrics import SklearnMetric
 from xlnet.tasks.task import Task
 
 # A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are
@@ -37,20 +34,16 @@ def accuracy(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.n
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
 
 
-def positive_label(task: Task) -> int:
-    """The id of the positive label for F1 and AUC of two labels: "1", or else the last one."""
-    names = task.class_names
-    return names.index("1") if "1" in names else len(names) - 1
+POSITIVE = 1  # the id of the positive label of two: the second
 
 
 def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """F1 of the `positive_label`; undefined if it is neither true nor predicted."""
+    """F1 of the second label; undefined if it is neither true nor predicted."""
     from sklearn import metrics
 
-    positive = positive_label(task)
     # np.nan itself here and below: scikit-learn 1.3 refuses other objects that are not a number.
     return metrics.f1_score(
-        np.equal(labels, positive), np.equal(decisions, positive), zero_division=np.nan
+        np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), zero_division=np.nan
     )
 
 
@@ -100,7 +93,7 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     has_several = labels.ndim > 1  # whether a row may have several labels, [n,L]
     ids: Sequence[int] = range(count)
     if count == 2 and not has_several:  # the curve of the other label would be the same
-        ids = [positive_label(task)]
+        ids = [POSITIVE]
     areas = []
     for id in ids:
         has_label = labels[:, id] > 0 if has_several else labels == id  # [n]
@@ -237,47 +230,33 @@ def digest_of(name: str) -> str:
     return files.sha256(path) + name[len(path) :] if path.endswith(".py") else name
 
 
-@functools.cache
 def own(name: str) -> Metric:
     """The metric of a user's function of (labels, decisions), or of (labels, decisions, values) if
-    it has three parameters without default; a function of scikit-learn gets what it takes."""
+    it has three parameters without default."""
     place, function_name = _parts(name)
-    if place.endswith(".py") and not os.path.exists(place):
-        raise UserError(
-            f"metric: no such file {os.path.abspath(place)}; if it was moved, give "
-            f"--metric={name} with its new path"
-        )
     try:
         if place.endswith(".py"):
             function = runpy.run_path(place)[function_name]
         else:
-            function = _of_module(place, function_name)
-        needed = [
-            parameter
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.default is parameter.empty
-            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        ]
+            function = getattr(importlib.import_module(place), function_name)
+        parameters = inspect.signature(function).parameters.values()
     except Exception as e:
         raise UserError(
             f"metric: '{name}' cannot be loaded: {type(e).__name__}: {e}; expected "
             "file.py:function or module:function"
         ) from None
-
-    # For a function of scikit-learn, scikit-learn's own scorers say what it takes.
-    known: Optional[SklearnMetric] = None
-    if isinstance(function, SklearnMetric):
-        known = function
-    elif sklearn_metrics.is_of_sklearn(function):
-        known = sklearn_metrics.of_function(function, name)
-    if known:
-        sklearn_metrics.check_direction(known, name)
+    needed = 0
+    for parameter in parameters:
+        needed += (
+            parameter.default is parameter.empty
+            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        )
 
     def metric(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
         try:
-            if known:
-                return float(known(task, decisions, labels, values))
-            return float(function(labels, decisions, *([values] if len(needed) > 2 else [])))
+            if needed > 2:
+                return float(function(labels, decisions, values))
+            return float(function(labels, decisions))
         except Exception as e:
             frame = traceback.extract_tb(e.__traceback__)[-1]
             raise UserError(
@@ -286,28 +265,3 @@ def own(name: str) -> Metric:
             ) from e
 
     return metric
-
-
-def check(task: Task, name: str) -> None:
-    """Raises the errors of an own metric: a function of scikit-learn is called on right predictions
-    of each label once, as it may take fewer labels than the task has, and a file to evaluate may
-    lack some; of a regression on right scores, which are seldom whole numbers."""
-    metric = own(name)
-    if name.startswith("sklearn."):
-        count = len(task.scorer.probabilities)
-        if task.is_regression:
-            values = np.array([0.5, 1.5], np.float32)
-        elif count == 1:  # of several labels; a row may have none
-            values = np.array([[0], [1]], np.float32)
-        else:
-            values = np.eye(count, dtype=np.float32)
-        decisions = task.scorer.decide(values)
-        metric(task, decisions, decisions, values)
-
-
-def _of_module(module: str, name: str) -> Any:
-    """A function of an installed module, or a scorer of scikit-learn."""
-    found = getattr(importlib.import_module(module), name, None)
-    if found is None and module == sklearn_metrics.MODULE:
-        found = sklearn_metrics.of_scorer(name)
-    return getattr(importlib.import_module(module), name) if found is None else found

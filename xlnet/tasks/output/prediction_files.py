@@ -54,7 +54,7 @@ def write(
     contents = task.scorer.prediction_files(rows, values, threshold)
     # With `output` only the main file is written, under that name.
     if output:
-        _write_main(output, contents[0], form, _columns_of_numbers(task))
+        _write_main(output, contents[0], form)
         _say_predicted(task, split, step, rows, output)
         return
 
@@ -63,7 +63,7 @@ def write(
     for extension, what, lines in contents:
         path = f"{stem}.{extension}"
         if extension == "tsv":
-            lines = _as_table(path, lines, "\t", _PLAIN, frozenset())
+            lines = _as_table(path, lines, "\t", _PLAIN)
         files.write_lines(path, lines)
         if what:
             _log.info("%s: %s", what, path)
@@ -86,7 +86,7 @@ def write(
             return
         # A network's scores may be outside of the range that the server accepts; metrics and our
         # own file have them as they are.
-        accepted = task.scorer.submitted_range
+        accepted = task.published.submitted_range
         if accepted:
             values = np.clip(values, *accepted)
         texts = task.scorer.texts(values, threshold)
@@ -124,11 +124,11 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
         columns["query"] = lambda number, row, case: row.query
     columns.update(
         {
-            "error": lambda number, row, case: f"{case.error:.6g}",
+            "error": lambda number, row, case: f"{case.error:.9g}",
             "gold": lambda number, row, case: case.gold,
             "predicted": lambda number, row, case: case.predicted,
             "probability": lambda number, row, case: (
-                "" if case.probability is None else f"{case.probability:.6f}"
+                "" if case.probability is None else f"{case.probability:.9g}"
             ),
             "text_a": lambda number, row, case: _joined(first for first, _ in row.pairs),
         }
@@ -143,7 +143,7 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
         ),
     )
     # With quotation marks as in predictions, so that readers of tables give the texts back.
-    files.write_lines(path, _as_table(path, lines, "\t", _PLAIN, frozenset()))
+    files.write_lines(path, _as_table(path, lines, "\t", _PLAIN))
     return len(wrong)
 
 
@@ -153,7 +153,7 @@ def _joined(texts: Iterable[Optional[str]]) -> str:
 
 
 def _say_predicted(task: Task, split: str, step: int, rows: Sequence[Row], path: str) -> None:
-    count = sum(task.reader.lists_skipped or bool(row.pairs) for row in rows)
+    count = len(rows)
     _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, count, path)
 
 
@@ -171,25 +171,16 @@ def tsv(columns: Sequence[tuple], rows: Sequence[Row]) -> Iterator[str]:
             yield _line(known.get(name, "") for name in names)
 
 
-def _columns_of_numbers(task: Task) -> frozenset[str]:
-    """The names of the columns of a prediction file that have fractions."""
-    scorer = task.scorer
-    scores = (scorer.column, "gold") if scorer.is_number else ()
-    return frozenset((*scores, *(f"p_{name}" for name in scorer.probabilities)))
-
-
-def _write_main(output: str, main: PredictionFile, form: Form, numbers: frozenset[str]) -> None:
+def _write_main(output: str, main: PredictionFile, form: Form) -> None:
     """Writes a prediction file under the name of a flag, in the form of the input if it is a table
     or columns; JSON and TREC's runs have their own.
-
-    numbers: the columns whose decimal mark is that of the form.
     """
     lines, encoding = main.lines, "utf-8"
     if main.extension == "tsv":
         delimiter = "\t"
         if output.lower().endswith(".csv"):
             delimiter = form.delimiter or ","
-        lines = _as_table(output, lines, delimiter, form, numbers)
+        lines = _as_table(output, lines, delimiter, form)
     if main.extension in ("tsv", "conll") and not files.is_standard_output(output):
         encoding = form.encoding or encoding
     try:
@@ -201,9 +192,7 @@ def _write_main(output: str, main: PredictionFile, form: Form, numbers: frozense
         ) from None
 
 
-def _as_table(
-    output: str, lines: Iterable[str], delimiter: str, form: Form, numbers: frozenset[str]
-) -> Iterator[str]:
+def _as_table(output: str, lines: Iterable[str], delimiter: str, form: Form) -> Iterator[str]:
     """Yields the lines of a table, whose first one has the names, in another form; without the
     names if the form has none."""
     names: list[str] = []
@@ -213,11 +202,6 @@ def _as_table(
             names = cells
             if form.header == "none":
                 continue
-        if form.decimal != "." and cells is not names:
-            cells = [
-                cell.replace(".", form.decimal) if name in numbers else cell
-                for name, cell in zip(names, cells)
-            ]
         if form.quoting == "none":
             for cell in cells:
                 if delimiter in cell:

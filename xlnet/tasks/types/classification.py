@@ -170,13 +170,6 @@ class ClassificationScorer(contract.Scorer):
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
-    def baseline(self, gold_labels: np.ndarray, threshold: float = THRESHOLD) -> dict:
-        """The most frequent label."""
-        most_frequent = np.bincount(gold_labels).argmax()
-        is_most_frequent = np.arange(len(self.task.class_names)) == most_frequent
-        probabilities = is_most_frequent.astype(np.float64)
-        return contract.constant_baseline(self, probabilities, gold_labels, threshold)
-
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> Optional[str]:
@@ -313,12 +306,7 @@ def _known_in_words(task: Task, text: str) -> str:
     names = task.class_names
     if len(names) <= contract.LABELS_SHOWN:
         return " (labels: {})".format(", ".join(names))
-    # Only the first errors of a file are shown, and a search takes milliseconds.
-    nearest = ""
-    if task.reader.suggestions < contract.LABELS_SHOWN:
-        task.reader.suggestions += 1
-        nearest = did_you_mean(text[:_LONGEST_SHOWN], names)
-    return f"{nearest} ({len(names):,} labels)"
+    return f" ({len(names):,} labels)"
 
 
 def plain_spelling(name: str) -> str:

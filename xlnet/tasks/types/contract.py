@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -79,15 +80,12 @@ class Reader(_TaskComponent):
         "ndjson",
         "parquet",
     )
-    plain_form: ClassVar[str] = "text"  # of .txt and the standard input, where nothing declares it
     # Functions of (task, path, lines) that are added to `forms.FORMS`, or replace some.
     forms: ClassVar[Mapping[str, Callable]] = {}
     directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
-    lists_skipped: ClassVar[bool] = True  # a file of predictions has an empty one of a skipped row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
     cut_words: ClassVar[str] = encoding.CUT_WORDS  # what a note says where texts lost some tokens
-    suggestions: int = 0  # errors about labels that named the nearest one
 
     @property
     def unit(self) -> str:
@@ -110,14 +108,10 @@ class Reader(_TaskComponent):
         """The same from what a model was trained for, the section `task` of its `run.json`."""
         return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
-    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
         table and parses its cells by the methods below."""
-        return table_rows.read_tables(self, path, need_labels, form)
-
-    def check_to_predict(self, path: str) -> None:
-        """Raises UserError for a file to predict whose form nothing declares safely. What `read`
-        refuses needs no second check."""
+        return table_rows.read_tables(self, path, need_labels)
 
     def flag_of(self, column: str) -> str:
         """The flag that names a column of a user's own files; "": none does."""
@@ -194,14 +188,6 @@ class Reader(_TaskComponent):
         """The names of the texts of a served row."""
         return ("text_a", "text_b") if self.task.columns.text_b else ("text_a",)
 
-    def example(self, row: Row) -> Optional[dict]:
-        """The texts of a row by the names of `texts`; None: it does not have them any more."""
-        return dict(zip(self.texts, row.pairs[0])) if len(row.pairs) == 1 else None
-
-    def gold(self, row: Row) -> Any:
-        """The label of a row, which has one, as people read it; it fits into JSON."""
-        return row.label
-
 
 # ---- the output layer
 
@@ -276,27 +262,24 @@ class Scorer(_TaskComponent):
 
     default_metrics: ClassVar[tuple[str, ...]] = ()  # of own data; the first selects checkpoints
     lower_is_better: ClassVar[frozenset[str]] = frozenset()  # names of metrics
-    baseline_words: ClassVar[str] = "majority class"  # the prediction of `baseline`
     column: ClassVar[str] = "label"  # of the predictions in their file
     # Whether a prediction is one number; if not, and `probabilities` names none, it has any shape.
     is_number: ClassVar[bool] = False
-    # Why a metric is NaN; "": as `split_metrics.why_undefined` says.
-    undefined_words: ClassVar[str] = ""
 
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
         """The metrics of the task, by name."""
         return {}
 
+    @functools.cached_property
+    def own_metrics(self) -> dict[str, split_metrics.Metric]:
+        """The functions of `Task.own_metrics`, loaded once: a file may be edited in a run."""
+        return {name: split_metrics.own(each) for name, each in self.task.own_metrics.items()}
+
     @property
     def probabilities(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         return ()
-
-    @property
-    def submitted_range(self) -> Optional[tuple[float, float]]:
-        """The lowest and highest value that a benchmark's server accepts; None: any."""
-        return None
 
     @property
     def has_threshold(self) -> bool:
@@ -337,17 +320,12 @@ class Scorer(_TaskComponent):
         values = checked(self, values, len(gold_labels))
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
-        own = self.task.own_metrics
+        metrics = {**self.metrics, **self.own_metrics}
         found = {}
         for name in self.task.metrics:
-            metric = split_metrics.own(own[name]) if name in own else self.metrics[name]
+            metric = metrics[name]
             found[name] = float(metric(self.task, decisions, gold_labels, values))
         return found
-
-    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
-        """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
-        of the best constant one. threshold: as for `decide`, given where `has_threshold`."""
-        raise NotImplementedError
 
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
@@ -416,7 +394,7 @@ class Scorer(_TaskComponent):
             ("id", (row.id for row in predicted_rows)),
             (self.column, self.texts(values, threshold)),
             *(
-                ("p_" + name, map("%.6f".__mod__, column))
+                ("p_" + name, map("%.9g".__mod__, column))
                 for name, column in zip(self.probabilities, values.T)
             ),
         ]
@@ -495,9 +473,6 @@ class TaskType:
     own_columns: Optional[Callable[[Any], dict]] = None
     # (task, settings) -> the task with the options of the settings.
     with_settings: Optional[Callable[[Task, Any], Task]] = None
-    # (task, rows) -> the task with the options that its `Scorer` otherwise takes from the rows that
-    # it scores, so that a sample of `rows` is scored by the scale of all of them.
-    with_scale: Optional[Callable[[Task, Sequence[Row]], Task]] = None
     export: type[Export] = Export  # not needed in the plain case
 
 
@@ -542,14 +517,6 @@ def refuse_nan(task: Task, values: np.ndarray) -> None:
             f"task {task.name}: {bad} of {len(values)} predictions are not finite numbers; if "
             "--precision is fp16, give fp32"
         )
-
-
-def constant_baseline(
-    scorer: Scorer, value: Any, gold_labels: Any, threshold: float = THRESHOLD
-) -> dict:
-    """The metrics of the same prediction for each row."""
-    values = np.broadcast_to(value, (len(gold_labels), *np.shape(value)))
-    return scorer.evaluate(values, gold_labels, threshold)
 
 
 def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:

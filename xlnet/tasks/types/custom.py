@@ -59,9 +59,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         task = task.with_files(dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
-        split_metrics.own.cache_clear()  # a file may have been edited since, in the same process
-        for name in task.own_metrics.values():
-            split_metrics.check(task, name)  # raises its errors before anything is read
+        task.scorer.own_metrics  # noqa: B018  its errors are raised before anything is read
     return task
 
 
@@ -98,12 +96,10 @@ def _with_forms(task: Task, settings: Any) -> Task:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
     declared: dict[str, Any] = {
-        "name": settings.input_format,
         "delimiter": delimiter,
         "quoting": settings.quoting,
         "header": settings.header,
         "encoding": settings.encoding,
-        "decimal": getattr(settings, "decimal", None),
     }
     declared = {name: value for name, value in declared.items() if value is not None}
 
@@ -112,39 +108,12 @@ def _with_forms(task: Task, settings: Any) -> Task:
             form = dataclasses.replace(form, names=())
         return dataclasses.replace(form, **declared)
 
-    keep_where = task.files.keep_where
-    its_own = keep_where or {}
-    asked = _pairs(settings.keep_where or "")
-    for name, value in asked.items():
-        if its_own.get(name, value) != value:
-            raise UserError(
-                f"keep_where: {name}={value}, but the rows of task {task.name} are those with "
-                f"{name}={its_own[name]}; expected another column, or another task"
-            )
-    if settings.keep_where is not None:
-        # Of a published set, the rows of its task are wanted in any case.
-        keep_where = {**its_own, **asked}
     return task.with_files(
         form=changed(task.files.form),
+        input_format=settings.input_format,
         forms={name: changed(form) for name, form in task.files.forms.items()},
-        keep_where=keep_where,
-        filter_columns=tuple(name for name in asked if name not in its_own),
         skips_errors=settings.on_error == "skip",
     )
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """{"answer": "accept"} of "answer=accept", of pairs with commas between."""
-    found = {}
-    for part in filter(None, map(str.strip, text.split(","))):
-        column, equals, value = part.partition("=")
-        if not (column and equals):
-            raise UserError(f"keep_where: '{part}', expected column=value")
-        column = encodings.composed(column.strip())
-        if column in found:
-            raise UserError(f"keep_where names '{column}' twice, expected columns that differ")
-        found[column] = encodings.composed(value.strip())
-    return found
 
 
 def complete(task: Task, data_dir: str) -> Task:
@@ -224,11 +193,6 @@ def _own_task(settings: Any, stored: dict) -> Task:
 
 
 def _with_settings(task: Task, settings: Any) -> Task:
-    if getattr(settings, "label_thresholds", None) and not settings.multi_label:
-        raise UserError(
-            "label_thresholds is for --multi_label=True; predict_threshold is for the "
-            "second of two labels"
-        )
     task = _with_forms(_with_named_files(task, settings), settings)
     return task.type.with_settings(task, settings) if task.type.with_settings else task
 

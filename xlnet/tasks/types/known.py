@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 
 from xlnet import files, own_modules
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task, TypeOfTask
+from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
@@ -34,7 +34,7 @@ TASK_TYPES = {
 DEV_SHARE = 0.05  # of the train file of a known task that has no file of dev
 
 # How most published sets are written: quotation marks are characters of the text.
-_PLAIN = Form(quoting="none", header="names")
+_PLAIN = Form("tsv", quoting="none", header="names")
 
 
 def _task(
@@ -54,7 +54,7 @@ def _task(
         return {each: more.pop(each) for each in list(more) if each in group.__dataclass_fields__}
 
     columns = Columns(_names(text_a), _names(text_b), _names(label), **part(Columns))
-    files_of_task = Files(**{"forms": {".tsv": _PLAIN}, **part(Files)})
+    files_of_task = Files(**{"form": _PLAIN, "forms": {".csv": Form()}, **part(Files)})
     published = Published(**part(Published))
     return Task(name, columns, labels, metrics, TASK_TYPES[type], files_of_task, published, **more)
 
@@ -78,12 +78,10 @@ _GLUE_TASKS = (
         "label",
         ("0", "1"),
         ("matthews", "accuracy"),
-        forms={
-            "test.tsv": _PLAIN,
-            ".tsv": Form(
-                quoting="none", header="none", names=("source", "label", "mark", "sentence")
-            ),
-        },
+        form=Form(
+            "tsv", quoting="none", header="none", names=("source", "label", "mark", "sentence")
+        ),
+        forms={"test.tsv": _PLAIN, ".csv": Form()},
         submissions={"test": "CoLA.tsv"},
     ),
     _task(
@@ -113,7 +111,8 @@ _GLUE_TASKS = (
         ("pearson", "spearman"),
         type="regression",
         submissions={"test": "STS-B.tsv"},
-    ).with_options(submitted_range=(0.0, 5.0)),
+        submitted_range=(0.0, 5.0),
+    ),
     _task(
         "qqp",
         "question1",
@@ -214,7 +213,8 @@ def _csv_task(
         _NUMBERS[1 : num_labels + 1],
         ("accuracy", "macro_f1"),
         by_split=dict(_TRAIN_TEST_CSV),
-        forms={".csv": Form(quoting="standard", header="none", names=columns)},
+        form=Form("csv", quoting="standard", header="none", names=columns),
+        forms={},
         replacements=replacements,
         dev_share=DEV_SHARE,
     )
@@ -404,7 +404,7 @@ def _xnli(language: str) -> Task:
         _NLI,
         ("accuracy",),
         id="pairID",
-        keep_where={"language": language},
+        rows_where={"language": language},
         column_aliases={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
         label_names={"contradictory": "contradiction"},
         by_split={
@@ -428,6 +428,7 @@ _RANKING = _task(
     id="document_id",
     id_required=True,
     query="query_id",
+    form=Form(),
     forms={},
     by_split={
         split: tuple(f"{split}.{form}" for form in ("tsv", "csv", "jsonl", "run", "qrels"))
@@ -449,6 +450,7 @@ def _tagging(name: str, tag_column: str, scheme: str, files: Any) -> Task:
         type="tagging",
         id=None,
         by_split=files,
+        form=Form("conll"),
         forms={},
     )
     return task.with_options(scheme=scheme)
@@ -484,7 +486,12 @@ def _questions(name: str, scoring: str, files: Any) -> Task:
     spans = TASK_TYPES["spans"]
     columns = Columns(("context",), ("question",), ("answers",), id="id", query="context")
     return Task(
-        name, columns, None, spans.scorer.default_metrics, spans, Files(by_split=files)
+        name,
+        columns,
+        None,
+        spans.scorer.default_metrics,
+        spans,
+        Files(by_split=files, form=Form("json")),
     ).with_options(scoring=scoring)
 
 
@@ -602,7 +609,7 @@ def type_of(stored: dict, path: str) -> TaskType:
     return TASK_TYPES[kind]
 
 
-def module_of(its_type: TypeOfTask) -> Optional[str]:
+def module_of(its_type: TaskType) -> Optional[str]:
     """The module of an own task type; None: the library's."""
     parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
     return next(

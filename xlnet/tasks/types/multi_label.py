@@ -32,7 +32,6 @@ from xlnet.tasks.types.classification import (
     known_label,
     merge_spellings,
     note_joined,
-    numbers_of,
     sorted_names,
 )
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -49,11 +48,9 @@ _NUMBERED = "label_%d"  # the labels of lists of 0 and 1
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabelOptions:
-    """separator: the text between the labels of a cell; None: a comma, which is not declared.
-    thresholds: "label:probability,...", instead of the common threshold."""
+    """separator: the text between the labels of a cell; None: a comma, which is not declared."""
 
     separator: Optional[str] = None
-    thresholds: str = ""
 
 
 class MultiLabelReader(contract.Reader):
@@ -243,7 +240,7 @@ class MultiLabelExport(contract.Export):
 
     def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         values = outputs["values"]
-        return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
+        return {"is_label": values >= threshold, "probabilities": values}
 
 
 class MultiLabelScorer(contract.Scorer):
@@ -259,22 +256,11 @@ class MultiLabelScorer(contract.Scorer):
     def probabilities(self) -> Sequence[str]:
         return self.task.class_names
 
-    def __init__(self, task: Task):
-        super().__init__(task)
-        if task.labels:
-            _thresholds(task, THRESHOLD)  # raises their errors early
-
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """float32 [n,L]"""
         # Compared in float32, as in an exported model, so that a probability of 0.7 reaches a
         # threshold of 0.7.
-        thresholds = np.array(_thresholds(self.task, threshold), np.float32)
-        return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
-
-    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
-        """The frequency of each label as its probability."""
-        frequencies = np.mean(gold_labels, axis=0)
-        return contract.constant_baseline(self, frequencies, gold_labels, threshold)
+        return (np.asarray(values, np.float32) >= np.float32(threshold)).astype(np.float32)
 
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
@@ -317,10 +303,9 @@ class MultiLabelScorer(contract.Scorer):
         """Probability and error are those of one label, the one with the worst decision, or else
         the least sure one. The error is the distance of its probability from 0 or 1."""
         gold_labels = np.asarray(self.gold_labels(rows))
-        certain = self.task.with_options(thresholds="").scorer
         for row, gold, labels, predicted, decision, found in zip(
             rows,
-            certain.texts(gold_labels, THRESHOLD),
+            self.texts(gold_labels, THRESHOLD),
             gold_labels,
             self.texts(values, threshold),
             self.decide(values, threshold),
@@ -347,22 +332,9 @@ class MultiLabelScorer(contract.Scorer):
         ]
 
 
-def _thresholds(task: Task, threshold: float) -> list[float]:
-    """The threshold of each label, floats [L]; raises UserError for bad options."""
-    return numbers_of(
-        "label_thresholds",
-        task.options.thresholds,
-        task.class_names,
-        threshold,
-        1.0,
-        "label:probability, ... with probabilities from 0 to 1",
-    )
-
-
 def _with_settings(task: Task, settings: Any) -> Task:
     return task.with_options(
         separator=_SPELLED.get(settings.label_separator, settings.label_separator),
-        thresholds=settings.label_thresholds or "",
     )
 
 

@@ -195,27 +195,6 @@ class ChoiceReader(ClassificationReader):
             return re.sub("_+", lambda gap: option, question)
         return f"{question} {option}"
 
-    def label_cells(self, cells: dict) -> list:
-        """The label as a letter where each row has the names of its answers, as ARC has A to D in
-        some and 1 to 4 in others: in `choices.label` with `choices.text`, or with each text. What
-        is declared to be a number or a text remains one."""
-        label, *choices = super().label_cells(cells)
-        if self.task.columns.label_form not in (None, "letters"):
-            return [label, *choices]
-        column, names = self.task.columns.choices[0], None
-        if len(choices) == 1 and isinstance(choices[0], list) and label is not None:
-            names = (
-                cells.get(column.removesuffix("text") + "label")
-                if column.endswith(".text")
-                else [each.get("label") for each in choices[0] if isinstance(each, dict)]
-            )
-        if (
-            isinstance(names, list)
-            and (names := list(map(to_text, names))).count(to_text(label).strip()) == 1
-        ):
-            label = string.ascii_uppercase[names.index(to_text(label).strip())]
-        return [label, *choices]
-
     def parse_label(self, cells: list) -> tuple:
         """cells: of the label, and of the answers."""
         task, options = self.task, _texts(cells[1:])
@@ -259,31 +238,6 @@ class ChoiceReader(ClassificationReader):
     @property
     def texts(self) -> tuple[str, ...]:
         return (*super().texts, "choices")
-
-    def example(self, row: Row) -> Optional[dict]:
-        """The texts of a row. A question and its answer are one text in a row: the words that all
-        answers begin with stand for the question, and what follows for the answers, which gives
-        the network the same texts again. None: no words are common to all."""
-        text, answers = row.pairs[0][0], [answer for _, answer in row.pairs]
-        if not self.task.columns.text_b:
-            return {"text_a": text, "choices": answers}
-        common = os.path.commonprefix(answers)
-        question, space, _ = common.rpartition(" ")
-        if not space or not question.strip():
-            return None
-        if self.options.fills_gaps and "_" in question:  # it would be filled again
-            return None
-        choices = [answer[len(question) + 1 :] for answer in answers]
-        if not all(choice.strip() for choice in choices):
-            return None
-        return {"text_a": text, "text_b": question, "choices": choices}
-
-    def gold(self, row: Row) -> Optional[str]:
-        """The text of the right answer, as `example` has it."""
-        example = self.example(row)
-        if example is None:
-            return None
-        return str(example["choices"][self.task.class_names.index(row.label)])
 
 
 class ChoiceHead(ClassificationHead):

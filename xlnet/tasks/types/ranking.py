@@ -48,7 +48,6 @@ from xlnet.tasks.types.regression import (
 _log = logging.getLogger(__name__)
 
 PAIRS_PER_QUERY = 50  # maximum in training, sampled among those of different relevance
-RANDOM_ORDERS = 10  # the measures of a random order are the mean of so many
 
 # relevance: float32 [n]. queries: the rows of each query, as of `by_query`. missing: the relevance
 # of relevant documents of each query that have no row, Q arrays.
@@ -72,19 +71,18 @@ class RankingReader(RegressionReader):
     def unit(self) -> str:
         return "pairs" if self.options.pairwise else "rows"
 
-    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         """The rows of a file. As in trec_eval, the metrics of a run count only queries with
         judgements, and for these all relevant documents. A document whose row was skipped counts as
         not retrieved."""
         if need_labels:
-            trec_files.check_judgements(self.task, path, form)
-        rows = super().read(path, need_labels, form)
+            trec_files.check_judgements(self.task, path)
+        rows = super().read(path, need_labels)
         # The judgements next to a run may have documents that the run lacks. Judgements that are
         # read themselves have such documents only if some of their rows were skipped.
         qrels = trec_files.judgements_of(
             self.task,
             path,
-            form,
             ("run", "qrels") if self.task.files.skips_errors else ("run",),
         )
         if not need_labels or not qrels:
@@ -118,7 +116,7 @@ class RankingReader(RegressionReader):
         is_unjudged = bool(cells) and cells[0] is trec_files.UNJUDGED
         return (None, None) if is_unjudged else super().parse_label(cells)
 
-    def parse_score(self, text: str, decimal: str = ".") -> tuple:
+    def parse_score(self, text: str) -> tuple:
         """An integer; below 0, which TREC has for junk, counts as 0."""
         column, highest = self.task.columns.label[0], self.options.highest_grade
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
@@ -187,8 +185,6 @@ class RankingScorer(RegressionScorer):
     """Measures of the orders of documents by their scores."""
 
     default_metrics = ("ndcg@10", "map", "err@10")
-    baseline_words = "random order"
-    undefined_words = "no query has a relevant document"
 
     def check_metric(self, name: str) -> None:
         if _measure_of(name) is None:
@@ -223,15 +219,6 @@ class RankingScorer(RegressionScorer):
         if not _highest(gold_labels):
             return dict.fromkeys(self.task.metrics, np.nan)
         return evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
-
-    def baseline(self, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
-        """The mean over some random orders."""
-        random, names = np.random.default_rng(0), self.task.metrics
-        results = [
-            self._means(random.random(len(gold_labels.relevance)), gold_labels)
-            for _ in range(RANDOM_ORDERS)
-        ]
-        return {name: float(np.mean([result[name] for result in results])) for name in names}
 
     def constant_prediction(
         self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD
@@ -284,12 +271,6 @@ def _with_settings(task: Task, settings: Any) -> Task:
     )
 
 
-def _with_scale(task: Task, rows: Sequence[Row]) -> Task:
-    """The task with the highest label of all rows, the scale of ERR."""
-    highest = task.options.highest_grade or _highest(task.scorer.gold_labels(rows))
-    return task.with_options(highest_grade=int(highest))
-
-
 RANKING = TaskType(
     "ranking",
     RankingReader,
@@ -299,7 +280,6 @@ RANKING = TaskType(
     verb="rank",
     selecting_flag="query_id_column",
     with_settings=_with_settings,
-    with_scale=_with_scale,
     export=RegressionExport,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
@@ -10,7 +9,6 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-from xlnet.tasks.files import diagnosis
 from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Row
@@ -21,17 +19,6 @@ _HIGHEST = float(np.finfo(np.float32).max)  # of the absolute value of a score i
 _NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
 
 
-@dataclasses.dataclass(frozen=True)
-class RegressionOptions:
-    """What a published set declares about its scores.
-
-    Attributes:
-      submitted_range: lowest and highest score that its server accepts; None: any.
-    """
-
-    submitted_range: Optional[tuple[float, float]] = None
-
-
 class RegressionReader(contract.Reader):
     """The label of a row is a number."""
 
@@ -39,26 +26,17 @@ class RegressionReader(contract.Reader):
         text = to_text(cells[0]).strip() if cells else ""
         if not text:
             return None, f"column '{self.task.columns.label[0]}' is empty"
-        # Numbers of JSON and Parquet have no decimal mark to be declared; Parquet's decimals are
-        # texts here.
-        decimal = self.task.files.form.decimal
-        if decimal == "." or isinstance(cells[0], (int, float)):
-            return self.parse_score(text)
-        return self.parse_score(text, decimal)
+        return self.parse_score(text)
 
-    def parse_score(self, text: str, decimal: str = ".") -> tuple:
-        """As `parse_label`, for a cell that is not empty; decimal: the mark of its fraction."""
-        if decimal == ".":
-            score = to_number(text)
-        else:
-            score = math.nan if "." in text else to_number(text.replace(decimal, "."))
+    def parse_score(self, text: str) -> tuple:
+        """As `parse_label`, for a cell that is not empty."""
+        score = to_number(text)
         column = self.task.columns.label[0]
         if abs(score) <= _HIGHEST:
             return score, None
         if math.isfinite(score):
             return None, f"column '{column}': '{text}', expected at most {_HIGHEST:.6g}"
-        hint = diagnosis.of_number(text, decimal)
-        return None, f"column '{column}': '{text}' is not a number{hint}"
+        return None, f"column '{column}': '{text}' is not a number"
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n]"""
@@ -100,17 +78,8 @@ class RegressionScorer(contract.Scorer):
     default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
     metrics = {name: getattr(split_metrics, name) for name in default_metrics}
     lower_is_better = frozenset({"mse", "mae"})
-    baseline_words = "mean score"
     column = "score"
     is_number = True
-
-    @property
-    def submitted_range(self) -> Optional[tuple[float, float]]:
-        return getattr(self.options, "submitted_range", None)  # a subclass may have other options
-
-    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
-        """The mean score."""
-        return contract.constant_baseline(self, np.mean(gold_labels), gold_labels)
 
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
@@ -125,7 +94,7 @@ class RegressionScorer(contract.Scorer):
         return f"from {scores.min():g} to {scores.max():g}, mean {scores.mean():.2f}"
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
-        return [f"{value:.6f}" for value in values]
+        return [f"{value:.9g}" for value in values]
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -146,7 +115,6 @@ REGRESSION = contract.TaskType(
     RegressionReader,
     RegressionHead,
     RegressionScorer,
-    options=RegressionOptions(),
     verb="score",
     selecting_flag="is_regression",
     export=RegressionExport,

@@ -67,10 +67,8 @@ class SpanReader(contract.Reader):
     none."""
 
     unit = "questions"
-    plain_form = "json"
     forms = squad_files.FORMS
     takes_empty_text_b = True
-    lists_skipped = False  # answers have the names of questions, which a bad row may lack
     pads = "right"
     # Sliding windows cover all of a context.
     cut_words = "the questions are cut, their contexts are not; see --max_query_length"
@@ -80,8 +78,8 @@ class SpanReader(contract.Reader):
         options = self.options
         return options.doc_stride, options.max_query_length, options.max_segments
 
-    def read(self, path: str, *args: Any, **how: Any) -> Sequence[Row]:
-        rows = super().read(path, *args, **how)
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
+        rows = super().read(path, need_labels)
         squad_files.note_positions(path, rows)
         return rows
 
@@ -148,14 +146,6 @@ class SpanReader(contract.Reader):
     @property
     def texts(self) -> tuple[str, ...]:
         return "question", "context"
-
-    def example(self, row: Row) -> Optional[dict]:
-        context, question = row.pairs[0]
-        return {"question": question, "context": context}
-
-    def gold(self, row: Row) -> list[str]:
-        """The texts of the answers that count as right; [] for a question without an answer."""
-        return [answer.text for answer in row.label]
 
 
 class SpanHead(contract.Head):
@@ -344,7 +334,6 @@ class SpanScorer(contract.Scorer):
 
     default_metrics = ("f1", "exact")
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
-    baseline_words = "sentence that shares most words"
     has_threshold = True
 
     def gold_labels(self, rows: Sequence[Row]) -> GoldAnswers:
@@ -370,18 +359,6 @@ class SpanScorer(contract.Scorer):
         shown = (*found, *best) if not scores.has_answer.all() else tuple(found)
         found.update(best)
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
-
-    def baseline(self, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
-        """The sentence most like the question. All are as sure: of the numbers over thresholds,
-        those that are metrics are the better one of all sentences and of no answers at all."""
-        sentences = [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows]
-        result = self.evaluate(sentences, gold_labels, threshold)
-        without = self.evaluate([each._replace(spans=[]) for each in sentences], gold_labels)
-        found = {name: value for name, value in result.items() if not name.startswith("best_")}
-        for name in ("exact", "f1"):
-            if "best_" + name in self.task.metrics:
-                found["best_" + name] = max(result[name], without[name])
-        return {name: found[name] for name in result if name in found}
 
     def constant_prediction(
         self, values: Any, gold_labels: GoldAnswers, threshold: float = THRESHOLD
@@ -487,11 +464,6 @@ def _with_settings(task: Task, settings: SpanSettings) -> Task:
     return task.with_options(**options)
 
 
-def _with_scale(task: Task, rows: Sequence[Row]) -> Task:
-    """The task with the rule that fits all rows: it depends on whether some row has no answer."""
-    return task.with_options(scoring=task.scorer.gold_labels(rows).rule)
-
-
 SPANS = contract.TaskType(
     "spans",
     SpanReader,
@@ -503,7 +475,6 @@ SPANS = contract.TaskType(
     selecting_flag="task_name",
     own_columns=_own_columns,
     with_settings=_with_settings,
-    with_scale=_with_scale,
 )
 
 

@@ -15,7 +15,6 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import (
-    readers,
     schemes,
     tagged_columns,
     tagged_files,
@@ -97,13 +96,12 @@ class TaggingReader(contract.Reader):
     row is its tags."""
 
     unit = "sentences"
-    plain_form = ""  # see `check_to_predict`
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
         """The task with the tags, their column, and whether there are spaces between words."""
         task = self.task
-        sentences = store_rows(self._sentences(path, None, need_tags=True))
+        sentences = store_rows(self._sentences(path, need_tags=True))
         sentences = self._with_right_tags(path, sentences, None, has_notes=False)
         labels = schemes.labels_of(MappedRows(lambda sentence: sentence.tags, sentences))
         if not labels:
@@ -132,17 +130,12 @@ class TaggingReader(contract.Reader):
             knows_spaces=all(sentence.after_space is not None for sentence in sentences),
         )
 
-    def _sentences(
-        self, path: str, form: Optional[str], need_tags: bool
-    ) -> Iterator[tagged_words.TaggedSentence]:
+    def _sentences(self, path: str, need_tags: bool) -> Iterator[tagged_words.TaggedSentence]:
         """The sentences of a file, with labels in Unicode's composed form; the tags of texts with
         entities get the files' scheme."""
         task = self.task
-        if form is None:
-            for each in readers.each_path(path):
-                readers.check_form(task, each, tagged_files.BY_EXTENSION, need_tags)
         declared = tagged_files.Declared(
-            form=form or task.files.form.name,
+            form=task.files.input_format or task.files.form.name,
             word_column=task.columns.text_a[0],
             tag_column=task.columns.label[0] if task.columns.label else None,
             sentence_column=self.options.sentence_column,
@@ -150,7 +143,6 @@ class TaggingReader(contract.Reader):
             quoting=task.files.form.quoting,
             header=task.files.form.header,
             encoding=task.files.form.encoding,
-            keep_where=task.files.keep_where,
         )
         skips = task.files.skips_errors
         for sentence in tagged_files.read(path, declared, need_tags, skips=skips):
@@ -274,12 +266,9 @@ class TaggingReader(contract.Reader):
             knows_spaces=options.get("knows_spaces", True),
         )
 
-    def check_to_predict(self, path: str) -> None:
-        tagged_files.check_to_predict(path, self.task.files.form.name)
-
-    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         sentences: Iterable[tagged_words.TaggedSentence]
-        sentences = self._sentences(path, form, need_labels)
+        sentences = self._sentences(path, need_labels)
         labels = schemes.labels_of([self.task.class_names])
         if need_labels:
             sentences = self._with_right_tags(path, store_rows(sentences), labels)
@@ -449,7 +438,6 @@ class TaggingScorer(contract.Scorer):
 
     default_metrics = ("f1", "precision", "recall", "accuracy")
     metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]}, accuracy=_accuracy)
-    baseline_words = "most frequent tag"
 
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
@@ -473,15 +461,6 @@ class TaggingScorer(contract.Scorer):
             name: float(self.metrics[name](self.task, decisions, gold_labels, values))
             for name in self.task.metrics
         }
-
-    def baseline(self, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
-        """The most frequent tag."""
-        counts = collections.Counter(tag for row in gold_labels for tag in row.label)
-        id = self.task.class_names.index(counts.most_common(1)[0][0])
-        return self.evaluate(
-            [Tags(np.full(len(row.label), id), np.ones(len(row.label))) for row in gold_labels],
-            gold_labels,
-        )
 
     def constant_prediction(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
