@@ -102,8 +102,7 @@ def test_a_small_network_learns_entities(place, trained):
     assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [40, 80]
     results = json.loads((model / "eval_results_dev.json").read_text())
     (best,) = results["checkpoints"]
-    assert best["f1"] > 0.8 > results["baseline"]["accuracy"] > 0.3
-    assert results["baseline"]["f1"] == 0
+    assert best["f1"] > 0.8
     kernel = weights(model / "best")["model/tagging_custom/logit/kernel"]
     assert kernel.shape == (16, 5)
     table = (model / "eval_table_dev.txt").read_text().split("\n")

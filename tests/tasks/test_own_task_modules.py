@@ -242,9 +242,6 @@ class Scorer(contract.Scorer):
     metrics = {"error": error}
     column = "scores"
 
-    def baseline(self, gold_labels):
-        return contract.constant_baseline(self, gold_labels.mean(axis=0), gold_labels)
-
     def texts(self, values, threshold):
         return ["{:.2f} {:.2f}".format(*row) for row in values]
 

@@ -30,13 +30,14 @@ def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[
       threshold: as for `Scorer.decide`.
 
     Returns:
-      a dict of floats; None for a task whose gold labels are no array. The prediction is the
-      frequency of each label, or the mean score.
+      a dict of floats; None for a task that has neither probabilities of its labels nor scores.
+      The prediction is the frequency of each label, or the mean score.
     """
-    if not isinstance(gold_labels, np.ndarray):
+    names = tuple(task.scorer.probabilities)
+    has_scores = task.scorer.is_number or names and names == task.labels
+    if not isinstance(gold_labels, np.ndarray) or not has_scores:
         return None
     answer = gold_labels.mean(axis=0)
-    names = task.scorer.probabilities
     if names and gold_labels.ndim == 1:
         answer = np.bincount(gold_labels, minlength=len(names)) / len(gold_labels)
     values = np.broadcast_to(answer, (len(gold_labels), *np.shape(answer)))
