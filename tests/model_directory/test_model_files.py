@@ -85,24 +85,6 @@ def test_the_best_checkpoint_is_taken_or_the_newest(model):
     assert newest.prefix == str(model / "model.ckpt-5")
 
 
-def test_settings_that_changed_since_the_best_weights_are_noted(model, caplog):
-    """A fine-tuned model is read by its run, also where its best weights were trained before."""
-    shutil.copytree(model, model / "best")
-    model_files.read(str(model))
-    assert not caplog.messages
-    document = json.loads((model / "run.json").read_text())
-    document["resolved"].update(max_seq_length=48, encoding="latin-1")
-    (model / "run.json").write_text(json.dumps(document))
-    assert model_files.read(str(model)).max_seq_length == 48
-    assert caplog.messages == [
-        f"note: {model}/best: the weights were trained with max_seq_length 24, not 48; they are "
-        f"used with the settings of {model}/run.json"
-    ]
-    caplog.clear()
-    model_files.read(str(model), use_checkpoint="newest")
-    assert not caplog.messages
-
-
 def test_a_prefix_of_a_fine_tuned_model_has_its_task(model):
     for path in (model / "latest", model / "model.ckpt-5"):
         found = model_files.read(str(path))
@@ -170,15 +152,11 @@ def test_there_has_to_be_a_model(tmp_path):
     "name",
     [
         "run.json",
-        "task.json",
         "spiece.model",
         "spiece.model.json",
         "xlnet_config.json",
         "model.ckpt-5.data-00000-of-00001",
         "checkpoint",
-        "pretraining.json",
-        "finetuning.json",
-        "huggingface_config.json",
     ],
 )
 def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):

@@ -44,43 +44,25 @@ RUNS = {
 # is that of the run.
 SAME = set(
     """
-    train_batch_size seed dropout dropatt position_dropout init init_std init_range clamp_len
-    precision learning_rate warmup_steps warmup_ratio decay_method min_lr_ratio
+    init_checkpoint train_batch_size seed dropout dropatt position_dropout init init_std init_range
+    clamp_len precision learning_rate warmup_steps warmup_ratio decay_method min_lr_ratio
     weight_decay adam_epsilon clip lr_layer_decay_rate ema_decay legacy_optimizer""".split()
 )
-OF_PRETRAINING = set(
-    """
-    objective next_segment_loss same_length mem_len perm_size
-    factorization_order num_predict mask_mode mask_alpha mask_beta""".split()
-)
-OF_TASKS = set(
-    """
-    dev_share max_seq_length input_format encoding delimiter quoting header keep_where metric
-    freeze_layers class_weights label_smoothing cls_scope task_name""".split()
-)
-OF_EACH = {
-    "pretraining": OF_PRETRAINING,
-    "classifier": OF_TASKS
-    | set(
-        """
-        text_a_column text_b_column label_column id_column choice_columns is_regression multi_label
-        label_separator label_form decimal query_id_column ranking_loss long_document max_segments
-        summary_type use_summ_proj label_thresholds highest_grade predict_threshold""".split()
-    ),
-    "tagger": OF_TASKS | {"word_column", "tag_column", "sentence_column", "scheme"},
-    "questions": OF_TASKS
-    | set(
-        """
-        context_column question_column answer_column answer_start_column id_column doc_stride
-        max_query_length long_document max_segments max_answer_length start_n_top end_n_top
-        span_head scoring predict_threshold""".split()
-    ),
-}
-# Those that its evaluations depend on: compared if it has some.
-OF_EVALUATION = dict.fromkeys(("classifier", "tagger", "questions"), {"eval_split"})
 # Those that a run that resumes may change, and has from before if they are not given.
 FREE = {"train_steps", "save_steps", "eval_steps", "max_save"}
-FREE_OF_TASKS = FREE | {"epochs", "patience"}
+FREE_OF = {
+    "pretraining": FREE | {"eval_record_info_dir"},
+    **dict.fromkeys(
+        ("classifier", "tagger", "questions"),
+        FREE
+        | {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file", "test_file"},
+    ),
+}
+OF_ONE_COMMAND = set(
+    """
+    model_dir model_config_path spiece_model_file grad_accum_steps log_steps allow_changes
+    use_bfloat16 recompute num_hosts num_core_per_host device xla deterministic""".split()
+)
 
 
 def document(directory, groups, **digests):
@@ -112,35 +94,27 @@ def another(field, value):
 @pytest.mark.parametrize("program", RUNS)
 def test_every_setting(program, tmp_path):
     groups = (RUNS[program], NetworkSettings(), OptimizationSettings(), DeviceSettings())
-    found = {"refused": set(), "of evaluation": set(), "kept": set()}
+    refused, kept, ignored = set(), set(), set()
     for number, group in enumerate(groups):
         for field in dataclasses.fields(group):
             changed = dataclasses.replace(
                 group, **{field.name: another(field, getattr(group, field.name))}
             )
             run = document(tmp_path, [*groups[:number], changed, *groups[number + 1 :]])
-            for is_evaluated in (True, False):
-                (tmp_path / "evaluations.json").unlink(missing_ok=True)
-                if is_evaluated:
-                    (tmp_path / "evaluations.json").write_text("{}")
-                _, different = run_document.inherit(groups, {field.name}, run, is_training=True)
-                if different:
-                    name = "precision" if field.name == "use_bfloat16" else field.name
-                    assert len(different) == 1 and different[0].startswith(name + " was ")
-                    found["refused" if not is_evaluated else "of evaluation"].add(field.name)
+            _, different = run_document.inherit(groups, {field.name}, run, of_run=True)
+            if different:
+                name = "precision" if field.name == "use_bfloat16" else field.name
+                assert len(different) == 1 and different[0].startswith(name + " was ")
+                refused.add(name)
             # What is not given is that of the run.
-            inherited, different = run_document.inherit(groups, (), run, is_training=True)
+            inherited, different = run_document.inherit(groups, (), run, of_run=True)
             assert not different
-            if getattr(inherited[number], field.name) == getattr(changed, field.name):
-                found["kept"].add(field.name)
-    found["of evaluation"] -= found["refused"]
-    # Two names of the precision: the one is compared and inherited as the other.
-    found["refused"].discard("use_bfloat16")
-    found["of evaluation"].discard("use_bfloat16")
-    assert found["of evaluation"] == OF_EVALUATION.get(program, set())
-    assert found["refused"] == SAME | OF_EACH[program]
-    free = FREE if program == "pretraining" else FREE_OF_TASKS
-    assert found["kept"] == found["refused"] | found["of evaluation"] | free
+            found = run_document.values_of(inherited).get(field.name)
+            is_kept = found == run.resolved.get(field.name) is not None
+            (kept if is_kept else ignored).add(field.name)
+    free = FREE_OF[program]
+    assert SAME <= refused and not refused & free and free <= kept
+    assert OF_ONE_COMMAND <= ignored and not OF_ONE_COMMAND & refused
 
 
 # ---- a run that starts from the weights of another one
@@ -152,7 +126,7 @@ def start_document(directory, **resolved):
     run_document.write(str(directory), made)
 
 
-def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(tmp_path, capsys):
+def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(tmp_path):
     """`clamp_len` of the first run was not that of the second one, without a word."""
     trained = {
         field.name: another(field, getattr(group, field.name))
@@ -166,55 +140,30 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
         RUNS["pretraining"], model_dir=str(tmp_path / "new"), init_checkpoint=str(tmp_path)
     )
 
-    def start(settings=asked, network=NetworkSettings(), given=()):
-        groups = train_gpu.inherit_from_run(settings, network, OptimizationSettings(), given)
-        return {name: value for group in groups for name, value in vars(group).items()}
+    def start(settings=asked, given=()):
+        groups = settings, NetworkSettings(), OptimizationSettings()
+        found = train_gpu.inherit_from_run(*groups, given)
+        return {name: value for group in found for name, value in vars(group).items()}
 
     found = start()
     assert {name: found[name] for name in trained} == trained and found["seed"] == 0
-    said = capsys.readouterr().out
-    assert said.startswith("note: as the initial weights were trained: ") and "clamp_len=0" in said
-    # Training may continue with other targets, not with another network.
+    # Training may continue with other targets.
     found = start(dataclasses.replace(asked, mem_len=9), given=["mem_len"])
     assert (found["mem_len"], found["perm_size"]) == (9, trained["perm_size"])
-    said = capsys.readouterr().out
-    assert f"the initial weights were trained otherwise: mem_len was {trained['mem_len']}" in said
-    # Another objective, or no memory, has no use for `same_length`, which that run had asked for.
-    for name, value in (("objective", "permutation"), ("mem_len", 0)):
-        found = start(dataclasses.replace(asked, **{name: value}), given=[name])
-        assert (found[name], found["same_length"]) == (value, False)
-        said = capsys.readouterr().out
-        assert f"otherwise: {name} was" in said and "same_length" not in said
     with pytest.raises(UserError, match="same_length is True; it belongs to --objective=causal"):
-        both = dataclasses.replace(asked, objective="permutation", same_length=True)
-        start(both, given=["objective", "same_length"])
-    for network in (NetworkSettings(clamp_len=9), NetworkSettings(clamp_len=-1)):
-        with pytest.raises(
-            UserError, match=f"^init_checkpoint: .*clamp_len was 0, is {network.clamp_len};"
-        ):
-            start(network=network, given=["clamp_len"])
-        allowed = dataclasses.replace(asked, allow_changes=True)
-        assert start(allowed, network, ["clamp_len"])["clamp_len"] == network.clamp_len
+        start(dataclasses.replace(asked, objective="permutation"), given=["objective"])
 
 
-@pytest.mark.parametrize("given, said", [((), ""), (["clamp_len"], "clamp_len was 3, is -1")])
-def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path, given, said):
+def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path):
     start_document(tmp_path, clamp_len=3, mem_len=8)
     for name in ("spiece.model", "xlnet_config.json", "model.ckpt-1.index"):
         (tmp_path / name).write_text("")
     new = dict(TASK, model_dir=str(tmp_path / "new"), data_dir="d", output_dir="o")
     settings = ClassifierSettings(**new, init_checkpoint=str(tmp_path))
-
-    def start(settings):
+    for given, expected in (([], 3), (["clamp_len"], -1)):
         groups = settings, NetworkSettings(), OptimizationSettings()
-        return task_settings.resolve(*groups, [*new, *given], None)[1].clamp_len
-
-    if not given:
-        assert start(settings) == 3
-        return
-    with pytest.raises(UserError, match=f"^init_checkpoint: .*{said}"):
-        start(settings)
-    assert start(dataclasses.replace(settings, allow_changes=True)) == -1
+        found = task_settings.resolve(*groups, [*new, *given], None)
+        assert found[1].clamp_len == expected
 
 
 def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path, monkeypatch):
@@ -266,29 +215,14 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
     start(train_gpu.inherit_from_run, pretraining)
 
 
-@pytest.mark.parametrize(
-    "changed, said",
-    [
-        ("train", "the files to train on (--data_dir or --train_file) have other content"),
-        (
-            "dev",
-            "the files to evaluate on (--data_dir or --dev_file; of questions also --predict_file) "
-            "have other content",
-        ),
-    ],
-)
-def test_content(changed, said, tmp_path, caplog):
-    """Paths do not matter, also of records."""
-    contents = {"train": ["1"], "dev": ["2"]}
+def test_content(tmp_path, caplog):
+    """Paths do not matter."""
     groups = (RUNS["classifier"],)
-    run = document(tmp_path, groups, **contents)
+    run = document(tmp_path, groups, train=["1"])
     moved = (dataclasses.replace(groups[0], data_dir="b", train_file="x", dev_file="y"),)
-    other = document(tmp_path, moved, **dict(contents, **{changed: ["3"]}))
-    for has_evaluations in (False, True):
-        assert run_document.differences(run, document(tmp_path, moved, **contents)) == []
-        expected = [said] if changed == "train" or has_evaluations else []
-        assert run_document.differences(run, other) == expected
-        (tmp_path / "evaluations.json").write_text("{}")
+    assert run_document.differences(run, document(tmp_path, moved, train=["1"])) == []
+    said = "the files to train on (--data_dir or --train_file) have other content"
+    assert run_document.differences(run, document(tmp_path, moved, train=["3"])) == [said]
     refused = re.escape(f" has other settings: {said}; leave them out or")
     with pytest.raises(UserError, match="the run in .*" + refused):
         run_document.refuse(run, [said], allow_changes=False)
@@ -362,11 +296,7 @@ def without_labels(text):
     [
         ("own/train.tsv", lambda text: text + "x\tkamat\ttelok\tanimal\n", "to train on"),
         ("own/train.tsv", permuted, "to train on"),
-        ("own/dev.tsv", permuted, "to evaluate on"),
-        ("own/dev.tsv", lambda text: "\n".join(text.splitlines()[:4]) + "\n", "to evaluate on"),
         ("own/test.tsv", without_labels, None),
-        ("mine.py", lambda text: text.replace("==", "!="), "mine.py:right with other content"),
-        ("mine.py", lambda text: text, None),
         ("model/spiece.model", None, "spiece.model"),
         (
             "model/xlnet_config.json",
@@ -424,26 +354,25 @@ def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["custom", "sts-b"])
-def test_the_same_command_after_a_kill_writes_no_history(place, task):
-    """Its run ends after the first step; the same command takes the vocabulary of model_dir."""
-    flags = dict(
-        task_name=task,
-        data_dir=place.path("sts" if task == "sts-b" else "own"),
-        model_dir=place.path("killed-" + task),
-        metric=None,
-    )
-    for steps in (1, 2):
-        done = (
-            train(place, train_steps=2, max_save=0, **flags)
-            if steps == 2
-            else train(place, train_steps=1, **flags)
-        )
-        assert done.returncode == 0, done
-        if steps == 1:  # as if it had been killed there
-            path = place.directory / ("killed-" + task) / "run.json"
-            path.write_text(path.read_text().replace('"train_steps": 1', '"train_steps": 2'))
-    assert json.loads(path.read_text())["history"] == []
+def test_a_run_by_epochs_is_repeated_and_evaluated_from_its_directory_alone(place, monkeypatch):
+    """Its document had epochs and train_steps, of which a command takes one."""
+    monkeypatch.chdir(place.directory)
+    done = train(place, data_dir="own", model_dir="by_epochs", epochs=1, train_steps=None)
+    assert done.returncode == 0, done
+    path = place.directory / "by_epochs" / "run.json"
+    done = command.run("run_classifier.py", config=path, model_dir=place.path("again"))
+    assert done.returncode == 0, done
+    of_both = [
+        json.loads((place.directory / name / "run.json").read_text())
+        for name in ("by_epochs", "again")
+    ]
+    for document in of_both:
+        for name in ("model_dir", "spiece_model_file", "model_config_path", "output_dir"):
+            del document["resolved"][name]
+    assert of_both[0] == of_both[1]
+    monkeypatch.chdir("/")
+    done = command.run("run_classifier.py", "--do_eval", model_dir=place.path("again"))
+    assert done.returncode == 0 and "eval custom dev  step" in done.stdout, done
 
 
 def evaluated(done):
@@ -488,14 +417,6 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch)
     undo()
     assert held_out < more == of_best < 40
     assert count(dev_share=0) == 21
-    # All rows of the file but those that were held out were trained on; so were some of its first.
-    for name, found in (("copy.tsv", f"{21 - held_out} of 21"), ("new.tsv", r"\d of 9")):
-        path = place.path(name)
-        done = place.run(
-            "--do_eval=True", **ONE(place, **dict(evaluate, data_dir=None, dev_file=path))
-        )
-        noted = rf"note: dev \({path}\): {found} rows .* were trained on"
-        assert done.returncode == 0 and re.search(noted, done.stderr), done
 
 
 # ---- other

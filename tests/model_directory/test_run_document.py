@@ -10,6 +10,7 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
+from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -51,9 +52,7 @@ def document_of(directory, contents=RECORDS, **changes):
 def test_a_precision_is_the_same_by_any_name(tmp_path, kept, given, is_refused):
     names = {"use_bfloat16" if name == "bfloat16" else name for name in given}
     run = document_of(tmp_path, **kept)
-    (_, network, _), different = run_document.inherit(
-        groups_of(**given), names, run, is_training=True
-    )
+    (_, network, _), different = run_document.inherit(groups_of(**given), names, run, of_run=True)
     assert bool(different) == is_refused
     if is_refused:
         now = given.get("precision", "fp32")
@@ -67,39 +66,30 @@ def test_of_two_names_of_a_length_the_given_one_counts(tmp_path):
     run = dataclasses.replace(document_of(tmp_path), resolved=dict(warmup_steps=7))
     for given, expected in ((("warmup_ratio",), 0), ((), 7)):
         (optimization,), _ = run_document.inherit(
-            (OptimizationSettings(),), given, run, is_training=True
+            (OptimizationSettings(),), given, run, of_run=True
         )
         assert optimization.warmup_steps == expected
 
 
 def test_records_are_known_by_their_digests(tmp_path):
-    (tmp_path / "evaluations.json").write_text("{}")
     run = document_of(tmp_path)
     moved = document_of(tmp_path, record_info_dir="moved", eval_record_info_dir="moved")
     assert run_document.differences(run, moved) == []
     for name in RECORDS:
-        other = document_of(tmp_path, contents=dict(RECORDS, **{name: "3"}))
-        was = run.resolved[name]
-        assert run_document.differences(run, other) == [
-            f"{name} was {was}, is {was} with other content"
-        ]
-    (tmp_path / "evaluations.json").unlink()
-    assert run_document.differences(run, other) == []  # held-out ones of nothing
+        (said,) = run_document.differences(run, document_of(tmp_path, dict(RECORDS, **{name: "3"})))
+        assert f"records (--{name}) have other content" in said
 
 
 def test_other_hosts_have_the_settings_of_the_first(tmp_path):
     run_document.write(str(tmp_path), document_of(tmp_path))
 
-    def check(**changes):
-        contents = changes.pop("contents", RECORDS)
+    def check(contents=RECORDS, **changes):
         now = document_of(tmp_path, contents, **changes)
         run_document.check_host(now, groups_of(**changes))
 
-    check(model_dir="mounted/elsewhere", log_steps=7)
-    with pytest.raises(UserError, match="eval_record_info_dir is held, not e;"):
-        check(contents=dict(RECORDS, eval_record_info_dir="3"), eval_record_info_dir="held")
-    with pytest.raises(UserError, match="objective_module is own.py, not None;"):
-        check(contents=dict(RECORDS, objective_module="3"), objective_module="own.py")
+    check(model_dir="mounted/elsewhere", eval_record_info_dir="there", log_steps=7)
+    with pytest.raises(UserError, match="the held-out records .* have other content;"):
+        check(dict(RECORDS, eval_record_info_dir="3"))
     with pytest.raises(
         UserError,
         match="this host has other settings than the first one: "
@@ -123,69 +113,51 @@ def test_a_best_model_without_its_run_is_not_replaced(tmp_path):
 
 def test_a_document_is_read_as_it_was_written(tmp_path):
     document = dataclasses.replace(
-        document_of(tmp_path), asked={"seed": 0}, task={"labels": ["a"]}, huggingface={"d": 1}
+        document_of(tmp_path), task={"labels": ["a"]}, huggingface={"d": 1}
     )
     run_document.write(str(tmp_path), document)
     assert run_document.read(str(tmp_path)) == document
     assert run_document.read(str(tmp_path / "none")) is None
     stored = json.loads((tmp_path / "run.json").read_text())
     assert stored["format"] == run_document.FORMAT and "." in stored["version"]
-
-
-def test_what_is_replaced_is_kept_as_history(tmp_path):
-    first = document_of(tmp_path, seed=1)
-    run_document.write(str(tmp_path), first)
-    before = (tmp_path / "run.json").read_bytes()
-    # The same command, however it was given, changes nothing.
-    run_document.write(str(tmp_path), dataclasses.replace(first, asked={"seed": 1}))
-    assert (tmp_path / "run.json").read_bytes() == before
-    for seed in (2, 3):
-        run_document.write(str(tmp_path), document_of(tmp_path, seed=seed))
-    found = run_document.read(str(tmp_path))
-    assert found.resolved["seed"] == 3
-    assert [one["resolved"]["seed"] for one in found.history] == [1, 2]
-    assert found.history[0]["read"] == RECORDS and found.history[0]["until_step"] == 0
-
-
-def test_what_a_run_was_evaluated_on_is_kept_where_it_resumes_without(tmp_path):
-    """Otherwise a third command could add evaluations of other records."""
+    # What converted weights came with stays with them when they are trained on.
     run_document.write(str(tmp_path), document_of(tmp_path))
-    (tmp_path / "evaluations.json").write_text("{}")
-    without = document_of(tmp_path, {"record_info_dir": "1"}, eval_record_info_dir=None)
-    run_document.write(str(tmp_path), without)
-    found = run_document.read(str(tmp_path))
-    assert found.read == RECORDS and "eval_record_info_dir" not in found.resolved
-    assert not run_document.differences(found, document_of(tmp_path))
-    run_document.check_host(without, groups_of(eval_record_info_dir=None))
-    others = document_of(tmp_path, dict(RECORDS, eval_record_info_dir="3"))
-    assert run_document.differences(found, others) == [
-        "eval_record_info_dir was e, is e with other content"
-    ]
+    assert run_document.read(str(tmp_path)).huggingface == {"d": 1}
+
+
+def test_files_of_a_run_are_found_from_any_directory(tmp_path, monkeypatch):
+    """Those of a task together: a file that is given is not joined by another run's."""
+    monkeypatch.chdir(tmp_path)
+    files = dict(data_dir="d", train_file="a.csv,gs://b.csv", dev_file="c.csv")
+    trained = ClassifierSettings(model_dir="m", do_train=True, **files)
+    resolved = run_document.values_of((trained, OptimizationSettings()))
+    run = RunDocument(str(tmp_path / "run.json"), "xlnet classify", resolved)
+    assert resolved["train_file"] == f"{tmp_path}/a.csv,gs://b.csv"
+    new = ClassifierSettings(model_dir="m", do_train=True)
+    (found,), _ = run_document.inherit((new,), (), run, of_run=True)
+    assert (found.data_dir, found.dev_file) == (f"{tmp_path}/d", f"{tmp_path}/c.csv")
+    other = dataclasses.replace(new, train_file="x.csv")
+    (found,), different = run_document.inherit((other,), ["train_file"], run, of_run=True)
+    assert (found.data_dir, found.train_file, found.dev_file) == ("", "x.csv", None)
+    assert not different  # their content is compared
 
 
 def test_a_document_to_share_has_no_paths(tmp_path):
-    document = RunDocument(
-        str(tmp_path / "run.json"),
-        "xlnet classify",
-        dict(data_dir="/home/me", metric="/home/me/own.py:score:min", device="cpu", dropout=0.1),
-        asked=dict(data_dir="/home/me"),
-        history=[dict(asked=dict(data_dir="/home/me"))],
-    )
+    resolved = dict(data_dir="/home/me", metric="/home/me/own.py:score", device="cpu", d_model=8)
+    document = RunDocument(str(tmp_path / "run.json"), "xlnet classify", resolved)
     shared = run_document.to_share(document)
-    assert shared.resolved == dict(metric="own.py:score:min", dropout=0.1)
-    assert shared.program == "xlnet classify" and not (shared.asked or shared.history)
+    assert shared.resolved == dict(metric="own.py:score", d_model=8)
+    assert shared.program == "xlnet classify"
 
 
 @pytest.mark.parametrize(
     "changes, said",
     [
-        (dict(format=2), "format is 2, expected 1: another version"),
+        (dict(format=2), "format is 2, expected 1"),
         (dict(format=None), "format is None, expected 1"),
         (dict(resolved=[]), r"resolved is \[\], expected dict"),
         (dict(task="custom"), "task is 'custom', expected dict"),
-        (dict(history={}), "history is {}, expected list"),
         (dict(program=7), "program is 7, expected str"),
-        (dict(read={"splits": 7}), "read.splits is 7, expected dict"),
     ],
 )
 def test_what_no_program_has_written_is_refused(tmp_path, changes, said):
@@ -195,11 +167,11 @@ def test_what_no_program_has_written_is_refused(tmp_path, changes, said):
     with pytest.raises(UserError, match=said):
         run_document.read(str(tmp_path))
     path.write_text('{"format": 1, "program": null}')
-    with pytest.raises(UserError, match="it has no resolved"):
+    with pytest.raises(UserError, match="expected program and resolved"):
         run_document.read(str(tmp_path))
 
 
 def test_a_value_of_another_type_is_not_inherited(tmp_path):
     run = dataclasses.replace(document_of(tmp_path), resolved={"seed": "x"})
     with pytest.raises(UserError, match="run.json: seed is 'x', expected an integer"):
-        run_document.inherit((RUN,), (), run, is_training=True)
+        run_document.inherit((RUN,), (), run, of_run=True)

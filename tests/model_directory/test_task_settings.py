@@ -13,7 +13,6 @@ from xlnet.model_directory.run_document import RunDocument
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
 
 PAIRS = dict(
@@ -84,40 +83,19 @@ def test_what_is_left_out_is_the_models(model):
     assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
 
 
-DECLARED = dict(
-    input_format="csv",
-    delimiter=";",
-    quoting="none",
-    header="none",
-    encoding="cp1252",
-    label_form="names",
-    decimal=",",
-)
-
-
-def test_what_was_declared_of_files_holds_when_predicting_until_a_flag_says_otherwise(tmp_path):
+def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
+    """A run keeps it for its own files."""
+    declared = dict(delimiter=";", quoting="none", header="none", encoding="cp1252")
     columns = dict(task_name="custom", text_a_column="2", label_column="1")
-    trained, _ = settings_of(tmp_path / "model", **columns, **DECLARED)
+    trained, _ = settings_of(tmp_path, **columns, **declared, data_dir=str(tmp_path / "d"))
     task = dict(task="custom", labels=["x", "y"], kind="classification")
-    make_model(tmp_path / "model", task, run_document.values_of((trained,)))
-    (tmp_path / "new.csv").write_bytes('x;"\xfcber\ny;b\n'.encode("cp1252"))
-
-    def texts(path, **flags):
-        settings = resolve(*settings_of(tmp_path / "model", **flags))
-        rows = parsing.read_to_predict(task_of_run(settings), str(path))
-        return [row.pairs[0][0] for row in rows]
-
-    found = resolve(*settings_of(tmp_path / "model"))
-    assert {name: getattr(found, name) for name in DECLARED} == DECLARED
-    assert texts(tmp_path / "new.csv") == ['"\xfcber', "b"]
-    # Another file is of another form.
-    (tmp_path / "new.csv").write_text('text,n\n"a, b",1\n')
-    other = dict(delimiter=",", quoting="standard", header="names", encoding="utf-8")
-    assert texts(tmp_path / "new.csv", text_a_column="text", **other) == ["a, b"]
-    # Its name and the model do not agree.
-    (tmp_path / "new.tsv").write_text("x\ta\n")
-    with pytest.raises(UserError, match="new.tsv: .*--input_format=tsv or --input_format=csv"):
-        texts(tmp_path / "new.tsv")
+    make_model(tmp_path, task, run_document.values_of((trained,)))
+    of_own = dict(do_predict=False, predict_file=None, do_eval=True)
+    for what, is_kept in ({}, False), (of_own, True), (dict(of_own, data_dir="other"), False):
+        found = resolve(*settings_of(tmp_path, **what))
+        assert found.text_a_column == "2"
+        assert (found.delimiter, found.header) == ((";", "none") if is_kept else (None, None))
+        assert found.data_dir == (str(tmp_path / "d") if is_kept else what.get("data_dir", ""))
 
 
 def test_a_model_of_another_program_is_refused(model):
@@ -162,10 +140,11 @@ def test_best_alone_is_a_model_too(model, tmp_path):
         ("metric", "accuracy", "metric was auc, is accuracy"),
     ],
 )
-@pytest.mark.parametrize("what", [{}, dict(do_train=True, data_dir="x", output_dir="y")])
-def test_what_contradicts_is_refused(model, caplog, name, value, said, what):
-    """A value that was given, be it the default."""
-    asked = settings_of(model, **{name: value}, **what)
+def test_what_contradicts_is_refused(model, caplog, name, value, said):
+    """A value that was given, be it the default. In prediction it is the user's choice."""
+    asked = settings_of(model, **{name: value})
+    assert getattr(resolve(*asked), name) == value
+    asked = settings_of(model, **{name: value}, do_train=True, data_dir="x", output_dir="y")
     with pytest.raises(UserError) as raised:
         resolve(*asked)
     assert str(raised.value) == (
@@ -176,20 +155,6 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said, what):
     found = resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
     assert getattr(found, name) == value and found.text_a_column == "first"
     assert caplog.messages == ["note: settings changed: " + said]
-
-
-@pytest.mark.parametrize(
-    "name, value, said",
-    [
-        ("predict_threshold", 0.5, "predict_threshold was 0.3, is 0.5"),
-        ("label_thresholds", "x:0.4", "label_thresholds was not given, is x:0.4"),
-    ],
-)
-def test_a_threshold_is_chosen_for_a_trained_model(model, name, value, said):
-    """The documents say to give one, and it was refused. A run that trains is evaluated by one."""
-    assert getattr(resolve(*settings_of(model, **{name: value})), name) == value
-    with pytest.raises(UserError, match=said):
-        resolve(*settings_of(model, **{name: value}, do_train=True, data_dir="x", output_dir="y"))
 
 
 @pytest.mark.parametrize("trains", [False, True])
@@ -209,28 +174,6 @@ def test_what_is_said_again_is_no_contradiction(model):
     assert resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
 
 
-@pytest.mark.parametrize(
-    "asked, is_fine",
-    [
-        ("macro_f1, {new}:g", True),
-        ("auc,{new}:g", False),
-        ("{new}:g", False),
-        ("macro_f1,{new}:g:min", False),
-        ("macro_f1,{new}:g,auc", False),
-    ],
-)
-def test_metrics_are_compared_one_by_one(model, tmp_path, asked, is_fine):
-    """A list that ended in the same function of a file was accepted."""
-    edit(model, resolved=dict(metric=f"macro_f1,{tmp_path}/old.py:g"))
-    (tmp_path / "new.py").write_text("def g(labels, decisions):\n    return 0\n")
-    settings = settings_of(model, metric=asked.format(new=tmp_path / "new.py"))
-    if is_fine:
-        resolve(*settings)
-        return
-    with pytest.raises(UserError, match="metric was macro_f1,.*old.py:g, is "):
-        resolve(*settings)
-
-
 def test_another_task_is_refused(model):
     """But AX is answered by a model of MNLI."""
     with pytest.raises(UserError, match="run.json has task custom, not rte"):
@@ -238,15 +181,6 @@ def test_another_task_is_refused(model):
     edit(model, resolved=dict(task_name="mnli"), task="mnli")
     found = resolve(*settings_of(model, task_name="AX"))
     assert (found.task_name, found.max_seq_length) == ("AX", 256)
-
-
-@pytest.mark.parametrize("trains", [False, True])
-def test_a_known_task_says_itself_whether_it_has_scores(tmp_path, trains):
-    make_model(tmp_path, dict(task="sts-b"), dict(is_regression=False))
-    settings, given = settings_of(
-        tmp_path, task_name="sts-b", is_regression=True, do_train=trains, data_dir="data"
-    )
-    assert resolve(settings, given).is_regression
 
 
 @pytest.mark.parametrize(
@@ -271,8 +205,12 @@ def test_records_are_in_the_model_directory_unless_they_are_elsewhere(model):
 
 
 def test_a_run_resumes_without_its_initial_checkpoint(model):
-    found = resolve(*settings_of(model, do_train=True, data_dir="x", init_checkpoint="gone/latest"))
-    assert found.init_checkpoint == "gone/latest"
+    edit(model, resolved=dict(init_checkpoint="/gone/latest"))
+    for given in {}, dict(init_checkpoint="/gone/latest"):
+        found = resolve(*settings_of(model, do_train=True, data_dir="x", **given))
+        assert found.init_checkpoint == "/gone/latest"
+    with pytest.raises(UserError, match="init_checkpoint was /gone/latest, is /other;"):
+        resolve(*settings_of(model, do_train=True, data_dir="x", init_checkpoint="/other"))
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
@@ -326,41 +264,6 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share, end):
         )
 
 
-def test_best_of_another_held_out_fraction_predicts_and_is_evaluated(tmp_path):
-    """An allowed change of dev_share, before which best/ was chosen."""
-    wanted = dict.fromkeys(("task", "labels", "is_regression", "head", "module"))
-    wanted = dict(wanted, kind="spans", summary_type=None, use_summ_proj=None)
-    make_model(tmp_path, dict(wanted, dev_share=0.3))
-    make_model(tmp_path / "best", dict(wanted, dev_share=0.1))
-    now = RunDocument("", None, {}, task=dict(wanted, dev_share=0.3))
-    for what in ("do_predict", "do_eval"):
-        settings = SpanSettings(model_dir=str(tmp_path), train_file=__file__, **{what: True})
-        for directory in (tmp_path, tmp_path / "best"):
-            task_settings.check_trained_for(str(directory), now, settings)
-
-
-@pytest.mark.parametrize("kept", ["train.csv", "THERE/train.csv"])
-def test_a_file_of_the_name_of_the_train_file_in_another_directory_is_another_one(
-    tmp_path, monkeypatch, kept
-):
-    """Only a part of it was evaluated."""
-    for name, text in (("there", "a,x\n"), ("here", "b,y\n")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "train.csv").write_text("text_a,label\n" + text)
-    task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
-    kept = kept.replace("THERE", str(tmp_path / "there"))
-    make_model(tmp_path / "model", task, dict(task_name="custom", data_dir=kept))
-
-    def share():
-        found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir="train.csv"))
-        return task_of_run(found).files.dev_share
-
-    monkeypatch.chdir(tmp_path / "here")
-    assert share() == 0.0
-    monkeypatch.chdir(tmp_path / "there")
-    assert share() == (0.2 if "there" in kept else 0.0)
-
-
 def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(tmp_path):
     """A run of an earlier version had both."""
     paths = {name: str(tmp_path / f"{name}.csv") for name in "ab"}
@@ -372,24 +275,6 @@ def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(t
     for name, share in (("a", 0.0), ("b", 0.2)):
         found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir=paths[name]))
         assert task_of_run(found).files.dev_share == share
-
-
-def test_labels_in_another_form_of_unicode_are_the_same_ones(tmp_path, caplog):
-    """A tagger of an earlier version has them as its train file had them, and was refused."""
-    composed, decomposed = "B-Geb\u00e4ude", "B-Geba\u0308ude"
-    wanted = dict.fromkeys(("task", "is_regression", "head", "summary_type", "use_summ_proj"))
-    wanted = dict(wanted, module="own", kind="tagging", labels=["O", composed], dev_share=0.1)
-    make_model(tmp_path, dict(wanted, labels=["O", decomposed]))
-    settings, _ = settings_of(tmp_path)
-    document = RunDocument("", None, {}, task=wanted)
-    task_settings.check_trained_for(str(tmp_path), document, settings)
-    stored = dict(kind="classification", labels=wanted["labels"])
-    task = custom.resolve_task(settings_of(tmp_path, task_name="custom")[0], stored)
-    task_settings.check_start(str(tmp_path), task, wanted)
-    assert caplog.text == ""
-    other = RunDocument("", None, {}, task=dict(wanted, labels=["O", "B-Haus"]))
-    with pytest.raises(UserError, match="run.json has labels O/B-Geb.*, not O/B-Haus"):
-        task_settings.check_trained_for(str(tmp_path), other, settings)
 
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2]), dict(dev_share=None), dict(dev_share="x")])

@@ -75,7 +75,7 @@ def test_no_setting_that_a_model_keeps_is_a_path():
         kept = [
             field.name
             for field in dataclasses.fields(group)
-            if field.metadata["belongs_to"] in ("model", "files")
+            if field.metadata["belongs_to"] == "model"
         ]
         assert len(kept) > 5
         paths = [

@@ -16,10 +16,8 @@ from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import (
     BEST,
-    EARLIER_NAMES,
     EVALUATIONS_NAME,
     RUN_NAME,
-    TRAINED_TEXTS_NAME,
 )
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
@@ -316,8 +314,6 @@ def copy_sidecar_files(prefix: str, directory: str) -> None:
         SPIECE_NAME,
         description_path(SPIECE_NAME),
         RUN_NAME,
-        TRAINED_TEXTS_NAME,
-        *EARLIER_NAMES,  # of weights that were trained before 2.0
     ):
         path = os.path.join(os.path.dirname(prefix), name)
         if os.path.exists(path):

@@ -83,14 +83,6 @@ class TaskData:
             for each in self._task.reader.files_of(path)
         ]
 
-    def digests_of_splits(self) -> dict[str, list[str]]:
-        """The content of the files of each split but train, by its name, as far as they exist."""
-        return {
-            split: self.digests(split)
-            for split in splits_of(self._task)
-            if split != "train" and split not in self._task.files.groups and self.has(split)
-        }
-
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
         missing file is an error."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import logging
 import os
 from collections.abc import Sequence
@@ -19,11 +17,9 @@ from xlnet.errors import UserError
 from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
-from xlnet.model_directory.run_document import RunDocument
-from xlnet.model_directory.task_settings import document_of_best, note_changes_since, read_model
+from xlnet.model_directory.task_settings import read_model
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers, row_store
-from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
@@ -107,35 +103,13 @@ class Evaluator:
         return result, predictions
 
     def _name_of(self, split: str) -> str:
-        """What the files of an evaluation are called.
-
-        That is the split where its rows are those of training: its files have the same content and
-        are read in the same way. Others are called by their file and what differs, so that no
-        evaluation replaces one of other rows.
-        """
-        # This run wrote the document if it has trained; if no steps were left, an earlier run did.
+        """What the files of an evaluation are called: after the split, or after a file that this
+        command names in its place, so that no evaluation replaces one of other rows."""
+        named = self._settings.named_files.get(split)
         run = read_model(self._settings.model_dir)
-        if not run or "splits" not in run.read:  # a model of an earlier version, or converted
+        if not named or not run or run.resolved.get(f"{split}_file") == os.path.abspath(named):
             return split
-        known = dict(run.read["splits"], train=run.read.get("train"))
-        found, changes = self._data.digests(split), self._changes_of_rows(split, run)
-        if known.get(split) == found and not changes:
-            return split
-        content = hashlib.sha256("".join([*found, *changes]).encode()).hexdigest()
-        return f"{readers.stem(os.path.basename(self._data.paths(split)[0]))}-{content[:6]}"
-
-    def _changes_of_rows(self, split: str, run: RunDocument) -> list[str]:
-        """What makes other rows of files with the content that they had in the run `run`: settings
-        of how they are read, such as columns, and what is held out of the train file."""
-        before_and_now = {
-            field.name: (run.value_of(field), getattr(self._settings, field.name))
-            for field in dataclasses.fields(self._settings)
-            if field.metadata["belongs_to"] == "files"
-        }
-        if split in ("train", "dev"):
-            share = self._task.files.dev_share
-            before_and_now["dev_share"] = ((run.task or {}).get("dev_share", share), share)
-        return [f"{name}={now}" for name, (was, now) in before_and_now.items() if was != now]
+        return readers.stem(os.path.basename(self._data.paths(split)[0]))
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
@@ -143,8 +117,7 @@ class Evaluator:
         evaluation, checkpoints = self._evaluation, self.checkpoints()
         run = read_model(self._settings.model_dir)
         if run and not self._settings.do_train:
-            self.note_trained_on(repeated_texts.trained_in(run.directory))
-            self._note_changed_metrics(run)
+            self.note_trained_on(None)
         # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
@@ -162,9 +135,6 @@ class Evaluator:
             shown = results.index(best) if best else -1
             evaluation.keep_tables(name, rows, all_predictions[shown].values)
             by_split.append(results)
-        if run:
-            for _, prefix in checkpoints:
-                _note_changes_since_best(prefix, run)
         # The checkpoint with the best mean result on all files makes the predictions.
         means = []
         for index, (step, _) in enumerate(checkpoints):
@@ -202,17 +172,6 @@ class Evaluator:
             if split != "train":  # those were noted before
                 repeated_texts.note_contradictions(name, rows, digests)
 
-    def _note_changed_metrics(self, run: RunDocument) -> None:
-        """Notes the user's functions whose file has other content than in training."""
-        known = run.read.get("metric", [])
-        for each in self._task.own_metrics.values():
-            if known and split_metrics.digest_of(each) not in known:
-                _log.warning(
-                    "note: metric: %s is not the function that the run in %s was evaluated with",
-                    each,
-                    run.directory or ".",
-                )
-
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
         their files. The checkpoint is the best one of those evaluated, or of those kept. If some of
@@ -221,9 +180,6 @@ class Evaluator:
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
-        run = None if self._best else read_model(settings.model_dir)  # those evaluated were noted
-        if run:
-            _note_changes_since_best(prefix, run)
         # Rows without texts are in the prediction files, but are not read by the network.
         found = self._data.to_predict()
         for split, rows in found.items():
@@ -255,11 +211,3 @@ class Evaluator:
         made = self._data.records(split, rows)
         outputs = self.predictor.all_records(made, prefix, f"{self._task.name} {split}")
         return self._task.head.join(outputs, made.windows)
-
-
-def _note_changes_since_best(prefix: str, run: RunDocument) -> None:
-    """Notes what the run has changed of its model since the weights `prefix`, if these are its best
-    ones."""
-    of_weights = document_of_best(prefix, run.directory)
-    if of_weights:
-        note_changes_since(of_weights, run)

@@ -8,16 +8,11 @@ Shape letter: n rows.
 from __future__ import annotations
 
 import logging
-import os
 import unicodedata
 from collections.abc import Sequence
-from typing import Optional
 
 import numpy as np
 
-from xlnet import files
-from xlnet.errors import UserError
-from xlnet.settings.training import TRAINED_TEXTS_NAME
 from xlnet.tasks.files.row_store import digest
 from xlnet.tasks.task import Row
 
@@ -92,24 +87,3 @@ def note_contradictions(name: str, rows: Sequence[Row], digests: np.ndarray) -> 
         rows[one].id,
         rows[other].id,
     )
-
-
-def keep(model_dir: str, digests: np.ndarray) -> None:
-    """Keeps the digests of the rows that a run trains on in its directory, with those that it
-    trained on before it was resumed."""
-    before = trained_in(model_dir)
-    path = os.path.join(model_dir, TRAINED_TEXTS_NAME)
-    with files.replacing(path) as temporary, open(temporary, "wb") as f:
-        np.save(f, np.unique(digests) if before is None else np.union1d(before, digests))
-
-
-def trained_in(model_dir: str) -> Optional[np.ndarray]:
-    """The digests that `keep` wrote; None if there are none, as in models of earlier versions."""
-    path = os.path.join(model_dir, TRAINED_TEXTS_NAME)
-    if not os.path.exists(path):
-        return None
-    files.require_inside(path, model_dir, "the model's")
-    try:
-        return files.read_array(path).astype(np.uint64, casting="safe")
-    except (ValueError, TypeError) as e:
-        raise UserError(f"{path}: {e}; remove it: it only tells what was trained on") from None

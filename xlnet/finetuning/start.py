@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Optional
 
 from xlnet import files, quiet
 from xlnet.errors import UserError
-from xlnet.model_directory import run_document, task_settings
+from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_document import RunDocument
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
@@ -65,7 +65,6 @@ def run(
     # takes seconds.
     device = device.on_one_machine()
     model_run = task_settings.read_model(settings.model_dir)
-    asked = run_document.asked_of((settings, network, optimization, device), given)
     settings, network, optimization = task_settings.resolve(
         settings, network, optimization, given, model_run
     )
@@ -107,7 +106,7 @@ def run(
                 config.d_model,
             )
         document = task_settings.document_of(settings, network, tuned.task, tokenizer)
-        document = dataclasses.replace(document, program=settings.program, asked=asked)
+        document = dataclasses.replace(document, program=settings.program)
         _check_model(model, document, evaluator.checkpoints())
 
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.

@@ -139,10 +139,8 @@ class FineTuner:
             lower_is_better=task.lower_is_better,
             definition=self._digest_of(task.metrics[0]),
         )
-        self._document = run_document.with_start_of_run(
-            dataclasses.replace(
-                self._document, resolved=self._resolved(raw), read=self._digests(raw)
-            )
+        self._document = dataclasses.replace(
+            self._document, resolved=self._resolved(raw), read={"train": data.digests("train")}
         )
         run_document.check_resumed(
             self._document, self.config, self._tokenizer, settings.allow_changes
@@ -150,35 +148,15 @@ class FineTuner:
 
     def _resolved(self, settings: AnySettings) -> dict[str, Any]:
         """The settings of the run to keep: its vocabulary and architecture are the copies in its
-        directory, so that a resumed run has the same. The one file that it is trained on is known
-        again in any working directory."""
+        directory, so that a resumed run has the same."""
         values = run_document.values_of(
             (settings, self.network, self.optimization, self.device_settings)
         )
-        one_file = {
-            name: os.path.abspath(values[name])
-            for name in ("data_dir", "train_file")
-            if os.path.isfile(values.get(name, ""))
-        }
         return dict(
             values,
-            **one_file,
             spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
             model_config_path=os.path.join(settings.model_dir, CONFIG_NAME),
         )
-
-    def _digests(self, settings: AnySettings) -> dict[str, Any]:
-        """What the run reads: the rows, and the metric that chooses the best checkpoint. The dev
-        file counts only if it is evaluated while training."""
-        data = self._data
-        digests: dict[str, Any] = {
-            "train": data.digests("train"),
-            "splits": data.digests_of_splits(),
-            "metric": [self._digest_of(name) for name in self._task.metrics],
-        }
-        if settings.eval_steps != 0 and data.has(settings.eval_split):
-            digests["dev"] = data.digests(settings.eval_split)
-        return digests
 
     def _digest_of(self, metric: str) -> str:
         return split_metrics.digest_of(self._task.own_metrics.get(metric, metric))
@@ -229,7 +207,6 @@ class FineTuner:
         """Writes the description of the run, once its checkpoint is restored."""
         settings = self.settings
         run_document.write(settings.model_dir, self._document, self.config, self._tokenizer)
-        repeated_texts.keep(settings.model_dir, self._trained)
 
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches from step `start` on, a part for each replica."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from typing import Any, Optional, Union
 
 from xlnet import files
@@ -28,7 +27,7 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import BEST, EARLIER_NAMES, RUN_NAME, OptimizationSettings
+from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.tasks.types import known
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
@@ -37,25 +36,7 @@ MAX_SEQ_LENGTH = 512  # of a model that is only pretrained: that of its pretrain
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)
 }
-_READ = re.compile(
-    "|".join(
-        (
-            *map(
-                re.escape,
-                (
-                    RUN_NAME,
-                    *EARLIER_NAMES,
-                    CONFIG_NAME,
-                    SPIECE_NAME,
-                    description_path(SPIECE_NAME),
-                    "checkpoint",
-                    BEST,
-                ),
-            ),
-            r".*\.ckpt.*",
-        )
-    )
-)
+_READ = (RUN_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint", BEST)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,21 +95,22 @@ def read(
     network.check()
     TaskSettings(do_predict=True, **given).check()
 
-    # Find the checkpoint and the directory of its other files: `best/` has copies of them, those of
-    # a prefix are next to it.
+    # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
+    # them, or that of the run.
     if os.path.isdir(path):
         _check_inside(path, path)
         _check_inside(os.path.join(path, BEST), path)
         found = best_checkpoint.best_or_newest(path, use_checkpoint)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
-        home, run = _home_and_run(path, prefix)
     else:
         prefix = checkpoint.resolve(path, "model_dir")
-        home = os.path.dirname(prefix) or "."
-        _check_inside(home, home)
-        run = run_document.read(home)
+    home = os.path.dirname(prefix) or "."
+    _check_inside(home, home)
+    run = run_document.read(home)
+    if run is None and os.path.isdir(path):
+        home, run = path, run_document.read(path)
     is_tuned = run is not None and run.task is not None
-    if is_tuned and not os.path.isdir(path):
+    if is_tuned:
         given["model_dir"] = home
 
     # The settings, the architecture and the vocabulary that hold.
@@ -143,7 +125,7 @@ def read(
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
     if run:
-        (network,), _ = run_document.inherit((network,), (), run, is_training=False)
+        (network,), _ = run_document.inherit((network,), (), run, of_run=False)
     checkpoint.check_config(prefix, config)
     if not (run and is_tuned):
         return LoadedModel(prefix, config, tokenizer, network, None, _objective(run), run)
@@ -152,30 +134,14 @@ def read(
     with run_document.malformed_as_user_error(run.path):
         task = task_settings.task_of_run(settings, run)
         document = task_settings.document_of(settings, network, task, tokenizer)
-        for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-            task_settings.check_trained_for(each, document, settings)
+        task_settings.check_trained_for(home, document, settings)
     return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run)
-
-
-def _home_and_run(model_dir: str, prefix: str) -> tuple[str, Optional[RunDocument]]:
-    """The directory of the files that weights of a model directory are read by, and its document;
-    None if it has none."""
-    home = task_settings.home_of(model_dir)
-    run = run_document.read(home)
-    # After a change of settings a pretraining run says something else than the best weights before
-    # it. A fine-tuned model is read by its run everywhere.
-    of_best = task_settings.document_of_best(prefix, home)
-    if of_best and of_best.task is None:
-        return of_best.directory, of_best
-    if of_best and run:
-        task_settings.note_changes_since(of_best, run)
-    return home, run
 
 
 def _check_inside(directory: str, root: str) -> None:
     """Raises UserError if a model's file in `directory` is a symbolic link out of `root`."""
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
-        if _READ.fullmatch(name):
+        if name in _READ or ".ckpt" in name:
             files.require_inside(os.path.join(directory, name), root, "the model's")
 
 

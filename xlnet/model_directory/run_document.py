@@ -1,5 +1,5 @@
-"""`run.json`, the one document of a model directory: what was asked for, what it resolved to, and
-digests of what was read.
+"""`run.json`, the one document of a model directory: the settings of the run, what the model is
+trained for, and digests of what it was trained on.
 
 A run writes it once its first checkpoint is restored or about to be saved, and `best/`, exports and
 converted models have it, too. `read` is the only reader and `write` the only writer. The format, by
@@ -11,51 +11,46 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
-import json
 import logging
 import os
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Optional, TypeVar, cast
 
 import xlnet
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.model_directory import earlier
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, check_value, default_of
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import (
-    BEST,
-    EARLIER_NAMES,
-    EVALUATIONS_NAME,
-    RELEASED_NAME,
-    RUN_NAME,
-    OptimizationSettings,
-)
+from xlnet.settings.training import BEST, EVALUATIONS_NAME, RELEASED_NAME, RUN_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
 FORMAT = 1
-_OF_COMMANDS = ("allow_changes",)  # settings that no run has
-_OF_EVALUATIONS = ("dev", "metric", "eval_record_info_dir")  # entries of `read`
-# Entries of `read` that are compared.
-_COMPARED = (
-    "train",
-    "dev",
-    "metric",
-    "record_info_dir",
-    "eval_record_info_dir",
-    "objective_module",
+
+# Files of a run. Their content is compared, not their names, and none of those of a task is
+# inherited where another one is given.
+_TASK_FILES = ("data_dir", "train_file", "dev_file", "test_file")
+_FILES = (*_TASK_FILES, "eval_record_info_dir")
+# Settings of a run that a command which resumes it may change: its files, its length and its
+# intervals. The name of a task has synonyms; `task_settings` compares the task itself.
+_MAY_CHANGE = (
+    *_FILES,
+    "train_steps",
+    "epochs",
+    "patience",
+    "save_steps",
+    "eval_steps",
+    "max_save",
+    "task_name",
 )
-# What those are that no setting of their name says, and the flags that name them.
-_FILES = {
+# Entries of `read`, and what they are.
+_CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
-    "dev": "the files to evaluate on (--data_dir or --dev_file; of questions also --predict_file)",
+    "record_info_dir": "the records (--record_info_dir)",
+    "eval_record_info_dir": "the held-out records (--eval_record_info_dir)",
 }
 
 Groups = TypeVar("Groups", bound=tuple[Settings, ...])
@@ -71,24 +66,20 @@ class RunDocument:
         from a run, but converted, and only what belongs to a model is known.
       resolved: the settings by name; one without a value is left out. Of pretraining also the
         architecture, in place of the path of its file.
-      asked: the settings that the user gave, by name.
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
       text: the vocabulary and how text is cleaned, see `text_of`.
-      read: digests of the files that the run reads, by what they are for.
+      read: digests of the files that the run trains on, by what they are for.
       huggingface: the entries of `config.json` that only Hugging Face's library uses; None: the
         weights are not from there.
-      history: the documents that this one replaces, the first one first.
     """
 
     path: str
     program: Optional[str]
     resolved: dict[str, Any]
-    asked: dict[str, Any] = dataclasses.field(default_factory=dict)
     task: Optional[dict[str, Any]] = None
     text: dict[str, Any] = dataclasses.field(default_factory=dict)
     read: dict[str, Any] = dataclasses.field(default_factory=dict)
     huggingface: Optional[dict[str, Any]] = None
-    history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     @property
     def directory(self) -> str:
@@ -119,34 +110,25 @@ def read(directory: str) -> Optional[RunDocument]:
       UserError: the file is not as our programs write it.
     """
     path = path_in(directory)
-    if os.path.exists(path):
-        values = files.read_json(path, "run")
-        if values.get("format") != FORMAT:
+    if not os.path.exists(path):
+        return None
+    values = files.read_json(path, "run")
+    if values.get("format") != FORMAT:
+        raise UserError(f"{path}: format is {values.get('format')!r}, expected {FORMAT}")
+    may_be_none = ("program", "task", "huggingface")
+    sections: dict[str, Any] = {}
+    for field in dataclasses.fields(RunDocument)[1:]:
+        if field.name not in values:
+            continue
+        value, kind = values[field.name], str if field.name == "program" else dict
+        if not (isinstance(value, kind) or value is None and field.name in may_be_none):
             raise UserError(
-                f"{path}: format is {values.get('format')!r}, expected {FORMAT}: another version "
-                "of this library wrote it"
+                f"{path}: {field.name} is {value!r:.80}, expected {kind.__name__}, as a program of "
+                "ours writes it"
             )
-    else:
-        found = earlier.read(directory)
-        if not found:
-            return None
-        path, values = found
-    names = [field.name for field in dataclasses.fields(RunDocument)[1:]]
-    sections = {name: values[name] for name in names if name in values}
-    parts = dict(sections)
-    if isinstance(sections.get("read"), dict):
-        parts["read.splits"] = sections["read"].get("splits", {})
-    for name, value in parts.items():
-        kind = {"program": str, "history": list}.get(name, dict)
-        may_be_none = name in ("program", "task", "huggingface")
-        if not (isinstance(value, kind) or value is None and may_be_none):
-            raise UserError(
-                f"{path} is not as a program of ours writes it: {name} is {value!r:.80}, "
-                f"expected {kind.__name__}"
-            )
-    missing = [name for name in ("program", "resolved") if name not in sections]
-    if missing:
-        raise UserError(f"{path} is not as a program of ours writes it: it has no {missing[0]}")
+        sections[field.name] = value
+    if "program" not in sections or "resolved" not in sections:
+        raise UserError(f"{path}: expected program and resolved, as a program of ours writes them")
     return RunDocument(path, **sections)
 
 
@@ -170,76 +152,37 @@ def write(
     tokenizer: Optional[Tokenizer] = None,
 ) -> None:
     """Writes the document of a directory, after `xlnet_config.json` and `spiece.model` with its
-    description if they are given.
-
-    A document that is there is kept as history if it says something else. The files of earlier
-    versions are replaced, also in `best/`.
-    """
-    from xlnet.engine import checkpoint
-
-    # The files without which the weights are of no use come before the settings.
+    description if they are given: without these the weights are of no use."""
     if config:
         config.to_json(os.path.join(directory, CONFIG_NAME))
     if tokenizer:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    path, before = path_in(directory), read(directory)
-    history = document.history
-    if before:
-        # What converted weights came with stays with them. So do the digests of what a run was
-        # evaluated on if the command that resumes it does not evaluate: the evaluations stay, too.
-        evaluated = {name: before.read[name] for name in _OF_EVALUATIONS if name in before.read}
-        document = dataclasses.replace(
-            document,
-            huggingface=document.huggingface or before.huggingface,
-            read={**evaluated, **document.read},
-        )
-        is_same = _said(before) == _said(document)
-        if is_same and before.path == path:
-            return
-        history = before.history
-        if not is_same and before.program:
-            history = [
-                *history,
-                {
-                    "until": time.strftime("%Y-%m-%d %H:%M:%S"),
-                    "until_step": checkpoint.step_of(directory),
-                    **{name: getattr(before, name) for name in ("asked", "resolved", "read")},
-                },
-            ]
-    values = dict(_said(document), asked=document.asked, history=history)
-    files.write_json(path, {"format": FORMAT, "version": xlnet.__version__, **values})
-    # Those of `best/` say less without those that are next to it.
-    best = os.path.join(directory, BEST)
-    of_best = read(best) if before and before.path != path else None
-    if of_best:
-        write(best, of_best)
-    files.remove(os.path.join(directory, name) for name in EARLIER_NAMES)
-
-
-def _said(document: RunDocument) -> dict[str, Any]:
-    """All that a document says of a run, but for how it was asked for."""
-    names = ("program", "resolved", "task", "text", "read", "huggingface")
-    # As JSON has it: tuples are lists.
-    return json.loads(json.dumps({name: getattr(document, name) for name in names}))
+    before = read(directory)
+    values = dataclasses.asdict(document)
+    del values["path"]
+    if before and not document.huggingface:  # what converted weights came with stays with them
+        values["huggingface"] = before.huggingface
+    files.write_json(path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values})
 
 
 def to_share(document: RunDocument) -> RunDocument:
-    """The document of weights that leave their directory: without the paths and devices of the
-    commands that made them, and without the documents that it replaced."""
-    groups = (
-        *(PretrainingSettings, ClassifierSettings, TaggerSettings, SpanSettings),
-        *(NetworkSettings, OptimizationSettings, DeviceSettings),
-    )
-    of_commands = {
-        field.name
-        for group in groups
-        for field in dataclasses.fields(group)
-        if field.metadata["belongs_to"] == "call"
-    }
-    resolved = {name: value for name, value in document.resolved.items() if name not in of_commands}
+    """The document of weights that leave their directory: what belongs to the model alone, without
+    the paths of whoever trained it."""
+    of_model = set(ARCHITECTURE_KEYS)
+    for group in (
+        PretrainingSettings,
+        ClassifierSettings,
+        TaggerSettings,
+        SpanSettings,
+        NetworkSettings,
+    ):
+        for field in dataclasses.fields(group):
+            if field.metadata["belongs_to"] == "model":
+                of_model.add(field.name)
+    resolved = {name: value for name, value in document.resolved.items() if name in of_model}
     if resolved.get("metric"):  # perhaps FILE.py:FUNCTION
         resolved["metric"] = os.path.basename(resolved["metric"])
-    return dataclasses.replace(document, resolved=resolved, asked={}, history=[])
+    return dataclasses.replace(document, resolved=resolved)
 
 
 def text_of(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -252,29 +195,31 @@ def text_of(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def values_of(groups: Sequence[Settings]) -> dict[str, Any]:
-    """The section `resolved` of groups of settings."""
-    values = {
-        field.name: _value(group, field.name)
-        for group in groups
-        for field in dataclasses.fields(group)
-    }
-    return {
-        name: value
-        for name, value in sorted(values.items())
-        if value is not None and name not in _OF_COMMANDS
-    }
-
-
-def asked_of(groups: Sequence[Settings], given: Collection[str]) -> dict[str, Any]:
-    """The section `asked`: the settings in `given`."""
-    return {name: value for name, value in values_of(groups).items() if name in given}
+    """The section `resolved` of groups of settings. Paths of files are absolute, as a later command
+    may be given in another directory."""
+    values = {}
+    for group in groups:
+        for field in dataclasses.fields(group):
+            value = _value(group, field.name)
+            if value is not None and field.name != "allow_changes":
+                values[field.name] = value
+    # Of two names of a length the document has the one that says it.
+    if values.get("epochs"):
+        values.pop("train_steps", None)
+    return dict(sorted(values.items()))
 
 
 def _value(group: Settings, name: str) -> Any:
-    """The value of a setting; of the precision, which has two settings, the one that they say."""
+    """The value of a setting as a document has it: an absolute path; of the precision, which has
+    two settings, the one that they say."""
     value = getattr(group, name)
     if name == "precision" and value is None:
         return "bf16" if getattr(group, "use_bfloat16", False) else "fp32"
+    if value and name in (*_FILES, "init_checkpoint"):
+        found = []
+        for path in value.split(","):
+            found.append(path if files.is_remote(path) else os.path.abspath(path.strip()))
+        return ",".join(found)
     return value
 
 
@@ -282,12 +227,7 @@ def _value(group: Settings, name: str) -> Any:
 
 
 def inherit(
-    groups: Groups,
-    given: Collection[str],
-    run: RunDocument,
-    *,
-    is_training: bool,
-    agree: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType({}),
+    groups: Groups, given: Collection[str], run: RunDocument, *, of_run: bool
 ) -> tuple[Groups, list[str]]:
     """The settings of a command on the weights of a run: those that are not given are the run's.
 
@@ -295,122 +235,65 @@ def inherit(
       groups: groups of settings, as given or with their defaults.
       given: the names of the settings that the user gave, at any value.
       run: the document next to the weights.
-      is_training: whether the run resumes; otherwise only what belongs to its model counts.
-      agree: of settings that are not compared as others are, by name: whether the values of the run
-        and the command agree.
+      of_run: whether what belongs to the run is inherited, too, not to the model alone.
 
     Returns:
-      The groups; in words, the given settings that differ from the run's where the run would become
-      another one (`refuse`).
+      The groups; in words, the given settings with which the run would learn something else
+      (`refuse`).
     """
-    fields = [field for group in groups for field in dataclasses.fields(group)]
-    alternatives = {field.name: field.metadata["instead_of"] for field in fields}
-    alternatives = alternatives | {b: a for a, b in alternatives.items() if b}
-    given = {*given, *(["precision"] if "use_bfloat16" in given else ())}
-    resumes = is_training and run.program is not None
+    given = set(given)
+    if "use_bfloat16" in given:
+        given.add("precision")
+    if given & set(_TASK_FILES):
+        given |= set(_TASK_FILES)
+    inherits = ("model", "run") if of_run and run.program else ("model",)
     changed, different = [], []
     for group in groups:
         inherited = {}
         for field in dataclasses.fields(group):
-            name, belongs_to = field.name, field.metadata["belongs_to"]
-            if belongs_to == "call" or not (resumes or belongs_to in ("model", "files")):
+            name = field.name
+            if field.metadata["belongs_to"] not in inherits:
                 continue
             was, now = run.value_of(field), _value(group, name)
             if name in given:
-                if name in agree:
-                    is_fine = agree[name](was, now)
-                else:
-                    is_fine = was == now or _may_differ(belongs_to, run, is_training)
-                if not is_fine:
+                if was != now and name not in _MAY_CHANGE:
                     different.append(f"{name} was {_in_words(was)}, is {_in_words(now)}")
-            elif name in run.resolved and alternatives.get(name) not in given:
+            elif name in run.resolved and not given & _alternatives_of(groups, name):
                 check_value(field, was, run.path)
                 inherited[name] = was
         changed.append(dataclasses.replace(group, **inherited))
     return cast(Groups, tuple(changed)), different
 
 
-def _may_differ(belongs_to: str, run: RunDocument, is_training: bool) -> bool:
-    """Whether a setting may have another value than the run has."""
-    if belongs_to == "evaluations":
-        return not _is_evaluated(run)
-    return belongs_to == "free" or belongs_to == "files" and not is_training
-
-
-def _is_evaluated(run: RunDocument) -> bool:
-    return os.path.exists(os.path.join(run.directory, EVALUATIONS_NAME))
+def _alternatives_of(groups: Sequence[Settings], name: str) -> set[str]:
+    """The other names of the same thing, such as epochs for train_steps."""
+    found = set()
+    for group in groups:
+        for field in dataclasses.fields(group):
+            other = field.metadata["instead_of"]
+            if field.name == name and other:
+                found.add(other)
+            elif other == name:
+                found.add(field.name)
+    return found
 
 
 def _in_words(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def differences(before: RunDocument, now: RunDocument) -> list[str]:
-    """In words, which files that a run has read have other content now; those that only one of both
-    has read are not compared."""
-    found = []
-    for name in _COMPARED:
-        digests = [document.read.get(name) for document in (before, now)]
-        if None in digests or digests[0] == digests[1]:
-            continue
-        if name in _OF_EVALUATIONS and not _is_evaluated(before):
-            continue
-        if name in _FILES:
-            found.append(f"{_FILES[name]} have other content")
-            continue
-        paths = [_path_of(document, name) for document in (before, now)]
-        end = " with other content" if paths[0] == paths[1] else ""
-        found.append(f"{name} was {_in_words(paths[0])}, is {_in_words(paths[1])}{end}")
-    return found
-
-
-def _path_of(document: RunDocument, name: str) -> Optional[str]:
-    """The path that was read, perhaps by an earlier command, as `write` keeps its digest."""
-    earlier_ones = [each.get("resolved", {}) for each in reversed(document.history)]
-    return next((each[name] for each in (document.resolved, *earlier_ones) if each.get(name)), None)
-
-
 def refuse(run: RunDocument, different: Sequence[str], allow_changes: bool) -> None:
     """Raises UserError if there are differences from a run, or notes them if they are allowed."""
-    _refuse(
-        f"model_dir: the run in {run.directory or '.'} has other settings",
-        different,
-        "or give another model_dir, or --allow_changes=True",
-        allow_changes,
-    )
-
-
-def _refuse(what: str, different: Sequence[str], remedy: str, allow_changes: bool) -> None:
     if not different:
         return
     listed = "; ".join(different)
     if not allow_changes:
-        raise UserError(f"{what}: {listed}; leave them out or give them as they were, {remedy}")
+        raise UserError(
+            f"model_dir: the run in {run.directory or '.'} has other settings: {listed}; leave "
+            "them out or give them as they were, or give another model_dir, or "
+            "--allow_changes=True"
+        )
     _log.info("note: settings changed: %s", listed)
-
-
-def start_from(
-    network: NetworkSettings, given: Collection[str], run: RunDocument, allow_changes: bool
-) -> NetworkSettings:
-    """How a network runs whose initial weights are those of another run: as they were trained.
-
-    Args:
-      network: as given, or its defaults.
-      given: the names of the settings that the user gave, at any value.
-      run: the document next to the initial weights.
-      allow_changes: whether given settings that differ are noted, not refused.
-
-    Raises:
-      UserError: a given setting differs, such as `clamp_len`.
-    """
-    (network,), different = inherit((network,), given, run, is_training=False)
-    _refuse(
-        f"init_checkpoint: the weights in {run.directory or '.'} were trained with other settings",
-        different,
-        "or --allow_changes=True",
-        allow_changes,
-    )
-    return network
 
 
 def refuse_released(model_dir: str) -> None:
@@ -421,28 +304,6 @@ def refuse_released(model_dir: str) -> None:
             f"model_dir: {model_dir} has weights to start from ({RELEASED_NAME}) and no run that "
             "could resume; give it as init_checkpoint, and another model_dir"
         )
-
-
-def with_start_of_run(now: RunDocument) -> RunDocument:
-    """The document of a run that begins or resumes. One that resumes names the weights that it
-    began with, which its command may leave out; a note says that others are not used."""
-    before = read(now.directory) if weights_in(now.directory) else None
-    if not before or before.program is None or before.path != now.path:
-        return now  # converted, or by an earlier version, which did not always say it
-    name = "init_checkpoint"
-    was, given = before.resolved.get(name), now.resolved.get(name)
-    if given is not None and given != was:
-        _log.info(
-            "note: %s: %s is not used, as the run in %s resumes; it began from %s",
-            name,
-            given,
-            now.directory or ".",
-            "random weights" if was is None else was,
-        )
-    resolved = {key: value for key, value in now.resolved.items() if key != name}
-    if was is not None:
-        resolved[name] = was
-    return dataclasses.replace(now, resolved=dict(sorted(resolved.items())))
 
 
 def check_resumed(
@@ -458,12 +319,6 @@ def check_resumed(
         before = read(now.directory)
         if before:
             refuse(before, differences(before, now), allow_changes)
-            if allow_changes and _is_evaluated(before):
-                _log.info(
-                    "note: best/ is chosen among all evaluations in %s, also those before a change "
-                    "of settings; give another model_dir if they cannot be compared",
-                    before.directory or ".",
-                )
         return
     # Nothing resumes, and training would replace the best model.
     best = os.path.join(now.directory, BEST)
@@ -473,6 +328,16 @@ def check_resumed(
             f"model_dir: {best} has a model, but {now.directory} has no run that it could be from; "
             "give another model_dir"
         )
+
+
+def differences(before: RunDocument, now: RunDocument) -> list[str]:
+    """In words, which files have other content than those that a run was trained on."""
+    found = []
+    for name, what in _CONTENT.items():
+        was, mine = before.read.get(name), now.read.get(name)
+        if was and mine and was != mine:
+            found.append(f"{what} have other content")
+    return found
 
 
 def check_host(now: RunDocument, groups: Sequence[Settings]) -> None:
@@ -486,24 +351,12 @@ def check_host(now: RunDocument, groups: Sequence[Settings]) -> None:
     first = read(now.directory)
     if not first:
         return
-    different = []
+    different = differences(first, now)
     for group in groups:
         for field in dataclasses.fields(group):
-            if field.metadata["belongs_to"] in ("call", "evaluations"):
-                continue
             was, mine = first.value_of(field), now.value_of(field)
-            if was != mine:
+            if field.metadata["belongs_to"] and field.name not in _FILES and was != mine:
                 different.append(f"{field.name} is {mine}, not {was}")
-    for name in ("record_info_dir", "eval_record_info_dir", "objective_module"):
-        # A digest without the setting is of what an earlier command has evaluated.
-        paths = [document.resolved.get(name) for document in (first, now)]
-        was, mine = (
-            document.read.get(name) if name in document.resolved else None
-            for document in (first, now)
-        )
-        if was != mine:
-            end = " with other content" if paths[0] == paths[1] else ""
-            different.append(f"{name} is {paths[1]}, not {paths[0]}{end}")
     if different:
         raise UserError(
             "this host has other settings than the first one: {}; give all hosts "

@@ -9,25 +9,21 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from xlnet import encodings, files
+from xlnet import files
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
 from xlnet.settings.fields import field_of
 from xlnet.settings.finetuning import (
-    ClassifierSettings,
     FineTuningSettings,
-    SpanSettings,
-    TaggerSettings,
     TaskSettings,
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
@@ -106,37 +102,6 @@ def read_model(model_dir: str) -> Optional[RunDocument]:
     return found if found and found.task is not None else None
 
 
-def document_of_best(prefix: str, home: str) -> Optional[RunDocument]:
-    """The document next to the weights `prefix`, if these are the best ones of the run in `home`;
-    None if they have none of their own."""
-    beside = os.path.dirname(prefix)
-    has_own = beside != home and os.path.exists(run_document.path_in(beside))
-    return run_document.read(beside) if has_own else None
-
-
-def note_changes_since(of_weights: RunDocument, run: RunDocument) -> None:
-    """Notes the settings of a fine-tuned model that its run has changed since its best weights."""
-    groups = (ClassifierSettings, TaggerSettings, SpanSettings, NetworkSettings)
-    of_model = {
-        field.name
-        for group in groups
-        for field in dataclasses.fields(group)
-        if field.metadata["belongs_to"] == "model"
-    }
-    different = [
-        f"{name} {was}, not {run.resolved[name]}"
-        for name, was in of_weights.resolved.items()
-        if name in of_model and run.resolved.get(name, was) != was
-    ]
-    if different:
-        _log.warning(
-            "note: %s: the weights were trained with %s; they are used with the settings of %s",
-            of_weights.directory,
-            "; ".join(different),
-            run.path,
-        )
-
-
 # ---- the settings of a run
 
 
@@ -167,14 +132,16 @@ def resolve(
     if run:
         with run_document.malformed_as_user_error(run.path):
             _check_program(settings, given, run)
+            # What a split of the run's own files is read by is the run's; other files, such as one
+            # to predict, have a form of their own.
             (settings, network, optimization), different = run_document.inherit(
                 (settings, network, optimization),
                 given,
                 run,
-                is_training=settings.do_train,
-                agree=_agreements(settings.do_train, run),
+                of_run=settings.do_train or settings.needs_data_dir and not settings.data_dir,
             )
-        run_document.refuse(run, different, settings.allow_changes)
+        if settings.do_train:
+            run_document.refuse(run, different, settings.allow_changes)
         settings = with_own_files(settings, run.directory)
         settings.check()
     else:
@@ -188,7 +155,7 @@ def resolve(
         # The weights were trained with a limit of distances (`clamp_len`), which they keep.
         start_run = None if run else run_document.read(start)
         if start_run:
-            network = run_document.start_from(network, given, start_run, settings.allow_changes)
+            (network,), _ = run_document.inherit((network,), given, start_run, of_run=False)
     # Settings that no file has must be given, or have a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
@@ -202,28 +169,6 @@ def resolve(
         _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
         settings = dataclasses.replace(settings, epochs=_EPOCHS)
     return settings, network, optimization
-
-
-def _agreements(is_training: bool, run: RunDocument) -> dict[str, Callable[[Any, Any], bool]]:
-    """The settings that are not compared as others are, as for `run_document.inherit`."""
-    agree: dict[str, Callable[[Any, Any], bool]] = {
-        "task_name": lambda was, now: True,  # `_check_program` compares tasks, not their names
-        "metric": lambda was, now: (
-            was == now or bool(was and now) and split_metrics.are_same(now, was)
-        ),
-    }
-    # Whether a known task has scores is what the task says, with the flag and without it.
-    if run.task and run.task["task"] != known.CUSTOM:
-        agree["is_regression"] = lambda was, now: True
-    # The content of metrics is compared where a run resumes (`run_document.check_resumed`).
-    if is_training and run.read.get("metric"):
-        agree["metric"] = lambda was, now: True
-    # Files to predict may have other columns, but a model of pairs has two texts. Thresholds decide
-    # by what a trained model says.
-    if not is_training:
-        agree["text_b_column"] = lambda was, now: bool(was) == bool(now)
-        agree["predict_threshold"] = lambda was, now: True
-    return agree
 
 
 def _check_program(settings: TaskSettings, given: Collection[str], run: RunDocument) -> None:
@@ -340,14 +285,12 @@ def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Tas
 
 def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
-    been added, or by its content. A relative path, as earlier versions kept it, says nothing here:
-    another file may lie there in another working directory."""
+    been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
     named = run.resolved.get("train_file") or run.resolved.get("data_dir") or ""
-    if os.path.isabs(named) and os.path.exists(named):
-        if os.path.samefile(named, settings.data_dir):
-            return True
+    if os.path.exists(named) and os.path.samefile(named, settings.data_dir):
+        return True
     return run.read.get("train") == [files.digest_of(settings.data_dir)]
 
 
@@ -385,7 +328,7 @@ def document_of(
             field.name: resolved[field.name]
             for group in (settings, network)
             for field in dataclasses.fields(group)
-            if field.metadata["belongs_to"] in ("model", "files") and field.name in resolved
+            if field.metadata["belongs_to"] == "model" and field.name in resolved
         },
         task=describe_task(settings, task),
         text=run_document.text_of(tokenizer),
@@ -441,7 +384,7 @@ def _check_task(
             (run.text, wanted.text, tuple(wanted.text)),
         )
         for name in names
-        if _composed(was.get(name)) != _composed(now.get(name))
+        if was.get(name) != now.get(name)
     ]
     if different:
         raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
@@ -474,12 +417,6 @@ def _check_task(
         )
 
 
-def _composed(value: Any) -> Any:
-    """An entry of `run.json` to be compared: a model of an earlier version may have labels in
-    another form of Unicode than files are read in."""
-    return [encodings.composed(each) for each in value] if isinstance(value, list) else value
-
-
 def _entry(value: Any) -> str:
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
@@ -494,7 +431,7 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
     if not run or stored.get("head") != wanted["head"]:
         return
     before, now = stored.get("labels"), wanted["labels"]
-    if _composed(before) == _composed(now):
+    if before == now:
         return
     what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
         wanted["head"], run.path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])

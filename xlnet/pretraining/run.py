@@ -71,11 +71,8 @@ class Pretrainer:
         self.device_settings = device_settings
         self.devices = devices
 
-    def prepare(self, asked: dict[str, Any]) -> None:
-        """Reads and checks everything, writes nothing; a UserError if something does not fit.
-
-        asked: the settings that the user gave, to keep.
-        """
+    def prepare(self) -> None:
+        """Reads and checks everything, writes nothing; a UserError if something does not fit."""
         _check_pretrained(self.settings.model_dir, "model_dir")
         self._read()
         settings = self.settings
@@ -111,7 +108,7 @@ class Pretrainer:
             prefix = checkpoint.resolve(settings.init_checkpoint)
             run_document.check_weights(prefix, self.config, self._tokenizer, "init_checkpoint")
             checkpoint.check_finite(prefix)
-        self._document = run_document.with_start_of_run(self._describe(asked))
+        self._document = self._describe()
         run_document.check_resumed(
             self._document, self.config, self._tokenizer, settings.allow_changes
         )
@@ -120,24 +117,18 @@ class Pretrainer:
     def _groups(self) -> tuple[Settings, ...]:
         return (self.settings, self.network, self.optimization, self.device_settings)
 
-    def _describe(self, asked: dict[str, Any]) -> RunDocument:
+    def _describe(self) -> RunDocument:
         """The document of the run, with the architecture in place of the path of its file."""
         settings = self.settings
         digests = {"record_info_dir": self._manifest.digest}
         if self._held_out:
             digests["eval_record_info_dir"] = self._held_out.digest
-        if settings.objective_module:
-            is_file = settings.objective_module.endswith(".py")
-            digests["objective_module"] = (
-                files.sha256(settings.objective_module) if is_file else settings.objective_module
-            )
         resolved = {**run_document.values_of(self._groups), **self.config.to_dict()}
         resolved.pop("model_config_path", None)
         return RunDocument(
             run_document.path_in(settings.model_dir),
             settings.program,
             dict(sorted(resolved.items())),
-            asked=asked,
             text=run_document.text_of(self._tokenizer),
             read=digests,
         )
@@ -348,22 +339,14 @@ class Pretrainer:
         run = run_document.read(directory)
         if not run:
             return
-        # Before a change of settings it may have been trained on other records.
-        trainings = [(run.read, run.resolved)]
-        trainings += [(each.get("read", {}), each.get("resolved", {})) for each in run.history]
-        noted = set()
-        for read, resolved in trainings:
-            digest = read.get("record_info_dir")
-            if digest is None or digest in noted:
-                continue
-            noted.add(digest)
-            if digest == self._held_out.digest:  # wherever they are
-                sources.note_trained_on(self._held_out, self._held_out, flag)
-                continue
-            with contextlib.suppress(UserError):  # they are gone, or damaged
-                manifest = Manifest.read(resolved.get("record_info_dir") or "")
-                if manifest.digest == digest:
-                    sources.note_trained_on(self._held_out, manifest, flag)
+        digest = run.read.get("record_info_dir")
+        if digest == self._held_out.digest:  # wherever they are
+            sources.note_trained_on(self._held_out, self._held_out, flag)
+            return
+        with contextlib.suppress(UserError):  # they are gone, or damaged
+            manifest = Manifest.read(run.resolved.get("record_info_dir") or "")
+            if manifest.digest == digest:
+                sources.note_trained_on(self._held_out, manifest, flag)
 
 
 def _check_pretrained(directory: str, flag: str) -> None:

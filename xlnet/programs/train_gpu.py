@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from xlnet import cli, files, own_modules, presets, quiet
@@ -49,17 +49,14 @@ def main(
     quiet.import_tensorflow()
     from xlnet.engine import multi_host
     from xlnet.engine.devices import connect
-    from xlnet.model_directory import run_document
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Pretrainer
 
     if settings.objective_module:
         own_modules.load(settings.objective_module, "objective_module")
-    # What the user gave, with its values, is kept for `run.json` before other values are filled in.
-    given = cli.given_names()
-    asked = run_document.asked_of((settings, network, optimization, device), given)
     # What was not given: the directories follow from the records, other settings from the run that
     # is there.
+    given = cli.given_names()
     settings = with_directories(settings, sources.find_records)
     settings, network, optimization = inherit_from_run(settings, network, optimization, given)
     if not settings.do_eval:
@@ -81,7 +78,7 @@ def main(
         if settings.do_eval:
             pretrainer.evaluate()
             return
-        pretrainer.prepare(asked)  # reads and checks everything, writes nothing
+        pretrainer.prepare()  # reads and checks everything, writes nothing
         pretrainer.train()
 
 
@@ -91,78 +88,31 @@ def inherit_from_run(
     optimization: OptimizationSettings,
     given: Collection[str],
 ) -> tuple[PretrainingSettings, NetworkSettings, OptimizationSettings]:
-    """Fills in settings that are not given with those of the run in `model_dir`; in an evaluation,
-    with those of the run that the evaluated checkpoint is from; at a start from the weights of
-    another run, with what belongs to its model. Raises UserError if a given setting contradicts a
-    run that resumes, or initial weights, or if model_dir has those."""
+    """Fills in settings that are not given with those of the run in `model_dir`. At a start from
+    the weights of another run, and in an evaluation, with what belongs to the model of the weights.
+    Raises UserError if a given setting contradicts a run that resumes, or if model_dir has initial
+    weights."""
     from xlnet.model_directory import run_document
 
     trains = not settings.do_eval
-    directory = settings.model_dir
-    if not trains:
-        directory = files.directory_of(settings.init_checkpoint or settings.model_dir)
-        # A preset is for training: in an evaluation only the command line counts.
-        given = [name for name in given if cli.given(name)]
     # A run that failed before its first checkpoint leaves a document, but nothing resumes.
-    if trains and not run_document.weights_in(directory):
-        if settings.init_checkpoint:
-            settings, network = start_from_run(settings, network, given)
-        else:
-            run_document.refuse_released(directory)
+    resumes = trains and bool(run_document.weights_in(settings.model_dir))
+    if trains and not resumes and not settings.init_checkpoint:
+        run_document.refuse_released(settings.model_dir)
         return settings, network, optimization
-    # A run of fine-tuning is refused later, whatever its settings are.
-    run = run_document.read(directory)
-    if not run or run.task is not None:
-        return settings, network, optimization
-    before = {**vars(settings), **vars(network)}
-    (settings, network, optimization), different = run_document.inherit(
-        (settings, network, optimization), given, run, is_training=trains
-    )
-    if trains:
-        run_document.refuse(run, different, settings.allow_changes)
-        optimization.check()
-    else:  # a held-out loss depends on settings, which may be others than in training
-        inherited = _changed(before, {**vars(settings), **vars(network)})
-        if inherited:
-            print(f"as trained: {inherited}")
-    settings.check()
+    if not trains:  # a preset is for training: in an evaluation only the command line counts
+        given = [name for name in given if cli.given(name)]
+    weights = settings.model_dir if resumes else settings.init_checkpoint or settings.model_dir
+    run = run_document.read(files.directory_of(weights))
+    if run and (not resumes or run.task is None):  # a run of fine-tuning is refused later
+        (settings, network, optimization), different = run_document.inherit(
+            (settings, network, optimization), given, run, of_run=resumes
+        )
+        if resumes:
+            run_document.refuse(run, different, settings.allow_changes)
+            optimization.check()
+        settings.check()
     return settings, network, optimization
-
-
-def start_from_run(
-    settings: PretrainingSettings, network: NetworkSettings, given: Collection[str]
-) -> tuple[PretrainingSettings, NetworkSettings]:
-    """The settings of a run that starts from the weights of another one, whose document is next to
-    `init_checkpoint`: what belongs to its model and is not given is inherited.
-
-    A given objective, memory or choice of targets may differ from that of the weights, as their
-    training continues in another way; a note says so. How the network runs may not differ.
-    """
-    from xlnet.model_directory import run_document
-
-    run = run_document.read(files.directory_of(settings.init_checkpoint or ""))
-    if not run:  # released weights
-        return settings, network
-    before = {**vars(settings), **vars(network)}
-    network = run_document.start_from(network, given, run, settings.allow_changes)
-    # Weights that were converted or fine-tuned have no settings of pretraining to compare with.
-    compared = [name for name in given if name in run.resolved]
-    (settings,), different = run_document.inherit((settings,), compared, run, is_training=False)
-    # What the given objective or memory excludes stays with the run that it was for.
-    if "same_length" not in given and (settings.objective != "causal" or not settings.mem_len):
-        settings = dataclasses.replace(settings, same_length=False)
-    inherited = _changed(before, {**vars(settings), **vars(network)})
-    if inherited:
-        print(f"note: as the initial weights were trained: {inherited}")
-    if different:
-        print("note: the initial weights were trained otherwise: {}".format("; ".join(different)))
-    settings.check()
-    return settings, network
-
-
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The settings whose values are others than before."""
-    return " ".join(f"{name}={now[name]}" for name in now if now[name] != before[name])
 
 
 def _first_that_exists(name: str, directories: Sequence[str]) -> Optional[str]:

@@ -22,13 +22,13 @@ class TextSettings(Settings, help_group=HelpGroup.TEXT):
     uncased: Optional[bool] = setting(
         None,
         "lower-case the text; if not given, as when the vocabulary was trained, or False",
-        belongs_to="call",
+        belongs_to=None,
     )
     keep_accents: Optional[bool] = setting(
         None,
         "leave accents, syllables and full-width letters to the vocabulary's normalization; if not "
         "given, as when the vocabulary was trained, or False",
-        belongs_to="call",
+        belongs_to=None,
     )
 
 
@@ -66,7 +66,7 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
         "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, bad records and damaged "
         ".gz: fail, or skip the line and count it",
         choices=("fail", "skip"),
-        belongs_to="call",
+        belongs_to=None,
     )
     split: str = setting(
         "all",
@@ -121,12 +121,12 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", help_group=HelpGroup.TEXT)
     # The form of the records.
-    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, belongs_to="call")
+    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, belongs_to=None)
     reuse_len: int = setting(
         256,
         "leading part of a sequence that continues the one before [tokens]",
         minimum=1,
-        belongs_to="call",
+        belongs_to=None,
     )
     num_streams: int = setting(
         0,
@@ -135,7 +135,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         minimum=0,
         aliases=("bsz_per_host",),
     )
-    bi_data: bool = setting(True, "run half of the text streams backward", belongs_to="call")
+    bi_data: bool = setting(True, "run half of the text streams backward", belongs_to=None)
     from_raw_text: bool = setting(
         True, "the input is text; False: each line holds token ids", help_group=HelpGroup.TEXT
     )

@@ -43,18 +43,11 @@ class HelpGroup(enum.Enum):
     OTHER = "Others"
 
 
-# What the value of a setting belongs to. A run keeps all values in its `run.json`. Where a setting
-# is not given, a later command in its directory has the value that is kept; a given one is compared
-# with it (`model_directory.run_document.inherit`):
-#
-#   call          nothing is inherited or compared: what one command does, and where; paths, whose
-#                 content is compared instead.
-#   free          a run that resumes inherits it, and may change it.
-#   run           a run that resumes inherits it; another value would change what it learns.
-#   evaluations   the same, but another value would only make its evaluations incomparable.
-#   model         evaluation and prediction with its weights inherit it, too.
-#   files         the same, but it says what files are: files to predict may be of another form.
-BelongsTo = Literal["call", "free", "run", "evaluations", "model", "files"]
+# What the value of a setting belongs to. `run.json` keeps the values of both. A command that
+# resumes the run has the kept value where none is given; another one is refused, as the run would
+# learn something else (`model_directory.run_document.inherit`). Evaluation and prediction inherit
+# what belongs to the model. None: to one command.
+BelongsTo = Optional[Literal["run", "model"]]
 
 
 def setting(

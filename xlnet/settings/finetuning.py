@@ -30,40 +30,36 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "FILE.py, or an installed module, that registers an own task type, which custom files then "
         "have",
         help_group=HelpGroup.TASK,
-        belongs_to="call",
+        belongs_to=None,
     )
     data_dir: str = setting(
         "",
         "directory of the task's files; custom: train, dev (or validation) and test as .tsv, .csv, "
         ".json, .jsonl or .parquet, or one file",
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     train_file: Optional[str] = setting(
         None,
         "files to train on instead of those in data_dir: comma-separated paths or glob patterns",
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     dev_file: Optional[str] = setting(
         None,
         "files to evaluate on instead of those in data_dir",
         aliases=("validation_file", "eval_file"),
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     test_file: Optional[str] = setting(
         None,
         "files of the test split instead of those in data_dir",
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     output_dir: str = setting(
         "",
         "directory that keeps tokenized records; if not given, records in model_dir to train, else "
         "a temporary one",
         help_group=HelpGroup.RECORDS,
-        belongs_to="call",
+        belongs_to=None,
     )
     spiece_model_file: str = same_as(
         RunSettings,
@@ -89,14 +85,14 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     max_save: int = same_as(RunSettings, "max_save", default=3)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(
-        False, "fine-tune on the train split", help_group=HelpGroup.TASK, belongs_to="call"
+        False, "fine-tune on the train split", help_group=HelpGroup.TASK, belongs_to=None
     )
     do_eval: bool = same_as(PretrainingSettings, "do_eval", help="evaluate on eval_split")
     do_predict: bool = setting(
         False,
         "write predictions for predict_split or predict_file",
         help_group=HelpGroup.TASK,
-        belongs_to="call",
+        belongs_to=None,
     )
 
     dev_share: Optional[float] = setting(
@@ -108,14 +104,12 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         below=1.0,
         help_group=HelpGroup.TEXT,
     )
-    eval_split: str = setting(
-        "dev", "split to evaluate on: dev, test, train, dev_matched, ...", belongs_to="evaluations"
-    )
+    eval_split: str = setting("dev", "split to evaluate on: dev, test, train, dev_matched, ...")
     eval_all_ckpt: bool = setting(
         False,
         "evaluate every checkpoint in model_dir",
         help_group=HelpGroup.ORIGINAL,
-        belongs_to="call",
+        belongs_to=None,
     )
     metric: Optional[str] = setting(
         None,
@@ -127,26 +121,25 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         0,
         "evaluations without improvement until training stops (early stopping); 0: never",
         minimum=0,
-        belongs_to="free",
     )
     predict_split: str = setting(
         "test",
         "split to predict: test, dev, ...",
         help_group=HelpGroup.PREDICTION,
-        belongs_to="call",
+        belongs_to=None,
     )
     predict_file: Optional[str] = setting(
         None,
         "file to predict instead of predict_split, with or without labels; -: the standard input",
         aliases=("input",),
         help_group=HelpGroup.PREDICTION,
-        belongs_to="call",
+        belongs_to=None,
     )
     predict_dir: Optional[str] = setting(
         None,
         "directory for predictions; model_dir if not given",
         help_group=HelpGroup.PREDICTION,
-        belongs_to="call",
+        belongs_to=None,
     )
     predict_output: Optional[str] = setting(
         None,
@@ -155,7 +148,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         aliases=("output",),
         is_result=True,
         help_group=HelpGroup.PREDICTION,
-        belongs_to="call",
+        belongs_to=None,
     )
 
     # From text to batches.
@@ -182,21 +175,18 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             "qrels",
         ),
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     encoding: Optional[str] = setting(
         None,
         "encoding of the files, such as cp1252 or gb18030; if not given, UTF-8, or as a byte order "
         "mark says",
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     delimiter: Optional[str] = setting(
         None,
         "character between the columns of a table, or tab; if not given, a comma in .csv, a tab in "
         ".tsv",
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     quoting: Optional[str] = setting(
         None,
@@ -205,7 +195,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "rows that may not be meant so are an error",
         choices=("standard", "none"),
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     header: Optional[str] = setting(
         None,
@@ -213,7 +202,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "columns are numbered from 1; names if not given",
         choices=("names", "none"),
         help_group=HelpGroup.TEXT,
-        belongs_to="call",
     )
     on_error: str = same_as(
         InputSettings,
@@ -224,14 +212,14 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         False,
         "tokenize again even if the records fit",
         help_group=HelpGroup.ORIGINAL,
-        belongs_to="call",
+        belongs_to=None,
     )
 
     eval_batch_size: int = setting(
         32,
         "examples per batch and device in evaluation and prediction",
         minimum=1,
-        belongs_to="call",
+        belongs_to=None,
     )
     epochs: Optional[float] = setting(
         None,
@@ -239,7 +227,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         above=0.0,
         instead_of="train_steps",
         help_group=HelpGroup.STEPS,
-        belongs_to="free",
     )
     # Against overfitting, of which small files have much.
     freeze_layers: int = setting(
@@ -315,24 +302,24 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
 
     # The columns of own files; the labels say which task type it is.
     text_a_column: str = setting(
-        "text_a", "custom: column of the text; a,b joins two columns", belongs_to="files"
+        "text_a", "custom: column of the text; a,b joins two columns", belongs_to="model"
     )
     text_b_column: Optional[str] = setting(
-        None, "custom: column of the second text", belongs_to="files"
+        None, "custom: column of the second text", belongs_to="model"
     )
     label_column: str = setting(
         "label",
         "custom: column of the label; with multi_label also a column of 0 and 1 per label",
-        belongs_to="files",
+        belongs_to="model",
     )
     id_column: Optional[str] = setting(
-        None, "custom: column of an example's name; row number if not given", belongs_to="files"
+        None, "custom: column of an example's name; row number if not given", belongs_to="model"
     )
     choice_columns: Optional[str] = setting(
         None,
         "custom: columns of the choices, of which one is right, or one column of lists of them "
         "in JSON or Parquet",
-        belongs_to="files",
+        belongs_to="model",
     )
     is_regression: bool = setting(
         False,
@@ -346,7 +333,7 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     label_separator: Optional[str] = setting(
         None,
         "custom: text between the labels in a cell of multi_label; a comma if not given",
-        belongs_to="files",
+        belongs_to="model",
     )
     label_form: Optional[str] = setting(
         None,
@@ -364,14 +351,14 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
             "indices",
             "texts",
         ),
-        belongs_to="files",
+        belongs_to="model",
     )
     # Several labels, and rankings.
     query_id_column: Optional[str] = setting(
         None,
         "custom: column of a query's name; makes a ranking: text_a is the query, text_b and id the "
         "document, label its relevance",
-        belongs_to="files",
+        belongs_to="model",
     )
     ranking_loss: str = setting(
         "pairwise",
@@ -461,26 +448,26 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "1",
         "custom: column of the words, by number from 1 or by name; in JSON the key of the text or "
         "the tokens",
-        belongs_to="files",
+        belongs_to="model",
     )
     tag_column: Optional[str] = setting(
         None,
         "custom: column of the tags, by number or name; in JSON the key of the entities or the "
         "tags; if not given, the last column, or a usual key",
-        belongs_to="files",
+        belongs_to="model",
     )
     sentence_column: Optional[str] = setting(
         None,
         "custom: column of the number or name of a word's sentence, on its first word or on all "
         "words; if not given, an empty line is between sentences",
-        belongs_to="files",
+        belongs_to="model",
     )
     scheme: Optional[str] = setting(
         None,
         "tagging scheme of the files; if not given, that of a known task, or bio2",
         choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
         help_group=HelpGroup.TEXT,
-        belongs_to="files",
+        belongs_to="model",
     )
     input_format: Optional[str] = same_as(
         TaskSettings,
@@ -523,25 +510,25 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help="file to predict; if it has answers, do_eval and eval_steps evaluate on it",
     )
     do_prepro: bool = setting(
-        False, "make the records of the files", help_group=HelpGroup.TASK, belongs_to="call"
+        False, "make the records of the files", help_group=HelpGroup.TASK, belongs_to=None
     )
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
     context_column: str = setting(
-        "context", "tables: column of the text with the answer", belongs_to="files"
+        "context", "tables: column of the text with the answer", belongs_to="model"
     )
-    question_column: str = setting("question", "tables: column of the question", belongs_to="files")
+    question_column: str = setting("question", "tables: column of the question", belongs_to="model")
     answer_column: str = setting(
         "answer",
         "tables: column of the answer, empty where there is none; in JSON lines a text or a list "
         "of texts",
-        belongs_to="files",
+        belongs_to="model",
     )
     answer_start_column: Optional[str] = setting(
         None,
         "tables: column of the answer's offset in the context [characters]; if not given, "
         "answers that occur once are found",
-        belongs_to="files",
+        belongs_to="model",
     )
     id_column: str = same_as(
         ClassifierSettings,
@@ -613,7 +600,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "answers written for each question",
         minimum=1,
         help_group=HelpGroup.PREDICTION,
-        belongs_to="call",
+        belongs_to=None,
     )
     span_head: str = setting(
         "joint",

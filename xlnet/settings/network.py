@@ -156,7 +156,7 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     )
     # Speed and memory.
     use_bfloat16: bool = setting(
-        False, "the same as --precision=bf16", help_group=HelpGroup.ORIGINAL, belongs_to="call"
+        False, "the same as --precision=bf16", help_group=HelpGroup.ORIGINAL, belongs_to=None
     )
     precision: Optional[str] = setting(
         None,
@@ -168,7 +168,7 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
         False,
         "gradient checkpointing: less memory, a third more time",
         help_group=HelpGroup.SPEED,
-        belongs_to="call",
+        belongs_to=None,
     )
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":

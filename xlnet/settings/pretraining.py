@@ -13,7 +13,7 @@ _CHECKED: dict[str, Any] = dict(
     default=None,
     help="compared with the records if given",
     help_group=HelpGroup.ORIGINAL,
-    belongs_to="call",
+    belongs_to=None,
 )
 
 
@@ -32,7 +32,7 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     record_info_dir: str = required(
         "directory of records made by xlnet data make",
         help_group=HelpGroup.RECORDS,
-        belongs_to="call",
+        belongs_to=None,
     )
     spiece_model_file: Optional[str] = same_as(
         RunSettings,
@@ -51,14 +51,14 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         help="interval between held-out evaluations [steps]; 0: before and after training only",
     )
     eval_record_info_dir: Optional[str] = setting(
-        None, "directory of held-out records", help_group=HelpGroup.RECORDS, belongs_to="call"
+        None, "directory of held-out records", help_group=HelpGroup.RECORDS
     )
     do_eval: bool = setting(
         False,
         "instead of training, compute the loss and perplexity of init_checkpoint, or of the newest "
         "checkpoint in model_dir, on eval_record_info_dir, or else on record_info_dir",
         help_group=HelpGroup.TASK,
-        belongs_to="call",
+        belongs_to=None,
     )
     objective: str = setting(
         "permutation",
@@ -72,7 +72,7 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         "your own Python file, or installed module, that registers pretraining objectives or "
         "factorization orders",
         help_group=HelpGroup.TASK,
-        belongs_to="call",
+        belongs_to=None,
     )
     next_segment_loss: float = setting(
         0.0,

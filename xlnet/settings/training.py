@@ -10,19 +10,9 @@ from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, 
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
-TRAINED_TEXTS_NAME = "trained_texts.npy"  # digests of the texts that a task was trained on
 RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 BEST = "best"  # the directory of the best checkpoint in a model directory
 RUN_NAME = "run.json"  # there: the document of the run, and of `best/`
-# Its files in versions before 2.0, which `model_directory.earlier` reads.
-EARLIER_NAMES = (
-    "task.json",
-    "pretraining.json",
-    "pretraining_history.json",
-    "finetuning.json",
-    "finetuning_history.json",
-    "huggingface_config.json",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,21 +21,20 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
 
     # Where a run is, and what it starts from.
     model_dir: str = required(
-        "directory for checkpoints; a run found there resumes", belongs_to="call"
+        "directory for checkpoints; a run found there resumes", belongs_to=None
     )
     model_config_path: Optional[str] = setting(
         None,
         "JSON file of the architecture, or tiny, base or large; if not given, that of "
         "model_dir or of init_checkpoint",
-        belongs_to="call",
+        belongs_to=None,
     )
     spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model", help_group=HelpGroup.TEXT, belongs_to="call"
+        None, "SentencePiece model", help_group=HelpGroup.TEXT, belongs_to=None
     )
     init_checkpoint: Optional[str] = setting(
         None,
         "initial weights: a checkpoint prefix, its directory, or DIRECTORY/latest",
-        belongs_to="call",
     )
     # Its steps.
     train_batch_size: int = setting(
@@ -56,35 +45,32 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
         "micro-batches per device and step (gradient accumulation) to save memory; 1: off",
         minimum=1,
         help_group=HelpGroup.STEPS,
-        belongs_to="call",
+        belongs_to=None,
     )
     seed: int = setting(
         0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, help_group=HelpGroup.STEPS
     )
     # Checkpoints and evaluations between the steps.
-    save_steps: int = setting(
-        1000, "interval between checkpoints [steps]", minimum=1, belongs_to="free"
-    )
+    save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1)
     eval_steps: int = setting(
         0,
         "interval between evaluations [steps]; 0: before and after training only",
         minimum=0,
         help_group=HelpGroup.EVALUATION,
-        belongs_to="free",
     )
     log_steps: int = setting(
         50,
         "interval between log lines [steps]",
         minimum=1,
         help_group=HelpGroup.STEPS,
-        belongs_to="call",
+        belongs_to=None,
     )
-    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0, belongs_to="free")
+    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0)
     allow_changes: bool = setting(
         False,
         "resume in model_dir, or start from init_checkpoint, although settings that affect "
         "training differ",
-        belongs_to="call",
+        belongs_to=None,
     )
 
     def check(self) -> None:
@@ -103,7 +89,6 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         "length of training [steps]",
         minimum=1,
         help_group=HelpGroup.STEPS,
-        belongs_to="free",
     )
     warmup_steps: int = setting(
         0, "length of the warm-up of the learning rate [steps]; 0: none", minimum=0

@@ -25,7 +25,7 @@ from xlnet.serving.export import readme
 from xlnet.serving.export.signatures import BUILDERS, Signature
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings
-from xlnet.settings.training import EARLIER_NAMES, RUN_NAME
+from xlnet.settings.training import RUN_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") ->
     with files.new_directory(target) as directory:
         best_checkpoint.export(prefix, directory)
         # The document in place of the copies: it says nothing of where the run was made.
-        files.remove(os.path.join(directory, name) for name in (RUN_NAME, *EARLIER_NAMES))
+        files.remove([os.path.join(directory, RUN_NAME)])
         if run:
             run_document.write(directory, run_document.to_share(run))
     _log.info("weights of %s: %s", prefix, target)
