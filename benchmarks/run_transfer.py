@@ -22,7 +22,6 @@ from xlnet import cli, files
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import required, setting
 from xlnet.tasks.files import parsing
-from xlnet.tasks.output.span_answers import BestSpans
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import Tags
 from xlnet.text import reading
@@ -324,15 +323,14 @@ def spread(values):
 def baselines(task, out, train, held_out):
     """The metrics of a constant prediction, and of a prediction from single words, as dicts.
 
-    For questions these are no answer at all, and the sentence that shares most words with the
-    question; for words of a sentence the most frequent tag of all, and the one that each word has
-    most often in training.
+    For questions both are no answer at all; for words of a sentence the most frequent tag of all,
+    and the one that each word has most often in training.
     """
     scorer = task.scorer
     truth = scorer.gold_labels(held_out)
     if task.type.name == "spans":
-        nothing = [BestSpans([], null_score=1e9)] * len(held_out)
-        return scorer.evaluate(nothing, truth), scorer.baseline(truth)
+        nothing = scorer.baseline(truth)
+        return nothing, nothing
     words = (
         most_frequent_tags(task, train, held_out)
         if task.type.name == "tagging"

@@ -26,8 +26,6 @@ REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}
 # Folders that another file of tests reads.
 ELSEWHERE = {
-    "impossible_in_long_rows": "test_reports_spans.py",
-    "impossible_in_short_rows": "test_reports_spans.py",
     "nested_tags": "test_reports_spans.py",
     "tagger_tsv_saved_by_excel": "test_reports_spans.py",
 }

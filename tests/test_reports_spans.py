@@ -7,7 +7,6 @@ import dataclasses
 import json
 import random
 import re
-import unicodedata
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from helpers import tasks
 from helpers.paths import ROOT
 
 from xlnet.errors import UserError
-from xlnet.settings.finetuning import SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing, schemes, squad_files
+from xlnet.settings.finetuning import TaggerSettings
+from xlnet.tasks.files import parsing, schemes
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.types import custom
 from xlnet.tasks.types.tagging import Tags
@@ -382,102 +381,3 @@ def test_entities_are_counted_as_conlleval_counts_them(prefixes):
         found = [tag if rng.random() < 0.7 else rng.choice(tags) for tag in true]
         counts = entity_metrics.by_label([schemes.spans(found)], [schemes.spans(true)])
         assert entity_metrics.total(counts) == conlleval(true, found), (true, found)
-
-
-# --- Questions
-
-
-def read_questions(path):
-    task = custom.resolve_task(tasks.settings("", SpanSettings, train_file=str(path)))
-    return parsing.read_file(task, str(path), need_labels=True)
-
-
-def test_answers_in_another_unicode_form_are_found(caplog):
-    rows = read_questions(REPORTS / "answers_in_another_unicode_form" / "train.json")
-    assert [row.id for row in rows] == ["a0", "a1", "a2", *(f"v{i}" for i in range(6))]
-    for row in rows:
-        (context, _), (text, _) = row.pairs[0], row.label[0]
-        place = squad_files.position_of(row)
-        found = context[place.start : place.end]
-        assert place.is_known and unicodedata.normalize("NFC", found) == unicodedata.normalize(
-            "NFC", text
-        ), row.id
-        # What is in the context is scored as right.
-        assert squad_files.as_in_context(row) == [found]
-    # No mark of a letter is left behind, none is taken alone.
-    cases = (
-        ("cafe\u0301s", "café", 0, (0, 5)),
-        ("cafe\u0301s", "cafe", 0, (0, 4)),
-        ("é e\u0301", "e\u0301", 2, (2, 4)),
-        ("é e\u0301", "é", 2, (0, 1)),
-        ("각 " + "\u1100\u1161\u11a8", "\u1100\u1161\u11a8", 0, (2, 5)),
-        ("a\u0323\u0307", "a\u0307\u0323", 0, (0, 3)),
-        ("a\u0323\u0307", "ạ", 0, (-1, -1)),
-    )
-    for context, text, start, expected in cases:
-        row = rows[0]._replace(
-            pairs=((context, "?"),), label=(squad_files.GoldAnswer(text, start),)
-        )
-        assert squad_files.position_of(row)[:2] == expected, (context, text)
-
-
-@pytest.mark.parametrize(
-    "cells, expected",
-    [
-        (["b", "2.0"], ((squad_files.GoldAnswer("b", 2),), None)),
-        (["b", 2.0], ((squad_files.GoldAnswer("b", 2),), None)),
-        (["b", "2.5"], (None, 'answer_start "2.5", expected an integer')),
-        (
-            ["{'text': ['b'], 'answer_start': [2]}"],
-            (None, "an object as text, '{'text': ['b'], 'ans"),
-        ),
-    ],
-)
-def test_answers_as_pandas_writes_them(cells, expected):
-    found, fault = squad_files.parse_answers(cells)
-    assert found == expected[0] and (fault or "").startswith(expected[1] or "")
-
-
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("impossible_in_short_rows", "train.csv:[0-9]+: 5 column.*, expected 6"),
-        ("impossible_in_long_rows", "train.csv:[0-9]+: 7 column.*, expected 6"),
-    ],
-)
-def test_rows_of_questions_have_the_width_of_the_header(name, message):
-    """Or `is_impossible` would be read from another column, or not at all."""
-    with pytest.raises(UserError, match=message):
-        read_questions(REPORTS / name / "train.csv")
-
-
-@pytest.mark.parametrize("form", ("lines", "list", "data", "objects"))
-def test_hugging_faces_flat_squad(tmp_path, form):
-    content = (REPORTS / "flat_squad" / "flat.jsonl").read_text()
-    values = list(map(json.loads, content.splitlines()))
-    if form == "objects":
-        values = [
-            dict(
-                value,
-                answers=[
-                    dict(text=text, answer_start=start)
-                    for text, start in zip(*map(value["answers"].get, ("text", "answer_start")))
-                ],
-            )
-            for value in values
-        ]
-    path = tmp_path / ("q.jsonl" if form == "lines" else "q.json")
-    path.write_text(
-        content if form == "lines" else json.dumps({"data": values} if form == "data" else values)
-    )
-    rows = read_questions(path)
-    assert [row.id for row in rows] == ["q0", "q1", "q2"]
-    assert [row.label for row in rows] == [
-        (("1902", 36), ("in 1902", 33)),
-        (("212 metres", 48),),
-        (),
-    ]
-    assert rows[0].pairs[0] == (values[0]["context"], "When was it opened?")
-    for row in rows[:2]:
-        place = squad_files.position_of(row)
-        assert row.pairs[0][0][place.start : place.end] == row.label[0].text and not place.error

@@ -25,8 +25,9 @@ from sklearn import metrics as sklearn_metrics
 from xlnet.errors import UserError
 from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing, readers, squad_files
+from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.output import prediction_files
+from xlnet.tasks.questions import squad
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
@@ -567,26 +568,6 @@ def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, o
     assert [row.id for row in rows] == ["0", "1", "2"]
 
 
-def test_answers_of_datasets_in_parquet_keep_their_starts(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "train.parquet"
-    parquet.write_table(
-        pyarrow.table(
-            {
-                "id": ["1", "2"],
-                "context": ["a b a", "c"],
-                "question": ["q", "r"],
-                "answers": [{"text": ["a"], "answer_start": [4]}, {"text": [], "answer_start": []}],
-            }
-        ),
-        path,
-    )
-    task = custom.resolve_task(settings(path, SpanSettings, dev_share=0.0))
-    assert [row.label for row in read_rows(task, str(path), "train")] == [(("a", 4),), ()]
-
-
 def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
     path = tmp_path / "train.csv"
     path.write_bytes(
@@ -597,7 +578,7 @@ def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
         settings(path, SpanSettings, answer_start_column="start", dev_share=0.0)
     )
     row = read_rows(task, str(path), "train")[0]
-    assert squad_files.position_of(row) == (12, 14, None)
+    assert squad.position_of(row.pairs[0][0], row.label) == (12, 14)
     assert row.pairs[0][0][:12] == "a.\r\nb.\r\nc.\r\n"
 
 

@@ -187,33 +187,6 @@ def test_spans_with_beams(graph, converted):
         assert_close(found[name], model["out/" + name], name)
 
 
-def test_plain_spans(graph, converted):
-    model = converted("question_answering_simple")
-    with train_step.model_scope():
-        task = TASKS["squad2"].with_options(span_head="separate", max_answer_length=4)
-        outputs = task.head.beams(
-            model.layers("span_logits"), tf.zeros([3, 14]), tf.constant([13, 13, 13]), 13, None
-        )
-    found = model.run(*outputs.values())
-    found = dict(zip(outputs, found))
-    start, end = (
-        value - np.logaddexp.reduce(value, axis=1, keepdims=True)
-        for value in (model["out/start_logits"], model["out/end_logits"])
-    )
-    assert_close(found["start_log_probs"], start)
-    assert_close(found["end_log_probs"], end)
-    # The same, start by start and end by end: the best span of text of up to 4 tokens.
-    best = [
-        max((start[b, i] + end[b, j], i, j) for i in range(13) for j in range(i, min(i + 4, 13)))
-        for b in range(3)
-    ]
-    assert_close(found["cls_logits"], start[:, 13] + end[:, 13] - [score for score, _, _ in best])
-    score = found["start_top_log_probs"][:, :, None] + found["end_top_log_probs"]
-    for b in range(3):
-        s, e = np.unravel_index(score[b].argmax(), score[b].shape)
-        assert (found["start_top_index"][b, s], found["end_top_index"][b, s, e]) == best[b][1:]
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_there_and_back_is_the_same_file(converted, tmp_path, name):
     model = converted(name)

@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
-from helpers.vocabulary import train_tiny_model
-from scipy import special
 
 import xlnet
 from xlnet.convert import config_json, conversion, huggingface_task, tokenizer_files, tokenizer_json
@@ -158,102 +156,6 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     rebuilt = tokenizer_files.read(str(saved), str(tmp_path))
     assert rebuilt.uncased and rebuilt.ids(TEXT) == tokenizer.ids(TEXT)
     assert tokenizer_json.read(str(saved / "tokenizer.json")).size == 37
-
-
-# Makes a folder with random weights in several files and no vocabulary but tokenizer.json; says of
-# each question the best answer by the sum of its logits, and how far no answer is above it.
-SIMPLE_SPANS = """
-import json, os, shutil, sys
-import torch, transformers
-vocabulary, folder, questions = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-torch.manual_seed(0)
-source = folder + "_source"
-os.makedirs(source)
-shutil.copy(vocabulary, source + "/spiece.model")
-for name, values in (("config.json", {"model_type": "xlnet"}), ("tokenizer_config.json", {
-        "tokenizer_class": "XLNetTokenizer", "do_lower_case": True})):
-    with open(source + "/" + name, "w") as f:
-        json.dump(values, f)
-tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-model = transformers.XLNetForQuestionAnsweringSimple(transformers.XLNetConfig(
-    vocab_size=len(tokenizer), d_model=24, n_layer=2, n_head=3, d_inner=40,
-    initializer_range=0.4)).eval()
-model.save_pretrained(folder, max_shard_size="20KB")
-tokenizer.save_pretrained(folder)
-for name in set(os.listdir(folder)) & {"spiece.model"}:
-    os.remove(folder + "/" + name)
-for context, question in questions:
-    encoded = tokenizer(context, question, return_tensors="pt", return_token_type_ids=True)
-    with torch.no_grad():
-        start, end = (logits[0].tolist() for logits in model(**encoded)[:2])
-    places = [i for i, which in enumerate(encoded.sequence_ids(0)) if which == 0]
-    score, i, j = max((start[i] + end[j], i, j) for i in places for j in places if i <= j)
-    print(json.dumps([tokenizer.decode(encoded["input_ids"][0][i:j + 1]),
-                      start[-1] + end[-1] - score]))
-"""
-QUESTIONS = (
-    ("the cat sat on a mat while two dogs ran past", "two dogs in 2010"),
-    ("old houses near 13 rivers in 2010 a cat ran", "cat near a mat"),
-)
-
-
-def test_their_simple_form_answers_here_as_there(python, tmp_path):
-    vocabulary = train_tiny_model(tmp_path / "spiece.model")
-    done = subprocess.run(
-        [python, "-c", SIMPLE_SPANS, vocabulary, str(tmp_path / "theirs"), json.dumps(QUESTIONS)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    expected = [json.loads(line) for line in done.stdout.splitlines()[-len(QUESTIONS) :]]
-    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1
-    (tmp_path / "questions.json").write_text(
-        json.dumps(
-            {
-                "version": "v2.0",
-                "data": [
-                    {
-                        "title": "",
-                        "paragraphs": [
-                            {
-                                "context": context,
-                                "qas": [{"id": str(id), "question": question, "answers": []}],
-                            }
-                        ],
-                    }
-                    for id, (context, question) in enumerate(QUESTIONS)
-                ],
-            }
-        )
-    )
-    for command in (
-        ["-m", "xlnet", "convert", "--source=theirs", "--target=ours"],
-        [
-            str(ROOT / "run_squad.py"),
-            "--model_dir=ours",
-            "--do_predict",
-            "--start_n_top=20",
-            "--end_n_top=20",
-            "--allow_changes",
-            "--predict_dir=ours",
-            "--predict_file=questions.json",
-        ],
-    ):
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=dict(os.environ, PYTHONPATH=str(ROOT)),
-        )
-        assert done.returncode == 0, done.stderr
-    answers, null = (
-        json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end)).read_text())
-        for end in (".json", ".na_prob.json")
-    )
-    for id, (text, margin) in enumerate(expected):
-        assert null[str(id)] == pytest.approx(special.expit(margin), abs=1e-5)
-        assert answers[str(id)] == ("" if margin > 0 else text)
 
 
 # Makes folders of each class with each switch of the text's vector, or loads those that came back:

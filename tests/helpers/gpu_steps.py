@@ -174,8 +174,8 @@ def every():
     for kind, precision, recompute, micro_batches, with_memory, is_fixed in itertools.product(
         TASK_TYPES, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)
     ):
-        if with_memory and kind == "tagging":
-            continue  # taggers have no such setting
+        if with_memory and kind in ("tagging", "spans"):
+            continue  # they have no such setting
         name = ", ".join(
             ["fine-tuning", kind, precision]
             + ["recomputed"] * recompute
@@ -191,12 +191,6 @@ def every():
             dict(grad_accum_steps=micro_batches, train_batch_size=ROWS, **document),
             is_fixed,
         )
-    works["fine-tuning, spans, separate head"] = (
-        finetuning,
-        "spans",
-        {},
-        dict(span_head="separate"),
-    )
     for summary in ("last", "first", "mean", "attn"):
         works["fine-tuning, summary " + summary] = (
             finetuning,

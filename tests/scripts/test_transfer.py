@@ -157,7 +157,7 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
     assert asked == [("xlnet tag", False, "msra_ner")] * 2
 
 
-def test_questions_are_compared_with_no_answer_and_with_the_closest_sentence(tmp_path, monkeypatch):
+def test_questions_are_compared_with_no_answer(tmp_path, monkeypatch):
     def question(id, text, answer):
         answers = [] if answer is None else [{"text": answer, "answer_start": 0}]
         return {"id": id, "question": text, "answers": answers, "is_impossible": answer is None}

@@ -25,7 +25,7 @@ from xlnet.model_directory.run_document import RunDocument
 from xlnet.serving import session
 from xlnet.serving.export import exporter
 from xlnet.settings.network import NetworkSettings
-from xlnet.tasks.output import span_answers
+from xlnet.tasks.questions import answers
 from xlnet.tasks.task import InlineExample, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -318,7 +318,7 @@ def test_entities_and_questions_are_exported_for_ids(quick_start, models, tmp_pa
     else:
         windows = len(arrays["input_ids"])
         assert len(found["null_score"]) == windows > len(rows)
-        joined = span_answers.join(found, np.full(len(rows), windows // len(rows)))
+        joined = answers.join(found, np.full(len(rows), windows // len(rows)))
         for one, other in zip(joined, values):
             np.testing.assert_allclose(one.null_score, other.null_score, **ROUNDED)
 

@@ -17,7 +17,7 @@ from xlnet.records import feature_spec
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Example, Layout
-from xlnet.tasks.types.spans import SpanReader
+from xlnet.tasks.questions.spans import SpanReader
 from xlnet.tokenization.tokenizer import Tokenizer
 
 CLS, SEP = 3, 4

@@ -9,7 +9,8 @@ from helpers import tasks
 from xlnet.errors import UserError
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
+from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
+from xlnet.tasks.questions.squad import GoldAnswer
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import classification, contract, custom
 from xlnet.tasks.types.contract import Predictions
@@ -160,7 +161,7 @@ def test_answering_no_question_is_noticed():
     columns = Columns(("context",), ("question",), ("answers",))
     task = Task("own", columns, None, ("f1",), TASK_TYPES["spans"])
     rows = [
-        Row("0", (("It rains.", "What?"),), ((0, "It"),)),
+        Row("0", (("It rains.", "What?"),), (GoldAnswer("It", 0),)),
         Row("1", (("It rains.", "Who?"),), ()),
     ]
     says_none = [BestSpans([ScoredSpan(0, 2, 0.0, 0.0)], 9.0) for _ in rows]

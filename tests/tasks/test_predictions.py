@@ -9,7 +9,7 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.tasks.files import forms, readers, tagged_words
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.output.span_answers import BestSpans
+from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 from xlnet.tasks.types.tagging import Tags

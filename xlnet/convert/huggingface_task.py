@@ -48,9 +48,6 @@ _HERE_ALONE = {
     "fills_gaps": False,
     "predict_threshold": ClassifierSettings.predict_threshold,
 }
-# The output layer of spans is an option of the task type here.
-_SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
-_TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +72,6 @@ def scope(model: config_json.Model) -> str:
         return ""
     # The head of such a task knows its scope.
     task = Task(known.CUSTOM, TaskColumns(), None, (), TASK_TYPES[name])
-    if model.head in _SPAN_HEADS:
-        task = task.with_options(span_head=_SPAN_HEADS[model.head])
     return task.head.scope()
 
 
@@ -170,7 +165,7 @@ def _settings(
         raise UserError(f"choice_columns: {model.class_name} has none")
     if model.head == weights.CHOICE and not columns.choice_columns:
         raise UserError("choice_columns: a multiple-choice model needs the columns of its answers")
-    if model.head in (weights.TOKENS, *_SPAN_HEADS) and columns != Columns(
+    if model.head in (weights.TOKENS, weights.SPANS) and columns != Columns(
         max_seq_length=columns.max_seq_length
     ):
         raise UserError(
@@ -181,7 +176,7 @@ def _settings(
     if model.head == weights.TOKENS:
         # A tagger's labels are known here: `names_of` gives them.
         return TaggerSettings(scheme=_scheme(model.labels or ()), **common)
-    if model.head in _SPAN_HEADS:
+    if model.head == weights.SPANS:
         # Our defaults are for 512 tokens; shorter models get what fits.
         room = common["max_seq_length"] - QUESTION_SPECIAL_TOKENS
         query = model.carried.get("max_query_length", min(SpanSettings.max_query_length, room // 2))
@@ -190,7 +185,7 @@ def _settings(
             "doc_stride": min(SpanSettings.doc_stride, room - query),
         }
         kept = {name: model.carried[name] for name in _OF_SPANS if name in model.carried}
-        return SpanSettings(span_head=_SPAN_HEADS[model.head], **{**lengths, **kept}, **common)
+        return SpanSettings(**{**lengths, **kept}, **common)
     common.update(dataclasses.asdict(columns))
     return ClassifierSettings(
         is_regression=model.problem == config_json.SCORE,
@@ -228,13 +223,8 @@ def read(run: RunDocument, config: XLNetConfig) -> Optional[tuple[config_json.Mo
             "{}: kind is {!r}, which Hugging Face's library does not have; expected one "
             "of {}".format(run.path, kind, ", ".join(_THEIRS))
         )
-    # Questions have one of two output layers, an option of the type.
     head, problem = _THEIRS[kind]
     labels, options = stored.get("labels"), stored.get("kind_options", {})
-    if kind == "spans":
-        head = {ours: theirs for theirs, ours in _SPAN_HEADS.items()}[
-            options.get("span_head", "joint")
-        ]
     # The weights are the same there, but not the predictions. Questions have windows there, too.
     values = {**run.resolved, **options}
     if kind == "spans" and values.get("long_document") == "sliding":

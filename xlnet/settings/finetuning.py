@@ -558,21 +558,6 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help_group=HelpGroup.LENGTH,
         belongs_to="model",
     )
-    long_document: str = same_as(
-        ClassifierSettings,
-        "long_document",
-        default="sliding",
-        choices=("sliding", "memory"),
-        help="how to read the windows of a long paragraph: alone, or with memory of the text "
-        "before, which is read with the question",
-    )
-    max_segments: int = same_as(
-        ClassifierSettings,
-        "max_segments",
-        default=2,
-        help="long_document=memory: segments of max_seq_length that are read for a window, itself "
-        "included",
-    )
     # Which answers are considered: a beam of starts, for each a beam of ends.
     max_answer_length: int = setting(
         64,
@@ -602,14 +587,6 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )
-    span_head: str = setting(
-        "joint",
-        "output layer; joint: the end depends on the start, and answerability has its own logit, "
-        "as in the original; separate: both are independent, as in Hugging Face's simple form",
-        choices=("joint", "separate"),
-        help_group=HelpGroup.HEAD,
-        belongs_to="model",
-    )
     scoring: Optional[str] = setting(
         None,
         "how answers are compared: by words, as SQuAD's scripts, or by characters, as "
@@ -631,6 +608,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     )
 
     program = "xlnet squad"
+    long_document, max_segments = "sliding", 1
     only_predicted = ("predict_output",)  # predict_file is evaluated, too
 
     @property

@@ -1,0 +1,605 @@
+"""Questions: files, places of answers, windows, the best spans, what is written, scores."""
+
+import collections
+import dataclasses
+import gzip
+import json
+import logging
+import math
+import random
+import re
+import string
+
+import numpy as np
+import pytest
+from helpers.paths import DATA, GOLDEN, ROOT, SPIECE
+from helpers.tasks import read_rows
+
+from xlnet.errors import UserError
+from xlnet.settings.finetuning import SpanSettings
+from xlnet.tasks.files import parsing
+from xlnet.tasks.questions import answers, metrics, windows
+from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
+from xlnet.tasks.questions.squad import GoldAnswer, parse_answers, position_of
+from xlnet.tasks.questions.windows import Question
+from xlnet.tasks.task import Columns, Row, Task
+from xlnet.tasks.types import custom, known
+from xlnet.tokenization.offsets import Aligner
+from xlnet.tokenization.tokenizer import Tokenizer
+
+CONTEXT = "The cat sat. The dog ran after it, 3 times."
+SPANS = known.TASK_TYPES["spans"]
+TABLE = Task(
+    "table",
+    Columns(("context",), ("question",), ("answer", "start"), id="id", query="context"),
+    None,
+    SPANS.scorer.default_metrics,
+    SPANS,
+)
+SQUAD = known.find_task("squad2")
+
+
+def question(id="q1", text="Who ran?", answers=(("The dog", 13),), **more):
+    """A question of SQuAD's JSON; answers: (text, start) each; None: no such key."""
+    made = dict({"id": id, "question": text}, **more)
+    if answers is not None:
+        made["answers"] = [{"text": text, "answer_start": start} for text, start in answers]
+    return made
+
+
+def article(*questions, context=CONTEXT):
+    return {"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}
+
+
+def read(tmp_path, value, need_labels=True, task=SQUAD, name="train-v2.0.json"):
+    path = tmp_path / name
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return parsing.read_file(task, str(path), need_labels)
+
+
+def row(context=CONTEXT, answers=(), id="q1"):
+    return Row(id, ((context, "?"),), tuple(GoldAnswer(*answer) for answer in answers), context)
+
+
+def span(start, end, null_score):
+    """The predictions for a question: one span, and the logit of no answer."""
+    return BestSpans([ScoredSpan(start, end, -1.0, -1.0)], null_score)
+
+
+# ---- files
+
+
+def test_squad_s_files(tmp_path):
+    articles = [
+        article(question(), question("q2", answers=(), is_impossible=True)),
+        article(question(7, answers=(("b c", 2), ("c", 4))), context="a b c"),
+        article(question("plausible", is_impossible=True)),
+    ]
+    expected = [
+        Row("q1", ((CONTEXT, "Who ran?"),), (GoldAnswer("The dog", 13),), CONTEXT),
+        Row("q2", ((CONTEXT, "Who ran?"),), (), CONTEXT),
+        Row("7", (("a b c", "Who ran?"),), (GoldAnswer("b c", 2), GoldAnswer("c", 4)), "a b c"),
+        Row("plausible", ((CONTEXT, "Who ran?"),), (), CONTEXT),
+    ]
+    assert read(tmp_path, {"meta": {"data": 1}, "version": "v2.0", "data": articles}) == expected
+    assert read(tmp_path, articles) == expected
+    withheld = [question(answers=None), question("b", answers=(), is_impossible=False)]
+    unlabelled = read(tmp_path, {"data": [article(*withheld)]}, need_labels=False)
+    assert [each.label for each in unlabelled] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ('{"data": [', "not valid JSON"),
+        ({"data": [3]}, "item 1: expected a JSON object, found int"),
+        ({"data": [{"paragraphs": 3}]}, "item 1: expected a list of paragraphs"),
+        ({"data": [{"paragraphs": [{"qas": []}]}]}, "item 1, paragraph 1: expected an object with"),
+        ({"data": [article("q")]}, "paragraph 1, question 1: expected an object with a question"),
+        ({"data": [article({"question": "?", "answers": []})]}, "a question without id"),
+        ({"data": [article(question(), question())]}, "question 2: duplicate id 'q1'"),
+        ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
+        ({"data": [article(question(answers=(("x", "y"),)))]}, "found 'y' as answer_start, expec"),
+        ({"data": [article(question(answers=((5, 0),)))]}, "found 5 as an answer, expected a text"),
+        ({"data": [article(question(answers=None))]}, "no answers"),
+        ({"data": []}, "no rows"),
+    ],
+)
+def test_faults_of_files(tmp_path, value, message):
+    with pytest.raises(UserError, match="train-v2.0.json") as error:
+        read(tmp_path, value)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_tables(tmp_path):
+    text = "id\tcontext\tquestion\tanswer\tstart\n1\ta b c\twhat?\tb\t2.0\n2\ta b c\twhere?\t\t\n"
+    rows = read(tmp_path, text, task=TABLE, name="t.tsv")
+    assert [row.label for row in rows] == [(GoldAnswer("b", 2),), ()]
+    # Questions on one paragraph are held out together.
+    train, dev = parsing.hold_out([*rows, rows[0]._replace(query="other")], 0.5)
+    assert sorted(map(len, (train, dev))) == [1, 2]
+    lines = [
+        {"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
+        {"id": "y", "context": "a b a", "question": "?", "answer": "a"},
+    ]
+    content = "\n".join(map(json.dumps, lines))
+    rows = read(tmp_path, content, task=TABLE.with_columns(label=("answer",)), name="t.jsonl")
+    assert [row.label for row in rows] == [
+        (GoldAnswer("b", None), GoldAnswer("a", None)),
+        (GoldAnswer("a", None),),
+    ]
+    assert parse_answers(["b", "2.5"]) == (None, "found '2.5' as answer_start, expected an integer")
+
+
+def test_hugging_face_s_flat_squad_is_refused():
+    path = ROOT / "tests" / "reports" / "flat_squad" / "flat.jsonl"
+    task = custom.resolve_task(SpanSettings(train_file=str(path), model_dir="m", do_train=True))
+    with pytest.raises(UserError, match="no column 'answer'"):
+        parsing.read_file(task, str(path), True)
+
+
+def given(tmp_path, predicted, name="new.json", **changes):
+    """The task of a run with a predict_file."""
+    (tmp_path / name).write_text(
+        predicted if isinstance(predicted, str) else json.dumps({"data": [article(*predicted)]})
+    )
+    flags = dict(task_name="squad2", data_dir=str(tmp_path), model_dir="m", do_train=True)
+    flags.update(predict_file=str(tmp_path / name))
+    return custom.resolve_task(SpanSettings(**dict(flags, **changes)))
+
+
+@pytest.mark.parametrize(
+    "questions, is_dev",
+    [
+        ([question(answers=None)], False),
+        ([question(answers=())], False),
+        ([question("q0", answers=()), question()], True),
+    ],
+)
+def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
+    tmp_path, questions, is_dev, caplog
+):
+    with caplog.at_level(logging.INFO, "xlnet"):
+        task = given(tmp_path, questions)
+    assert task.files.by_split["train"] == "train-v2.0.json"
+    assert task.files.by_split["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
+    assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
+
+
+def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
+    (tmp_path / "train.csv").write_text("id;context;question;answer\n1;a b;what?;b\n")
+    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), name="new.csv")
+    alone.update(delimiter=";")
+    for answer, splits, share in (("", ["train"], 0.1), ("b", ["train", "dev"], 0.0)):
+        task = given(tmp_path, f"id;context;question;answer\n1;a b;what?;{answer}\n", **alone)
+        assert (list(task.files.by_split), task.files.dev_share) == (splits, share)
+
+
+def test_a_missing_column_of_questions_names_its_flag(tmp_path):
+    (tmp_path / "train.csv").write_text("id,context,question\n1,a b,what?\n")
+    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), predict_file=None)
+    for column in ("context", "question", "answer"):
+        task = given(tmp_path, "", **alone, **{f"{column}_column": "other"})
+        with pytest.raises(UserError, match=f"no column 'other'.*--{column}_column"):
+            read_rows(task, str(tmp_path), "train")
+
+
+def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.json").write_text("{}")
+    alone = dict(data_dir="", do_train=False)
+    for more, files in (
+        (dict(do_predict=True, predict_file="-"), {}),
+        (dict(do_prepro=True), {}),
+        (dict(do_eval=True), {"dev": str(tmp_path / "new.json")}),
+    ):
+        task = given(tmp_path, [question(answers=None)], task_name="custom", **alone, **more)
+        assert (task.files.by_split, task.files.dev_share) == (files, 0.0)
+
+
+COUNTS = {
+    "squad1": {"train": 2152, "dev": 582},
+    "squad2": {"train": 3225, "dev": 1118},
+    "cmrc2018": {"trial": 1002, "dev": 1118},
+}
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no shared data")
+@pytest.mark.parametrize("name", COUNTS)
+def test_shared_files(name):
+    task = known.find_task(name)
+    for split, count in COUNTS[name].items():
+        folder = DATA / re.sub("[12]$", "", name)
+        rows = read_rows(task, str(folder), split, need_labels=True)
+        assert len(rows) == count == len(task.reader.training_rows(rows, 0, ""))
+
+
+def test_places_of_answers(caplog):
+    for answer, place in (
+        (("The dog", 13), (13, 20)),
+        ((" dog ", 16), (17, 20)),  # without the spaces
+        (("dog", 16), (17, 20)),  # a wrong start
+        (("dog", -1), (17, 20)),
+        (("dog", None), (17, 20)),
+        (("The", 12), (13, 16)),  # the nearest one
+        (("The", -1), (-1, -1)),  # several, and no start
+        (("The", None), (-1, -1)),
+        (("cow", 1), (-1, -1)),
+    ):
+        assert position_of(CONTEXT, [GoldAnswer(*answer), GoldAnswer("cat", 4)]) == place, answer
+    assert position_of(CONTEXT, ()) == (-1, -1)
+    # None is dropped in silence.
+    rows = [row(answers=(("dog", 16),)), row(id="none"), row(answers=(("cow", 3),), id="lost")]
+    assert SQUAD.reader.training_rows(rows, 0, "") == rows[:2]
+    assert "1 of 3 questions are not trained on" in caplog.text
+    assert [example[2:] for example in SQUAD.reader.examples(rows[:2])] == [(17, 20), (-1, -1)]
+    with pytest.raises(UserError, match="no answer of the train file in d has a known"):
+        SQUAD.reader.training_rows(rows[2:], 0, "d")
+
+
+# ---- windows
+
+
+def widest(count, room, stride):
+    """For each piece the window with most context, by the rule, one by one."""
+    starts = [0]
+    while starts[-1] + room < count:
+        starts.append(starts[-1] + min(room, stride))
+    spans = [(start, min(start + room, count)) for start in starts]
+    best = []
+    for piece in range(count):
+        scores = [
+            min(piece - start, end - 1 - piece) + 0.01 * (end - start)
+            if start <= piece < end
+            else -1
+            for start, end in spans
+        ]
+        best.append(scores.index(max(scores)))
+    return spans, best
+
+
+@pytest.mark.parametrize("room", (1, 2, 5, 8, 13))
+def test_windows_cover_all_and_each_piece_has_one_with_most_context(room):
+    for count in range(60):
+        for stride in range(1, room + 1):
+            found = windows.windows_of(count, room, stride)
+            spans, best = widest(count, room, stride)
+            assert [window[:2] for window in found] == spans
+            owners = [
+                [
+                    i
+                    for i, window in enumerate(found)
+                    if window.widest_start <= piece < window.widest_end
+                ]
+                for piece in range(count)
+            ]
+            assert owners == [[owner] for owner in best], (count, room, stride)
+
+
+@pytest.fixture(scope="module")
+def golden():
+    if not SPIECE.exists():
+        pytest.skip("no shared data")
+    with gzip.open(GOLDEN / "squad_features.json.gz") as f:
+        return json.load(f), Tokenizer(str(SPIECE))
+
+
+def encode(tokenizer, asked, length, **how):
+    return windows.encode(asked, tokenizer, Aligner(tokenizer), length, **how)
+
+
+def rows_of(case, tokenizer):
+    start = -1 if case["answer_start"] is None else case["answer_start"]
+    arrays, counts = encode(
+        tokenizer,
+        [Question(case["context"], case["question"], start, start + len(case["answer"] or ""))],
+        case["max_seq_length"],
+        stride=case["doc_stride"],
+        max_query_length=case["max_query_length"],
+    )
+    assert counts.tolist() == [len(case["features"])]
+    return [{name: values[row] for name, values in arrays.items()} for row in range(counts[0])]
+
+
+def test_ids_masks_and_windows_are_those_of_the_original(golden):
+    cases, tokenizer = golden
+    assert len(cases) == 80
+    for case in cases:
+        for ours, theirs in zip(rows_of(case, tokenizer), case["features"]):
+            for name in ("input_ids", "input_mask", "segment_ids"):
+                np.testing.assert_array_equal(ours[name], theirs[name], name)
+            size = theirs["paragraph_len"]
+            assert (ours["paragraph_len"], ours["cls_index"]) == (size, theirs["cls_index"])
+            place = np.arange(len(ours["input_ids"]))
+            hidden = (place >= size) & (place != ours["cls_index"])
+            np.testing.assert_array_equal(hidden, theirs["p_mask"])
+            np.testing.assert_array_equal(
+                (place >= ours["widest_start"]) & (place < ours["widest_end"]),
+                np.pad(
+                    [theirs["token_is_max_context"][str(i)] for i in range(size)],
+                    (0, len(place) - size),
+                ),
+            )
+
+
+def text_of(case, starts, ends, first, last):
+    return case["context"][int(starts[first]) : int(ends[last])].strip()
+
+
+def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
+    cases, tokenizer = golden
+    equal = better = 0
+    for case in cases:
+        if not case["training"]:
+            continue
+        for ours, theirs in zip(rows_of(case, tokenizer), case["features"]):
+            position = ours["start_positions"], ours["end_positions"]
+            expected = theirs["start_position"], theirs["end_position"]
+            assert ours["is_impossible"] == theirs["is_impossible"]
+            if position == expected:
+                equal += 1
+                continue
+            our_text = text_of(case, ours["char_start"], ours["char_end"], *position)
+            their_text = text_of(
+                case,
+                theirs["tok_start_to_orig_index"],
+                np.array(theirs["tok_end_to_orig_index"]) + 1,
+                *expected,
+            )
+            assert case["answer"].strip() in our_text
+            assert len(our_text) <= len(their_text) or case["answer"] not in their_text
+            better += 1
+    assert equal + better == sum(len(case["features"]) for case in cases if case["training"])
+    assert equal > 40
+
+
+def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
+    context = " ".join(["one two three four five"] * 6)
+    start = context.index("three", 40)
+    asked = [Question(context, "what?", start, start + len("three four"))]
+    arrays, counts = encode(golden[1], asked, 16, stride=4, max_query_length=4)
+    inside = arrays["is_impossible"] == 0
+    assert counts[0] == len(inside) > inside.sum() > 0
+    for i in np.flatnonzero(inside):
+        begin = arrays["char_start"][i, arrays["start_positions"][i]]
+        end = arrays["char_end"][i, arrays["end_positions"][i]]
+        assert context[int(begin) : int(end)] == "three four"
+    outside = np.flatnonzero(~inside)
+    np.testing.assert_array_equal(arrays["start_positions"][outside], arrays["cls_index"][outside])
+
+
+def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
+    asked = [Question("\u0301", "who is it that asks so much here?", -1, -1)]
+    arrays, counts = encode(golden[1], asked, 16, stride=4, max_query_length=3)
+    assert counts.tolist() == [1]
+    assert (arrays["paragraph_len"][0], arrays["cls_index"][0]) == (0, 5)
+
+
+# ---- answers
+
+
+def outputs(*windows):
+    """What the network says of windows, each (null score, [(start, [(end, allowed), ...]), ...]),
+    the first of each the most likely."""
+    starts = np.array([[start for start, _ in spans] for _, spans in windows], np.float32)
+    ends = np.array(
+        [[[end for end, _ in ends] for _, ends in spans] for _, spans in windows], np.float32
+    )
+    return {
+        "null_score": np.array([null for null, _ in windows], np.float32),
+        "loss": np.arange(len(windows), dtype=np.float32),
+        "char_start": starts,
+        "char_end": ends,
+        "start_log_prob": np.log(np.linspace(0.6, 0.2, starts.shape[1], dtype=np.float32))
+        + np.zeros_like(starts),
+        "end_log_prob": np.log(np.linspace(0.6, 0.1, ends.shape[2], dtype=np.float32))
+        + np.zeros_like(ends),
+        "is_allowed": np.array(
+            [[[ok for _, ok in ends] for _, ends in spans] for _, spans in windows]
+        ),
+    }
+
+
+WINDOWS = outputs(
+    (2.0, [(0, [(3, False), (7, True)]), (4, [(7, True), (11, True)])]),
+    (-1.0, [(13, [(20, True), (16, False)]), (0, [(7, True), (3, False)])]),
+    (0.5, [(4, [(7, True), (11, False)]), (8, [(11, False), (12, False)])]),
+)
+
+
+def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
+    values, loss = SQUAD.head.join(WINDOWS, np.array([2, 1]))
+    assert loss.tolist() == [0.5, 2.0]
+    assert [found.null_score for found in values] == [-1.0, 0.5]
+    first = values[0].spans
+    assert [span[:2] for span in first] == [(13, 20), (4, 7), (0, 7), (0, 7), (4, 11)]
+    assert first[0].score == pytest.approx(2 * math.log(0.6))
+    texts = answers.distinct(CONTEXT, first, 3)
+    assert [text for text, _ in texts] == ["The dog", "cat", "The cat"]
+
+
+def written(rows, values, task=SQUAD, **how):
+    return [json.loads("".join(f.lines)) for f in task.scorer.prediction_files(rows, values, **how)]
+
+
+def test_official_files():
+    rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"), row(id="q3")]
+    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, BestSpans([], -3.0)]
+    files = SQUAD.scorer.prediction_files(rows, values)
+    assert [file.extension for file in files] == ["json", "nbest.json", "na_prob.json"]
+    texts, n_best, null = written(rows, values)
+    assert texts == {"q1": "The dog", "q2": "", "q3": ""}  # none; no span is allowed
+    assert null == pytest.approx(
+        {id: 1 / (1 + math.exp(-score)) for id, score in zip(texts, (-1.0, 0.5, -3.0))}
+    )
+    assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
+    assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
+    assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
+    assert written(rows, values, threshold=0.7)[0]["q2"] == "cat"
+    assert written([rows[0]], [span(13, 20, 1e9)], threshold=1.0)[0]["q1"] == "The dog"
+    assert len(written(rows, values, SQUAD.with_options(n_best_size=2))[1]["q1"]) == 2
+
+
+def test_what_is_wrong_with_an_answer():
+    rows = [
+        row(answers=(("The dog", 13), ("dog ran", 17))),
+        row(answers=(), id="q2"),
+        row(id="none")._replace(label=None),
+        row(answers=(("cat sat", 4),), id="q3"),
+    ]
+    values = [span(13, 20, -5.0), span(0, 7, -1.0), span(0, 7, -1.0), span(0, 7, 2.0)]
+    right, unanswerable, unlabelled, missed = SQUAD.scorer.compare(rows, values)
+    assert right[:2] == ("The dog | dog ran", "The dog") and right.error == 0
+    assert unanswerable[:2] == ("", "The cat") and unanswerable.error == 1
+    assert unanswerable.probability == pytest.approx(1 - 1 / (1 + math.exp(1)))
+    assert unlabelled[:2] == ("", "The cat") and unlabelled.error == 0
+    assert missed[:2] == ("cat sat", "") and missed.error == 1
+    assert missed.probability == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+# ---- scores
+
+# (prediction, answer, exact match, F1) by hand from the rules of SQuAD's script.
+WORDS = (
+    ("The Normans", "normans", 1, 1),  # articles, case
+    ("10th and 11th centuries", "in the 10th and 11th centuries", 0, 8 / 9),
+    ("U.S.", "US", 1, 1),  # punctuation goes, words join
+    ("well-known", "well known", 0, 0),
+    ("to be or not to be", "to be", 0, 2 * 2 / (6 + 2)),  # words count as often as they stand
+    ("Zürich", "Zurich", 0, 0),  # accents are letters
+    ("“Ann”", "Ann", 0, 0),  # only ASCII's punctuation goes
+    ("anthem", "them", 0, 0),  # an article is a whole word
+    ("", "cat", 0, 0),
+)
+
+
+def test_words_of_squad():
+    for prediction, answer, exact, f1 in WORDS:
+        for rule in (metrics.squad_1, metrics.squad_2):
+            assert rule(prediction, ["other", answer]) == (exact, pytest.approx(f1))
+    # The versions differ where no word is left.
+    assert metrics.squad_1("The", ["a"]) == (1, 0)
+    assert metrics.squad_2("The", ["a"]) == metrics.squad_2("", ["a"]) == (1, 1)
+    assert metrics.squad_2("The", []) == (1, 1) and metrics.squad_2("x", []) == (0, 0)
+    for rule in metrics.RULES:
+        assert metrics.scores(rule, ["", "x"], [[], []]).tolist() == [[1, 1], [0, 0]]
+
+
+# Segments as CMRC's script makes them with NLTK 3.10's words; “ and " stand for its `` and ''.
+SEGMENTS = (
+    ("全长364.6公里由nexon开发", ["全", "长", "364.6", "公", "里", "由", "nexon", "开", "发"]),
+    ("1,903年u.s. army", ["1,903", "年", "u.s.", "army"]),  # a point in the middle stays
+    ("面积46,600m²", ["面", "积", "46,600m²"]),
+    ("trust... the seer", ["trust", "...", "the", "seer"]),
+    ('("ann")don\'t', ["(", "“", "ann", '"', ")", "do", "n't"]),
+    ("", []),
+)
+
+
+def test_characters_of_cmrc():
+    for text, expected in SEGMENTS:
+        assert metrics.segments(text) == expected
+    assert metrics.cmrc("《广茂铁路》", ["广茂铁路。"]) == (1, 1)
+    assert metrics.cmrc("A-B：C", ["abc"]) == (1, 1)
+    # The longest run is 茂铁路: 3 of 4 and 3 of 5.
+    assert metrics.cmrc("广茂铁路", ["三茂铁路线"]) == (0, pytest.approx(2 * 3 / 9))
+    assert metrics.cmrc("上下", ["下上", "东"]) == (0, pytest.approx(0.5))
+
+
+def test_evaluation():
+    rows = [
+        row(answers=(("The dog", 13),)),
+        row(answers=(), id="q2"),
+        row(answers=(("the cat", 0),), id="q3"),
+    ]
+    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, span(0, 11, 0.1)]
+    result = SQUAD.scorer.evaluate(values, rows)
+    assert list(result)[:2] == ["f1", "exact"]
+    assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
+    # Answering the third one, too, would help; the second one then stays without an answer.
+    assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
+    assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
+    more = SQUAD.scorer.evaluate(values, rows, threshold=result["best_f1_thresh"])
+    assert more["f1"] == pytest.approx(result["best_f1"])
+    assert SQUAD.scorer.baseline(rows)["f1"] == pytest.approx(100 / 3)
+    # Thresholds are shown where some questions have no answer, or if a metric is one.
+    assert SQUAD.scorer.evaluate(values[:1], rows[:1]) == {"f1": 100.0, "exact": 100.0}
+    chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
+    assert chosen.scorer.evaluate(values[:1], rows[:1])["best_f1"] == 100.0
+    with pytest.raises(UserError, match="not finite"):
+        SQUAD.scorer.evaluate([BestSpans([], math.nan)] * 3, rows)
+
+
+# The official script, version 2.0: its rules, shortened.
+
+
+def official_scores(data, predictions):
+    """{question: exact}, {question: f1} of {question: texts of its answers}."""
+
+    def normalized(text):
+        text = "".join(c for c in text.lower() if c not in string.punctuation)
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+    def f1(answer, prediction):
+        answer, prediction = normalized(answer).split(), normalized(prediction).split()
+        same = sum((collections.Counter(answer) & collections.Counter(prediction)).values())
+        if not answer or not prediction:
+            return int(answer == prediction)
+        precision, recall = same / len(prediction), same / len(answer)
+        return 2 * precision * recall / (precision + recall) if same else 0
+
+    exact, best_f1 = {}, {}
+    for id, golds in data.items():
+        golds = [answer for answer in golds if normalized(answer)] or [""]
+        exact[id] = max(int(normalized(a) == normalized(predictions[id])) for a in golds)
+        best_f1[id] = max(f1(a, predictions[id]) for a in golds)
+    return exact, best_f1
+
+
+def official_best(data, predictions, scores, na_probs):
+    """(best mean in percent, its threshold)"""
+    best, threshold = current, _ = sum(not answers for answers in data.values()), 0.0
+    for id in sorted(na_probs, key=na_probs.get):
+        current += scores[id] if data[id] else -1 if predictions[id] else 0
+        if current > best:
+            best, threshold = current, na_probs[id]
+    return 100.0 * best / len(scores), threshold
+
+
+def test_scores_are_the_official_script_s_of_the_files_that_are_written():
+    """With the probabilities of no answer as its na_probs."""
+    rng = random.Random(0)
+    for _ in range(60):
+        rows, values = [], []
+        for i in range(rng.randint(2, 25)):
+            words = rng.choices("the a cat, dog. sat Cat an x!".split(), k=8)
+            context = " ".join(words)
+            spans = [
+                ScoredSpan(start, min(start + rng.randint(1, 14), len(context)), 0.0, rng.random())
+                for start in rng.choices(range(len(context)), k=rng.randint(0, 3))
+            ]
+            golds = [
+                (" ".join(words[start : start + rng.randint(1, 3)]), None)
+                for start in rng.choices(range(7), k=rng.choice([0, 1, 1, 2]))
+            ]
+            rows.append(row(context, golds, str(i)))
+            null = rng.choice([-50, rng.gauss(0, 3), 50.0])
+            values.append(BestSpans(sorted(spans, key=lambda span: -span.score), null))
+        if all(one.label for one in rows):
+            continue
+        data = {one.id: [answer.text for answer in one.label] for one in rows}
+        result = SQUAD.scorer.evaluate(values, rows)
+        texts, _, null = written(rows, values)
+        answered = written(rows, values, threshold=1.0)[0]
+        assert all(texts[id] == ("" if null[id] > 0.5 else answered[id]) for id in data)
+        cases = list(SQUAD.scorer.compare(rows, values))
+        errors = [0.0] * len(rows)
+        for name, scores, of_answered in zip(
+            ("exact", "f1"), official_scores(data, texts), official_scores(data, answered)
+        ):
+            assert result[name] == pytest.approx(100 * np.mean(list(scores.values())))
+            best, threshold = official_best(data, answered, of_answered, null)
+            assert result["best_" + name] == pytest.approx(best)
+            assert result[f"best_{name}_thresh"] == threshold
+            errors = [error + (1 - score) / 2 for error, score in zip(errors, scores.values())]
+        assert [case.error for case in cases] == pytest.approx(errors)

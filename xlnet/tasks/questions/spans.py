@@ -1,0 +1,383 @@
+"""The task type of questions: its reader, output layer and scores."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.errors import UserError
+from xlnet.settings.finetuning import SpanSettings
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
+from xlnet.tasks.questions import answers, metrics, squad, windows
+from xlnet.tasks.task import Row, Task
+from xlnet.tasks.types import contract
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tokenization.offsets import Aligner
+
+_log = logging.getLogger(__name__)
+
+_HIDDEN = -1e30  # the logit of a position without answer
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanOptions:
+    """How questions are read, answered and scored."""
+
+    doc_stride: int = 128  # pieces from one window of a paragraph to the next
+    max_query_length: int = 64  # pieces
+    max_answer_length: int = 64  # pieces
+    start_n_top: int = 5  # S
+    end_n_top: int = 5  # E
+    n_best_size: int = 5  # answers written for each question
+    scoring: Optional[str] = None  # key of `metrics.RULES`; None: as the file's version
+
+
+class SpanReader(contract.Reader):
+    """A row's pair is (context, question), its label the answers, `squad.GoldAnswer`s, () where
+    there is none."""
+
+    unit = "questions"
+    forms = {"json": squad.read_json}
+    takes_empty_text_b = True  # CMRC has empty questions
+    pads = "right"
+    # Sliding windows cover all of a context.
+    cut_words = "the questions are cut, their contexts are not; see --max_query_length"
+    texts = ("question", "context")
+    # The aligner of a tokenizer takes long to make, and a server encodes a few questions at a time.
+    _aligner: Optional[tuple[Any, Aligner]] = None
+
+    @property
+    def record_options(self) -> tuple:
+        return self.options.doc_stride, self.options.max_query_length
+
+    def flag_of(self, column: str) -> str:
+        columns = self.task.columns
+        flags = ("context_column", "question_column", "answer_column", "answer_start_column")
+        names = (*columns.text_a, *columns.text_b, *columns.label)
+        return dict(zip(names, flags)).get(column, "")
+
+    def parse_label(self, cells: list) -> tuple:
+        return squad.parse_answers(cells)
+
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+        """seen: the ids of the rows before."""
+        if digest(row.id) in seen:
+            return f"duplicate id '{row.id}'"
+        seen[digest(row.id)] = True
+        return None
+
+    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+        """All but those whose answer has no known position in its context."""
+        kept = store_rows(row for row in rows if not row.label or _position_of(row)[0] >= 0)
+        if not kept:
+            raise UserError(
+                f"data_dir: no answer of the train file in {data_dir} has a known position in "
+                "its context, expected some to train on"
+            )
+        if len(kept) < len(rows):
+            _log.warning(
+                "note: %d of %d questions are not trained on: their answer is not in the context, "
+                "or several times without answer_start",
+                len(rows) - len(kept),
+                len(rows),
+            )
+        return kept
+
+    def examples(self, rows: Sequence[Row]) -> Collection[windows.Question]:
+        return MappedRows(lambda row: windows.Question(*row.pairs[0], *_position_of(row)), rows)
+
+    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+        if self._aligner is None or self._aligner[0] is not tokenizer:
+            self._aligner = tokenizer, Aligner(tokenizer)
+        return windows.encode(
+            examples,
+            tokenizer,
+            self._aligner[1],
+            layout.max_seq_length,
+            stride=self.options.doc_stride,
+            max_query_length=self.options.max_query_length,
+        )
+
+
+class SpanHead(contract.Head):
+    """The positions of the first and last token of the answer, or that there is none.
+
+    The logits are of the start; of the end given a start, the true one in training; and of no
+    answer, from <cls> and the mean of all tokens weighted by the probability of the start. The
+    variables have the names of the original.
+    """
+
+    token_features = windows.TOKEN_FEATURES
+    targets = ("start_positions", "end_positions", "is_impossible")
+
+    def scope(self, name: Optional[str] = None) -> str:
+        return "start_logits"
+
+    def features(self, length: int) -> tuple:
+        return windows.window_features(length)
+
+    def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
+        import tensorflow.compat.v1 as tf
+
+        cls_index = features["cls_index"]
+        # An answer is in the paragraph or, where there is none, at <cls>.
+        place = nn.count_to(tf.shape(nn.sequence)[1], cls_index.dtype)  # [T]
+        is_behind = place >= features["paragraph_len"][:, None]
+        is_hidden = tf.cast(is_behind & tf.not_equal(place, cls_index[:, None]), tf.float32)
+        num_starts = None if is_training else self.options.start_n_top
+        true_start = features.get("start_positions", cls_index)
+        return self.beams(nn, is_hidden, cls_index, num_starts, true_start)
+
+    def beams(
+        self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int], true_start: Any
+    ) -> dict:
+        """A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
+        `cls_logits` [B], the higher the less likely an answer. With a beam also
+        `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
+        `end_top_log_probs`, `end_top_index` [B,S,E].
+
+        Args:
+          nn: with the sequence [B,T,D].
+          is_hidden: float32 [B,T], 1 where no answer can be.
+          cls_index: int [B].
+          num_starts: S; None: no beam, only the true start.
+          true_start: int [B].
+        """
+        import tensorflow.compat.v1 as tf
+
+        sequence = nn.sequence
+        width = sequence.shape.as_list()[-1]
+        with nn.beside_network():
+            # The start has one score for each token.
+            start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]  # [B,T]
+            start = _mask_logits(start, is_hidden)
+            outputs = {"start_log_probs": tf.nn.log_softmax(start)}
+            starts = true_start[:, None]
+            if num_starts:
+                best = _top(outputs["start_log_probs"], num_starts)
+                outputs["start_top_log_probs"], outputs["start_top_index"] = best
+                starts = tf.concat([best.indices, starts], axis=1)  # [B,S+1]
+
+            # The end is scored given each start of the beam and, last, given the true start, which
+            # the loss needs.
+            last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
+            at_start = nn.gather_rows(sequence, tf.minimum(starts, last))  # [B,S+1,D]
+            with tf.variable_scope("end_logits"):
+                hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
+                end = nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
+            ends = tf.nn.log_softmax(_mask_logits(end, is_hidden[:, None]))  # [B,S+1,T]
+            outputs["end_log_probs"] = ends[:, -1]
+            if num_starts:
+                best = _top(ends[:, :-1], self.options.end_n_top)
+                outputs["end_top_log_probs"], outputs["end_top_index"] = best
+
+            # Whether there is an answer is predicted from <cls> and the mean of the sequence,
+            # weighted by the probabilities of the start.
+            of_start = tf.einsum("btd,bt->bd", sequence, tf.nn.softmax(start))
+            of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
+            with tf.variable_scope("answer_class"):
+                both = tf.concat([of_start, of_cls], axis=1)
+                hidden = tf.tanh(nn.dense(both, width, "dense_0"))
+                outputs["cls_logits"] = nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
+        return outputs
+
+    def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
+        """The mean of the losses of start and end, plus half of that of answerability, as in the
+        original."""
+        losses = []
+        for name in ("start", "end"):
+            log_probs = logits[name + "_log_probs"][:, :, None]
+            losses.append(-nn.gather_rows(log_probs, features[name + "_positions"][:, None]))
+        has_none = nn.sigmoid_cross_entropy(logits["cls_logits"], features["is_impossible"])
+        return 0.5 * (losses[0][:, 0, 0] + losses[1][:, 0, 0] + has_none)
+
+    def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
+        """The arguments of `answers.join`."""
+        import tensorflow.compat.v1 as tf
+
+        starts, ends = logits["start_top_index"], logits["end_top_index"]  # [B,S], [B,S,E]
+        last = tf.shape(nn.sequence)[1] - 1
+        # A span may be the answer if it is in the paragraph, not too long, and starts where this
+        # window has more context than any other.
+        first = starts[:, :, None]  # [B,S,1]
+        is_allowed = (
+            (first >= features["widest_start"][:, None, None])
+            & (first < features["widest_end"][:, None, None])
+            & (ends >= first)
+            & (ends < features["paragraph_len"][:, None, None])
+            & (ends - first < self.options.max_answer_length)
+        )  # [B,S,E]
+        return {
+            "start_log_prob": logits["start_top_log_probs"],
+            "end_log_prob": logits["end_top_log_probs"],
+            "char_start": tf.gather(features["char_start"], tf.minimum(starts, last), batch_dims=1),
+            "char_end": tf.gather(features["char_end"], tf.minimum(ends, last), batch_dims=1),
+            "is_allowed": is_allowed,
+            "null_score": logits["cls_logits"],
+        }
+
+    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
+        """values: n `answers.BestSpans`, over all windows of each question."""
+        assert windows is not None, "the records of questions are windows"
+        return contract.Predictions(
+            answers.join(outputs, windows),
+            contract.mean_over_windows(outputs["loss"], windows),
+        )
+
+    def outputs_in_words(self) -> str:
+        return (
+            f"answers of up to {self.options.max_answer_length} tokens, windows every "
+            f"{self.options.doc_stride} tokens"
+        )
+
+
+class SpanScorer(contract.Scorer):
+    """Exact match and F1 of the texts of answers. Gold labels are the rows themselves."""
+
+    default_metrics = ("f1", "exact")
+    metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
+    has_threshold = True
+
+    def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows
+
+    def _scores(self, texts: Sequence[str], rows: Sequence[Row]) -> np.ndarray:
+        """Exact match and F1, float64 [n,2], by the rule that is declared, or fits the rows."""
+        rule = self.options.scoring
+        if not rule:
+            rule = "squad1.1" if all(row.label for row in rows) else "squad2.0"
+        return metrics.scores(rule, texts, [_golds(row) for row in rows])
+
+    def evaluate(
+        self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
+    ) -> dict:
+        """The official script's numbers. Where some questions have no answer, also those of the
+        questions with and without one, and the best over all thresholds."""
+        rows, null = gold_labels, answers.null_probabilities(values)
+        written = [answer.text for answer in self.results(rows, values, threshold)]
+        has_answer = np.array([bool(row.label) for row in rows])
+        found = metrics.summary(self._scores(written, rows), has_answer)
+        wanted = [*self.task.metrics, *found]
+        # The best threshold is looked for as if each question had an answer.
+        texts = [answer.text for answer in self.results(rows, values, threshold=1.0)]
+        scores = self._scores(texts, rows)
+        for name, column in zip(("exact", "f1"), scores.T):
+            best, at = metrics.best_threshold(column, texts, has_answer, null)
+            found["best_" + name], found[f"best_{name}_thresh"] = best, at
+        if not has_answer.all():
+            wanted += found
+        return {name: found[name] for name in wanted}
+
+    def constant_prediction(
+        self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
+    ) -> Optional[str]:
+        """No answer to any question, although some have one."""
+        says_none = answers.null_probabilities(values) > threshold
+        if len(gold_labels) < 2 or not any(map(_golds, gold_labels)):
+            return None
+        return "every question is predicted to have no answer" if says_none.all() else None
+
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
+        """The official forms: answers, n best answers, and probabilities of no answer."""
+        contract.refuse_nan(self.task, answers.null_probabilities(values))
+        return answers.official_files(rows, values, self.options.n_best_size, threshold)
+
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[contract.Comparison]:
+        """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
+        found = self.results(rows, values, threshold)
+        scores = self._scores([answer.text for answer in found], rows).mean(axis=1)
+        for row, answer, score in zip(rows, found, scores):
+            probability = answer.null_probability
+            if answer.text:
+                probability = answer.best[0].probability * (1 - answer.null_probability)
+            yield contract.Comparison(
+                " | ".join(dict.fromkeys(_golds(row))),
+                answer.text,
+                probability,
+                0.0 if row.label is None else float(1 - score),
+            )
+
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        contract.refuse_nan(self.task, answers.null_probabilities(values))
+        return answers.answers(rows, values, self.options.n_best_size, threshold)
+
+
+# ---- from the command line to a task
+
+
+def _own_columns(settings: SpanSettings) -> dict:
+    """With `query`, the questions on a paragraph are held out together."""
+    label = (settings.answer_column, settings.answer_start_column)
+    return dict(
+        text_a=(settings.context_column,),
+        text_b=(settings.question_column,),
+        label=tuple(filter(None, label)),
+        id=settings.id_column,
+        query=settings.context_column,
+    )
+
+
+def _with_settings(task: Task, settings: SpanSettings) -> Task:
+    # The standard names of files are looked for only if a directory or a file is given.
+    files = dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
+    # The file to predict is evaluated, too, if it has answers, or if it is the only file.
+    path = settings.file_to_predict
+    does_more = settings.do_train or settings.do_eval or settings.do_prepro
+    if path and does_more and "dev" not in settings.named_files:
+        is_alone = settings.do_eval and not files
+        if is_alone or any(row.label for row in task.reader.read(path, need_labels=False)):
+            files["dev"] = os.path.abspath(path)
+        else:
+            _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
+    options = {
+        field.name: getattr(settings, field.name) for field in dataclasses.fields(SpanOptions)
+    }
+    options["scoring"] = settings.scoring or task.options.scoring
+    holds_out = "train" in files and "dev" not in files
+    task = task.with_files(by_split=files, dev_share=task.files.dev_share if holds_out else 0.0)
+    return task.with_options(**options)
+
+
+SPANS = contract.TaskType(
+    "spans",
+    SpanReader,
+    SpanHead,
+    SpanScorer,
+    SpanOptions(),
+    verb="answer",
+    program="xlnet squad",
+    selecting_flag="task_name",
+    own_columns=_own_columns,
+    with_settings=_with_settings,
+)
+
+
+def _golds(row: Row) -> list[str]:
+    """The texts of the answers that count as right; [] where there is none."""
+    return [answer.text for answer in row.label or ()]
+
+
+def _position_of(row: Row) -> tuple[int, int]:
+    return squad.position_of(row.pairs[0][0], row.label)
+
+
+def _mask_logits(logits: Any, is_hidden: Any) -> Any:
+    return logits * (1 - is_hidden) + _HIDDEN * is_hidden
+
+
+def _top(log_probs: Any, count: int) -> Any:
+    """The `count` best of the last axis; where it has fewer, with positions beyond its end."""
+    import tensorflow.compat.v1 as tf
+
+    padding = [[0, 0]] * (log_probs.shape.ndims - 1) + [[0, count]]
+    return tf.nn.top_k(tf.pad(log_probs, padding, constant_values=2 * _HIDDEN), count)
