@@ -21,8 +21,10 @@ from recipes import chosen, keep_settings, print_table, stage
 from xlnet import cli, files
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import required, setting
+from xlnet.tasks import evaluation
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types import custom, known
+from xlnet.tasks.questions.answers import BestSpans
+from xlnet.tasks.types import contract, custom, known
 from xlnet.tasks.types.tagging import Tags
 from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -323,20 +325,21 @@ def spread(values):
 def baselines(task, out, train, held_out):
     """The metrics of a constant prediction, and of a prediction from single words, as dicts.
 
-    For questions both are no answer at all; for words of a sentence the most frequent tag of all,
-    and the one that each word has most often in training.
+    For questions both are no answer at all. Words of a sentence have no constant answer; their
+    other one is the tag that each word has most often in training.
     """
     scorer = task.scorer
     truth = scorer.gold_labels(held_out)
     if task.type.name == "spans":
-        nothing = scorer.baseline(truth)
+        nothing = scorer.evaluate([BestSpans([], null_score=1e9)] * len(held_out), truth)
         return nothing, nothing
     words = (
         most_frequent_tags(task, train, held_out)
         if task.type.name == "tagging"
         else bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
     )
-    return scorer.baseline(truth), scorer.evaluate(words, truth)
+    constant = evaluation.constant_answer(task, truth, contract.THRESHOLD) or {}
+    return constant, scorer.evaluate(words, truth)
 
 
 def most_frequent_tags(task, train, held_out):

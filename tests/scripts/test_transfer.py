@@ -152,7 +152,7 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
     settings = script.TransferSettings(data_dir=str(tmp_path), num_seeds=1)
     f1, precision = script.compare(settings, str(tmp_path), "msra_ner", "msra", "test", 1)
     # One of the two entities is found, and nothing else: F1 is 2/3.
-    assert f1 == ("msra_ner", "1", "2 test", "f1", "0.000", "0.667", "0.250", "0.250")
+    assert f1 == ("msra_ner", "1", "2 test", "f1", "nan", "0.667", "0.250", "0.250")
     assert precision[3:6] == ("precision", "nan", "1.000")
     assert asked == [("xlnet tag", False, "msra_ner")] * 2
 
