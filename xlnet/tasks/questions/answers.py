@@ -107,7 +107,8 @@ def official_files(
 ) -> list[PredictionFile]:
     """By question: the answer, "" for none; the n best answers with probabilities whose sum is 1;
     the probability of no answer."""
-    texts, n_best, null = {}, {}, {}
+    texts, null = {}, {}
+    n_best: dict[str, list] = {}
     found = answers(rows, values, n_best_size, threshold)
     for row, answer, value in zip(rows, found, values):
         texts[row.id] = answer.text

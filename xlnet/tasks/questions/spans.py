@@ -90,7 +90,11 @@ class SpanReader(contract.Reader):
         return kept
 
     def examples(self, rows: Sequence[Row]) -> Collection[windows.Question]:
-        return MappedRows(lambda row: windows.Question(*row.pairs[0], *_position_of(row)), rows)
+        def example(row: Row) -> windows.Question:
+            context, question = row.pairs[0]
+            return windows.Question(context, question, *_position_of(row))
+
+        return MappedRows(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         if self._aligner is None or self._aligner[0] is not tokenizer:
