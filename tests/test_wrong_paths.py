@@ -105,6 +105,7 @@ def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
         "xlnet data inspect",
         num_windows=1,
         count_windows=0,
+        input=place / "train",
         config=tmp_path / "run" / "run.json",
     )
     assert "stream 0, window 0" in done.stdout

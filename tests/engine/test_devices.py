@@ -126,7 +126,6 @@ def test_fused_attention_is_refused_where_nothing_would_use_it(machine):
     machine(found=[A100])
     for ask in (
         lambda: connect(DeviceSettings(use_tpu=True, fused_attention=True)),
-        lambda: connect(DeviceSettings(xla=True, fused_attention=True).on_one_machine()),
         lambda: connect(DeviceSettings(xla=False, fused_attention=True), compiles_on_gpus=True),
     ):
         with pytest.raises(UserError, match="^fused_attention"):

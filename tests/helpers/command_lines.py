@@ -17,7 +17,7 @@ class Program(NamedTuple):
     """A program.
 
     path: in the repository. command: as it is typed.
-    groups: classes of settings. no_longer_needed: the authors' flags that have lost their meaning.
+    groups: classes of settings. unused: the authors' flags that have no effect.
     how: the other arguments of `cli.run`.
     """
 
@@ -25,9 +25,8 @@ class Program(NamedTuple):
     command: str
     about: str
     groups: Sequence[type]
-    no_longer_needed: Mapping[str, str]
+    unused: Sequence[str]
     examples: Sequence[str]
-    first: Sequence[str]
     how: Mapping[str, object] = {}
 
     @property
@@ -74,7 +73,7 @@ def _file(path: pathlib.Path) -> File:
             lambda: runpy.run_path(str(path), run_name="__main__"),
         )
     elif "__main__" in text:  # it is copied elsewhere, and so has no flags of ours
-        found = [Program(name, "python " + name, docstring, (), {}, (), ())]
+        found = [Program(name, "python " + name, docstring, (), (), ())]
     about, _, more = docstring.partition("\n\n")
     about = re.sub(r" ?`[^`]*--help`[^.]*\.", "", " ".join(about.split()))
     return File(name, about, more, found)
@@ -89,10 +88,8 @@ def _programs(path, command, folder, start):
     """The program that `start` runs."""
     found = []
 
-    def run(main, *groups, no_longer_needed=(), about="", examples=(), first=(), **how):
-        found.append(
-            Program(path, command, about, groups, dict(no_longer_needed), examples, first, how)
-        )
+    def run(main, *groups, unused=(), about="", examples=(), **how):
+        found.append(Program(path, command, about, groups, unused, examples, how))
 
     with _in_the_place_of_the_command_line(run, folder):
         start()

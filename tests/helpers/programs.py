@@ -194,7 +194,7 @@ def _export_flags(inputs, folder):
     return [
         "xlnet export",
         "--model_dir=%s" % (inputs / "m"),
-        "--export_dir=%s" % (folder / "served"),
+        "--output=%s" % (folder / "served"),
     ]
 
 
@@ -203,7 +203,7 @@ def _make_theirs(folder):
 
 
 def _conversion_flags(inputs, folder):
-    return ["xlnet convert", "--source=%s" % (inputs / "theirs"), "--target=%s" % (folder / "ours")]
+    return ["xlnet convert", "--input=%s" % (inputs / "theirs"), "--output=%s" % (folder / "ours")]
 
 
 PROGRAMS = (

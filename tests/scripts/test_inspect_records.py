@@ -35,7 +35,7 @@ class Place:
     text: str
 
     def inspect(self, *arguments, run=command.succeed, directory="records"):
-        return run(SCRIPT, "--record_info_dir=" + self.path(directory), *DRAWN, *arguments)
+        return run(SCRIPT, "--input=" + self.path(directory), *DRAWN, *arguments)
 
     def path(self, name):
         return os.path.join(self.directory, name)
@@ -313,7 +313,7 @@ def test_fonts_are_chosen_for_their_characters(monkeypatch):
 def test_everything_from_the_command_line(place, tmp_path):
     masks = tmp_path / "masks.png"
     done = place.inspect(
-        f"--masks_png={masks}", "--count_windows=8", "--stream=1", "--picture_tokens=6"
+        f"--output={masks}", "--count_windows=8", "--stream=1", "--picture_tokens=6"
     )
     assert "Windows 0 to 1 of all 4 streams, epoch 0\n  8 windows, 512 tokens\n" in done.stdout
     assert "96 targets, 18.75 % of the tokens" in done.stdout
@@ -324,28 +324,28 @@ def test_everything_from_the_command_line(place, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--record_info_dir=nowhere"], "input: no such directory: nowhere"),
+        (["--input=nowhere"], "input: no such directory: nowhere"),
         (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
         (["--window=10000"], "window is 10000, the streams in .* have windows 0 to"),
         (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
         (
-            ["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
+            ["--sentence=ka", "--output=m.png", "--mask_mode=legacy"],
             "sentence: mask_mode is legacy, a rule for complete windows; leave it out",
         ),
         (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
         (["--objective=causal"], "objective is causal, which chooses its own targets"),
         (
-            ["--objective=masked", "--masks_png=m.png"],
+            ["--objective=masked", "--output=m.png"],
             "output: the figure has the masks of objective=permutation, found objective=masked",
         ),
         (["--sentence=ka"], "sentence: it is shown in the masks plot"),
         (
-            ["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
+            ["--sentence=" + "ka lomi torve " * 20, "--output=m.png"],
             r"sentence: \d+ pieces, expected 1 to 40",
         ),
-        (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
-        (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
-        (["--picture_tokens=41", "--masks_png=m.png"], "expected 1 <= picture_tokens <= 40"),
+        (["--sentence= ", "--output=m.png"], "sentence: 0 pieces, expected 1 to 40"),
+        (["--output=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
+        (["--picture_tokens=41", "--output=m.png"], "expected 1 <= picture_tokens <= 40"),
         (["--seed=%s" % 2**64], "seed is 18446744073709551616, expected 0 <= seed"),
         (
             ["--num_windows=0", "--count_windows=0"],

@@ -193,24 +193,6 @@ def test_long_texts_fit_a_gpu_of_16_gb():
         assert found < 0.6 * V100 < gib({}, "large", Work("finetune", rows, 512))
 
 
-def test_presets_run_from_any_directory(tmp_path, monkeypatch):
+def test_presets_name_an_architecture():
     for path in (ROOT / "configs" / "pretrain").glob("*.json"):
-        assert (path.parent / json.loads(path.read_text())["model_config_path"]).exists()
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "preset.json").write_text('{"model_config_path": "c.json"}')
-    (tmp_path / "sub" / "c.json").write_text("{}")
-    arguments = [
-        "--config=sub/preset.json",
-        "--task_name=rte",
-        "--do_train=True",
-        "--data_dir=.",
-        "--output_dir=o",
-        "--model_dir=m",
-        "--spiece_model_file=s",
-    ]
-    for found in ("sub/c.json", "c.json"):
-        assert f"model config {found}: missing n_layer" in command.refused(
-            "run_classifier.py", *arguments
-        )
-        (tmp_path / "c.json").write_text("{}")  # where the program runs comes first
+        assert json.loads(path.read_text())["model_config_path"] in presets.names("model")

@@ -452,7 +452,7 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
     done = command.succeed(
         "xlnet export",
         "--model_dir=" + models("multi_label"),
-        "--export_dir=%s" % (tmp_path / "served"),
+        "--output=%s" % (tmp_path / "served"),
         "--signatures= ids",
     )
     saved = str(tmp_path / "served" / "1")
@@ -516,7 +516,7 @@ def test_after_a_training(quick_start, tmp_path):
         done = command.run(
             "xlnet export",
             "--model_dir=" + work.path("model"),
-            "--export_dir=" + work.path("model", "export"),
+            "--output=" + work.path("model", "export"),
             "--signatures= ids",
             "--dtype=" + dtype,
         )

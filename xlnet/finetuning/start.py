@@ -7,8 +7,8 @@ import dataclasses
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Optional
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from xlnet import files, quiet
 from xlnet.errors import UserError
@@ -38,8 +38,6 @@ if TYPE_CHECKING:  # these import TensorFlow
 
 _log = logging.getLogger(__name__)
 
-_SMALL = 384  # d_model, half of XLNet-Base's, up to which rates of the presets are far too low
-
 
 def run(
     settings: FineTuningSettings,
@@ -47,15 +45,11 @@ def run(
     optimization: OptimizationSettings,
     device: DeviceSettings,
     given: Collection[str],
-    check_task: Callable[[str], None],
-    preset: Optional[str] = None,
 ) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
     Args:
       given: names of the settings of the command line or a preset.
-      check_task: raises UserError for flags that contradict a task.
-      preset: the one of this library that gave the learning rate; None: it was given otherwise.
 
     Raises:
       UserError: something in the settings or the files is wrong.
@@ -63,7 +57,6 @@ def run(
     """
     # Resolve and check the settings as far as that is possible without TensorFlow, whose import
     # takes seconds.
-    device = device.on_one_machine()
     model_run = task_settings.read_model(settings.model_dir)
     settings, network, optimization = task_settings.resolve(
         settings, network, optimization, given, model_run
@@ -80,7 +73,7 @@ def run(
                 ),
             )
         tokenizer = task_settings.read_vocabulary(settings, config)
-        check_task(settings.task_name)
+        task_settings.check_columns(settings)
         quiet.import_tensorflow()
         from xlnet.engine.devices import connect
         from xlnet.finetuning.data import TaskData
@@ -96,15 +89,6 @@ def run(
         model = TaskModel(config, tuned, network)
         evaluator = Evaluator(model, data, devices)
         _check_settings(tuned, config, devices, given)
-        if settings.do_train and preset and config.d_model <= _SMALL:
-            _log.warning(
-                "note: config: the learning_rate of %s, %g, is for XLNet-Base or Large (d_model "
-                "768, 1024); with d_model %d a network may learn nothing at it: give "
-                "--learning_rate, such as 1e-3",
-                preset,
-                optimization.learning_rate,
-                config.d_model,
-            )
         document = task_settings.document_of(settings, network, tuned.task, tokenizer)
         document = dataclasses.replace(document, program=settings.program)
         _check_model(model, document, evaluator.checkpoints())
@@ -281,12 +265,12 @@ def _check_model(
             )
 
 
-def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
+def make_records(settings: SpanSettings) -> None:
     """Makes the records of the files that exist; arguments and errors as for `run`."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
     check_directories(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
-    check_task(settings.task_name)
+    task_settings.check_columns(settings)
     quiet.import_tensorflow()
     from xlnet.finetuning.data import TaskData
 

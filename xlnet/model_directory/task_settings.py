@@ -16,7 +16,7 @@ from xlnet import files
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
-from xlnet.settings.fields import field_of
+from xlnet.settings.fields import HelpGroup, field_of
 from xlnet.settings.finetuning import (
     FineTuningSettings,
     TaskSettings,
@@ -183,6 +183,19 @@ def _check_program(settings: TaskSettings, given: Collection[str], run: RunDocum
         raise UserError(
             f"model_dir: {run.path} has task {task['task']}, not {_answered_by(settings.task_name)}"
         )
+
+
+def check_columns(settings: TaskSettings) -> None:
+    """Raises UserError for columns of own files that are given for a known task."""
+    if known.canonical_name(settings.task_name) in (known.CUSTOM, "tsv"):
+        return
+    task = known.find_task(settings.task_name)
+    for field in dataclasses.fields(settings):
+        is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
+        if is_column and getattr(settings, field.name) != field.default:
+            raise UserError(
+                f"{field.name} is for --task_name=custom; the columns of task {task.name} are known"
+            )
 
 
 def _check_directory(settings: TaskSettings) -> None:

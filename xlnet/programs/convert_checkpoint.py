@@ -22,9 +22,8 @@ class ConversionSettings(TextSettings):
     input: str = required(
         "that library's folder; or a checkpoint's prefix or directory: of a model directory the "
         "best one, of DIRECTORY/latest the newest",
-        aliases=("source",),
     )
-    output: str = required("directory to write, new or empty", aliases=("target",))
+    output: str = required("directory to write, new or empty")
     dtype: str = setting(
         "float32", "to theirs: dtype of the weights", choices=("float32", "float16", "bfloat16")
     )

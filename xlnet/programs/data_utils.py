@@ -23,15 +23,8 @@ from xlnet.settings.pretraining import PretrainingSettings
 if TYPE_CHECKING:
     from xlnet.text import preparation
 
-_WHILE_TRAINING = "targets are sampled while training; give it to xlnet pretrain"
-
-NO_LONGER_NEEDED = {
-    **dict.fromkeys(
-        ("num_core_per_host", "use_tpu"), "records do not depend on the devices that read them"
-    ),
-    **dict.fromkeys(("num_predict", "mask_alpha", "mask_beta"), _WHILE_TRAINING),
-    "pass_id": "num_passes makes all passes in one run",
-}
+# Records do not depend on the devices that read them, and targets are sampled while training.
+UNUSED = ("num_core_per_host", "use_tpu", "num_predict", "mask_alpha", "mask_beta", "pass_id")
 
 
 def main(settings: CorpusSettings) -> None:
@@ -118,34 +111,18 @@ def print_summary(summary: "preparation.Summary") -> None:
     print(f"records: {summary.directory}")
 
 
-# What --help shows; --helpfull shows all.
-FIRST = (
-    "input_glob",
-    "sp_path",
-    "save_dir",
-    "text_format",
-    "seq_len",
-    "reuse_len",
-    "num_streams",
-    "num_workers",
-    "split",
-    "for_config",
-)
-
-
 def run() -> None:
     cli.run(
         main,
         CorpusSettings,
         about=__doc__,
-        first=FIRST,
         examples=(
             "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
             "--reuse_len=256 --num_streams=32",
             "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
             "--num_streams=8",
-            "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
+            "--for_config=base_8gpus --input_glob='text/*.gz' "
             "--text_format=paragraphs --sp_path=spiece.model --save_dir=records",
         ),
-        no_longer_needed=NO_LONGER_NEEDED,
+        unused=UNUSED,
     )

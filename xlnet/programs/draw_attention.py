@@ -35,7 +35,6 @@ class AttentionSettings(Settings):
     seed: int = same_as(ComputingSettings, "seed")
     output: str = required(
         "file to write: .png, an image; .html, a page for a browser; several with commas",
-        aliases=("png", "html"),
     )
 
     def check(self) -> None:

@@ -24,7 +24,6 @@ class WordSettings(Settings):
     output: Optional[str] = setting(
         None,
         "file to write: .png, an image; .html, a page for a browser; several with commas",
-        aliases=("png", "html"),
     )
 
     def check(self) -> None:

@@ -20,9 +20,7 @@ class ExportSettings(Settings):
     """xlnet export: from where, to where."""
 
     model_dir: str = required("model directory, or directory or prefix of a checkpoint")
-    output: str = required(
-        "directory to write to: its next free number, 1 at first", aliases=("export_dir",)
-    )
+    output: str = required("directory to write to: its next free number, 1 at first")
     signatures: Optional[str] = setting(
         None,
         "with commas: ids, text, vectors; default: ids,text of a fine-tuned model, vectors of "

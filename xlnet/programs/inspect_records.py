@@ -30,9 +30,7 @@ MOST_TOKENS = 40  # in a plot; more would be too small to read
 class InspectionSettings(Settings):
     """Which sequences, and how they are shown."""
 
-    input: str = required(
-        "directory of records (its manifest is read)", aliases=("record_info_dir",)
-    )
+    input: str = required("directory of records (its manifest is read)")
     verify: bool = setting(False, "only compare all records with their checksums")
     stream: int = setting(0, "text stream to show", minimum=0)
     window: int = setting(0, "index of the first sequence shown", minimum=0)
@@ -43,7 +41,7 @@ class InspectionSettings(Settings):
         minimum=0,
     )
     output: Optional[str] = setting(
-        None, "image to write, .png: the attention masks of both streams", aliases=("masks_png",)
+        None, "image to write, .png: the attention masks of both streams"
     )
     sentence: Optional[str] = setting(
         None,
@@ -232,7 +230,7 @@ def run() -> None:
         (
             __doc__,
             (
-                "--config=model/run.json --num_windows=2",
+                "--input=records --config=model/run.json --num_windows=2",
                 "--input=records --num_predict=85 --num_windows=2",
             ),
         ),

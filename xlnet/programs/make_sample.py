@@ -22,7 +22,7 @@ SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 class SampleSettings:
     """xlnet sample: where to."""
 
-    output: str = required("directory for the sample", aliases=("save_dir",))
+    output: str = required("directory for the sample")
 
 
 def main(settings: SampleSettings) -> None:

@@ -13,7 +13,6 @@ class MergeSettings:
 
     input: str = required(
         "directory that was --save_dir of all tasks; receives the merged records",
-        aliases=("save_dir",),
     )
 
 

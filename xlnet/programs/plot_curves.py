@@ -15,7 +15,7 @@ class CurveSettings(Settings):
     model_dir: str = required(
         "model directories of the runs, with commas; or without the flag, with spaces"
     )
-    output: str = setting("curves.png", "image to write, .png", aliases=("png",))
+    output: str = setting("curves.png", "image to write, .png")
 
     def check(self) -> None:
         super().check()

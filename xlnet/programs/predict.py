@@ -41,7 +41,6 @@ class PredictionSettings(Settings):
     input: str = required(
         "files to predict, with or without labels: paths and "
         "patterns with commas between; -: standard input",
-        aliases=("predict_file",),
     )
     output: str = setting(
         "-",
@@ -83,7 +82,7 @@ class PredictionSettings(Settings):
 
 def main(settings: PredictionSettings) -> None:
     from xlnet.finetuning import start
-    from xlnet.model_directory import run_document, task_settings
+    from xlnet.model_directory import task_settings
     from xlnet.tasks.files import readers
     from xlnet.tasks.types import known
 
@@ -125,12 +124,6 @@ def main(settings: PredictionSettings) -> None:
                 f"{name} is '{given[name]}', but models of the type {trained.name} have no such "
                 "setting"
             )
-        with run_document.malformed_as_user_error(run.path):
-            task_name = run.task["task"]
-        if name in _COLUMNS and known.canonical_name(task_name) != known.CUSTOM:
-            raise UserError(
-                f"{name} is for models of own files; the columns of task {task_name} are known"
-            )
     chosen = group(**given)
     chosen.check()
     start.run(
@@ -139,7 +132,6 @@ def main(settings: PredictionSettings) -> None:
         OptimizationSettings(),
         DeviceSettings(device=settings.device),
         frozenset(given),
-        lambda name: None,
     )
 
 

@@ -64,28 +64,12 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
     )
 
 
-# What --help shows; --helpfull shows all.
-FIRST = (
-    "input_glob",
-    "sp_path",
-    "save_dir",
-    "beam_options",
-    "text_format",
-    "seq_len",
-    "reuse_len",
-    "num_streams",
-    "split",
-    "num_passes",
-)
-
-
 def run() -> None:
     cli.run(
         main,
         CorpusSettings,
         BeamSettings,
         about=__doc__,
-        first=FIRST,
         examples=(
             "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
             "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "

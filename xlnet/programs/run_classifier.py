@@ -10,15 +10,13 @@ model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 from xlnet.programs import fine_tuning
 from xlnet.settings.finetuning import ClassifierSettings
 
-NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED,
-    "shuffle_buffer": "all training examples are shuffled",
-    "num_passes": "training repeats the records until train_steps",
-    "max_qa_length": "articles are truncated, questions and answers are not",
-    "high_only": "use --task_name=race-high",
-    "middle_only": "use --task_name=race-middle",
-    "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
-}
+UNUSED = (
+    "num_passes",
+    "max_qa_length",
+    "high_only",
+    "middle_only",
+    "predict_ckpt",
+)
 
 
 def run() -> None:
@@ -33,5 +31,5 @@ def run() -> None:
             "--epochs=3",
             "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
         ),
-        NO_LONGER_NEEDED,
+        UNUSED,
     )

@@ -10,15 +10,13 @@ directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 from xlnet.programs import fine_tuning
 from xlnet.settings.finetuning import SpanSettings
 
-NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED,
-    "shuffle_buffer": "all training questions are shuffled",
-    "num_proc": "all cores tokenize",
-    "proc_id": "see num_proc",
-    "summary_type": "answers are predicted from each token, not from a summary",
-    "init_global_vars": "it has no effect",
-    "target_eval_key": "--metric chooses the best checkpoint",
-}
+UNUSED = (
+    "num_proc",
+    "proc_id",
+    "summary_type",
+    "init_global_vars",
+    "target_eval_key",
+)
 
 
 def run() -> None:
@@ -30,6 +28,5 @@ def run() -> None:
             "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
             "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
         ),
-        NO_LONGER_NEEDED,
-        data=("train_file", "predict_file"),
+        UNUSED,
     )

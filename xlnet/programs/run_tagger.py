@@ -23,5 +23,4 @@ def run() -> None:
             "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
             "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-",
         ),
-        {"tagged_pieces": "the loss is computed at the first piece of each word"},
     )

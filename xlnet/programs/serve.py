@@ -26,7 +26,7 @@ from xlnet.settings.network import NetworkSettings
 class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
 
-    model_dir: str = required("model directory to serve", aliases=("model",))
+    model_dir: str = required("model directory to serve")
     task_module: Optional[str] = same_as(LoadSettings, "task_module")
     device: str = same_as(DeviceSettings, "device")
     precision: str = same_as(NetworkSettings, "precision", default="fp32")

@@ -27,7 +27,6 @@ class TextInputs(Settings):
     input: Optional[str] = setting(
         None,
         "files of texts, one a line: paths and patterns with commas between; -: standard input",
-        aliases=("input_file",),
     )
     encoding: Optional[str] = same_as(InputSettings, "encoding")
     output: Optional[str] = setting(

@@ -23,17 +23,18 @@ from xlnet.settings.training import OptimizationSettings
 if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
 
-_ADDRESS = "--tpu_name has the TPU's address"
-
-NO_LONGER_NEEDED = {
-    "d_embed": "embeddings are as wide as d_model",
-    "iterations": "it is the length of a TPU loop",
-    "max_seq_length": "the manifest has the length of a sequence",
-    "num_passes": "training repeats all passes of the records",
-    "summary_type": "the next-segment loss uses <cls>",
-    "track_mean": "the loss shown is a mean",
-    **dict.fromkeys(("gcp_project", "master", "tpu_job_name", "tpu_zone"), _ADDRESS),
-}
+UNUSED = (
+    "d_embed",
+    "gcp_project",
+    "iterations",
+    "master",
+    "max_seq_length",
+    "num_passes",
+    "summary_type",
+    "tpu_job_name",
+    "tpu_zone",
+    "track_mean",
+)
 
 # The original's values of architecture flags that are not given.
 ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
@@ -210,21 +211,6 @@ def choose_architecture(
     return config
 
 
-# What --help shows; --helpfull shows all.
-FIRST = (
-    "record_info_dir",
-    "eval_record_info_dir",
-    "model_dir",
-    "model_config_path",
-    "init_checkpoint",
-    "train_batch_size",
-    "train_steps",
-    "learning_rate",
-    "warmup_steps",
-    "num_core_per_host",
-)
-
-
 def run() -> None:
     cli.run(
         main,
@@ -234,16 +220,15 @@ def run() -> None:
         OptimizationSettings,
         DeviceSettings,
         about=__doc__,
-        first=FIRST,
-        no_longer_needed=NO_LONGER_NEEDED,
+        unused=UNUSED,
         examples=(
-            "--config=configs/pretrain/base_24gb.json --record_info_dir=records "
+            "--config=base_24gb --record_info_dir=records "
             "--eval_record_info_dir=heldout_records --model_dir=model",
             "--record_info_dir=records --model_dir=model "
-            "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
+            "--model_config_path=tiny --n_token=8000 --train_batch_size=8 "
             "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
             "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
-            "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
+            "--config=base_8gpus --record_info_dir=records "
             "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
         ),
     )

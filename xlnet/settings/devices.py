@@ -5,8 +5,7 @@ import logging
 import os
 from typing import Optional
 
-from xlnet.errors import UserError
-from xlnet.settings.fields import HelpGroup, Settings, setting
+from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
 
 _log = logging.getLogger(__name__)
 
@@ -69,25 +68,34 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
         return not self.deterministic and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
 
     def on_one_machine(self) -> "DeviceSettings":
-        """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.
+        """These settings for what runs on GPUs or the CPU of one machine: all but pretraining."""
+        return dataclasses.replace(self, use_tpu=False, num_hosts=1, fused_attention=False)
 
-        With `use_tpu` there is a note, and the TPU's hosts and cores are ignored.
 
-        Raises:
-          UserError: there are several machines, or what only pretraining has is asked for.
-        """
-        if self.fused_attention:
-            raise UserError("fused_attention is for pretraining; leave it out here")
+@dataclasses.dataclass(frozen=True)
+class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES):
+    """Where fine-tuning runs: on one machine."""
+
+    num_core_per_host: int = same_as(DeviceSettings, "num_core_per_host")
+    device: str = same_as(DeviceSettings, "device")
+    use_tpu: bool = same_as(
+        DeviceSettings,
+        "use_tpu",
+        help="as on the original's command lines for TPUs: one GPU or the CPU is used",
+    )
+    xla: Optional[bool] = same_as(DeviceSettings, "xla")
+    deterministic: bool = same_as(DeviceSettings, "deterministic")
+
+    def devices(self) -> DeviceSettings:
         if self.use_tpu:
             _log.warning(
                 "note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
-                "--num_hosts=1 --num_core_per_host=1"
+                "--num_core_per_host=1"
             )
-            return dataclasses.replace(
-                self, use_tpu=False, num_hosts=1, num_core_per_host=1, fused_attention=False
-            )
-        if self.num_hosts not in (None, 1):
-            raise UserError(
-                f"num_hosts is {self.num_hosts}: fine-tuning runs on one machine; leave it 1"
-            )
-        return dataclasses.replace(self, num_hosts=1, fused_attention=False)
+        return DeviceSettings(
+            num_hosts=1,
+            num_core_per_host=1 if self.use_tpu else self.num_core_per_host,
+            device=self.device,
+            xla=self.xla,
+            deterministic=self.deterministic,
+        ).on_one_machine()

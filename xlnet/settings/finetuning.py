@@ -46,7 +46,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     dev_file: Optional[str] = setting(
         None,
         "files to evaluate on instead of those in data_dir",
-        aliases=("validation_file", "eval_file"),
         help_group=HelpGroup.TEXT,
     )
     test_file: Optional[str] = setting(

@@ -97,7 +97,6 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         0.0,
         "warmup_steps as a fraction of train_steps; 0: none",
         instead_of="warmup_steps",
-        aliases=("warmup_share",),
     )
     decay_method: str = setting(
         "poly", "schedule of the learning rate after warm-up", choices=("poly", "cos", "constant")
@@ -121,7 +120,6 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         0.0,
         "decay per step of the exponential moving average (EMA) of the weights, such as 0.999; 0: "
         "none",
-        aliases=("average_decay",),
     )
     legacy_optimizer: bool = setting(
         False,
