@@ -28,8 +28,9 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions import squad
+from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Columns, Row, Task
-from xlnet.tasks.types import custom, known, ranking
+from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 REPORTS = ROOT / "tests" / "reports"
@@ -1209,7 +1210,7 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    assert ranking.evaluate(list(case["measures"]), values, task.scorer.gold_labels(rows)) == {
+    assert measures.evaluate(list(case["measures"]), values, task.scorer.gold_labels(rows)) == {
         name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()
     }
 

@@ -27,7 +27,6 @@ PAIRS = dict(
     long_document="memory",
     metric="auc",
     predict_threshold=0.3,
-    ranking_loss="pointwise",
 )
 
 

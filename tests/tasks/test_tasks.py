@@ -13,8 +13,9 @@ from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
+from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Row, expand_split
-from xlnet.tasks.types import classification, custom, known, ranking
+from xlnet.tasks.types import classification, custom, known
 from xlnet.tasks.types.known import GLUE, TASKS
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -39,7 +40,7 @@ def test_every_task_is_sound():
     for name, task in TASKS.items():
         assert task.name == name and known.find_task(name) is task
         names = {metric.partition("@")[0] for metric in task.metrics}
-        assert names <= {*task.scorer.metrics, *(ranking.MEASURES if task.columns.query else ())}
+        assert names <= {*task.scorer.metrics, *(measures.MEASURES if task.columns.query else ())}
         assert all(
             isinstance(each, tuple)
             for each in (task.columns.text_a, task.columns.text_b, task.columns.label)

@@ -10,8 +10,8 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.output import results
+from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Columns, InlineExample, Task
-from xlnet.tasks.types import ranking
 from xlnet.tokenization.tokenizer import is_text
 
 
@@ -199,7 +199,7 @@ def _ranked(found: list) -> list[results.Ranked]:
     scores = np.array(found)
     return [
         results.Ranked(int(index), float(scores[index]))
-        for index in ranking.best_first(scores, np.arange(len(scores)))
+        for index in measures.best_first(scores, np.arange(len(scores)))
     ]
 
 

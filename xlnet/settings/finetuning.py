@@ -359,21 +359,6 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "document, label its relevance",
         belongs_to="model",
     )
-    ranking_loss: str = setting(
-        "pairwise",
-        "loss of a ranking: logistic loss on the difference of the scores of two documents, or "
-        "squared error of the relevance of each",
-        choices=("pairwise", "pointwise"),
-        help_group=HelpGroup.HEAD,
-        belongs_to="model",
-    )
-    highest_grade: int = setting(
-        0,
-        "relevance of a perfect document, for ERR; 0: the highest one of the file",
-        minimum=0,
-        help_group=HelpGroup.EVALUATION,
-        belongs_to="model",
-    )
 
     input_format: Optional[str] = same_as(
         TaskSettings,

@@ -14,12 +14,12 @@ from typing import Any, Optional, Union
 from xlnet import files, own_modules
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.questions.spans import SPANS
+from xlnet.tasks.ranking.ranking import RANKING
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
 from xlnet.tasks.types.multiple_choice import MULTIPLE_CHOICE
-from xlnet.tasks.types.ranking import RANKING
 from xlnet.tasks.types.regression import REGRESSION
 from xlnet.tasks.types.tagging import TAGGING
 

@@ -1,0 +1,244 @@
+"""The task type of rankings: its reader, output layer and scores."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.errors import UserError, wrong
+from xlnet.tasks.files import readers
+from xlnet.tasks.files.row_store import digest, store_rows
+from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.ranking import measures, trec_files
+from xlnet.tasks.ranking.measures import Judged, best_first, by_query
+from xlnet.tasks.task import Row
+from xlnet.tasks.types.contract import THRESHOLD, Comparison, LossOptions, TaskType, checked
+from xlnet.tasks.types.regression import (
+    RegressionExport,
+    RegressionHead,
+    RegressionReader,
+    RegressionScorer,
+)
+
+_log = logging.getLogger(__name__)
+
+PAIRS_PER_QUERY = 50  # maximum in training, sampled among those of different relevance
+
+
+class RankingReader(RegressionReader):
+    """Documents of queries; in training pairs of documents. `Row.source` has the relevance of all
+    judged documents of the query, if they come from the judgements of a run."""
+
+    unit = "pairs"
+    forms = dict.fromkeys(trec_files.COLUMNS, trec_files.read_table)
+
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
+        if not need_labels or trec_files.form_of(self.task, path) != "run":
+            return super().read(path, need_labels)
+        # The relevance is that of the judgements next to a run, 0 for a document without any.
+        rows = super().read(path, need_labels=False)
+        judged: dict[str, dict[str, float]] = {}
+        for each in readers.each_path(path):
+            judged.update(trec_files.read_judgements(self.task, trec_files.judgements_of(each)))
+
+        def labelled() -> Iterator[Row]:
+            for row in rows:
+                if row.query in judged:
+                    of_query = judged[row.query]
+                    source = tuple(of_query.values())
+                    yield row._replace(label=of_query.get(row.id, 0.0), source=source)
+
+        kept = store_rows(labelled())
+        queries = {row.query for row in rows}
+        if not kept:
+            raise wrong(path, f"no judgement for any of {len(queries)} queries", "some")
+        if queries - set(judged):
+            # All of their documents would count as not relevant.
+            _log.warning(
+                "note: %s: %d of %d queries have no judgement and are left out",
+                path,
+                len(queries - set(judged)),
+                len(queries),
+            )
+        return kept
+
+    def files_of(self, path: str) -> Sequence[str]:
+        """The file, and the files that belong to judgements and runs."""
+        form = trec_files.form_of(self.task, path)
+        if not form:
+            return (path,)
+        found = [path, *trec_files.paths_of_texts(path)]
+        if form == "run":
+            found.append(trec_files.judgements_of(path))
+        return [each for each in found if each == path or os.path.exists(each)]
+
+    def parse_score(self, text: str) -> tuple:
+        """An integer; below 0, which TREC has for junk, counts as 0."""
+        if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
+            column = self.task.columns.label[0]
+            return None, f"column '{column}': '{text}', expected an integer below 100"
+        return max(float(text), 0.0), None
+
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+        """seen: the text of each query, and the documents, of the rows before."""
+        for what, name in (("query", row.query), ("document", row.id)):
+            if not name or name.split() != [name]:
+                return f"{what} '{name}': expected a name without spaces"
+        text, document = digest(row.pairs[0][0]), digest(f"{row.query} {row.id}")
+        if seen.setdefault(row.query, text) != text:
+            return f"query '{row.query}' has another text than in the rows before"
+        if document in seen:
+            return f"duplicate document '{row.id}' of query '{row.query}'"
+        seen[document] = True
+        return None
+
+    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+        pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
+        if not pairs:
+            raise UserError(
+                f"data_dir: no query of the train file in {data_dir} has documents of different "
+                "relevance, which are compared"
+            )
+        return pairs
+
+
+class RankingHead(RegressionHead):
+    """A score for each document of a query. The loss is the logistic loss on the difference of the
+    scores of two documents (RankNet, https://doi.org/10.1145/1102351.1102363)."""
+
+    def num_choices(self, is_training: bool) -> int:
+        return 2 if is_training else 1
+
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
+        """Scores [B]; in training their differences in each pair."""
+        scores = super().logits(nn, features, is_training)
+        if not is_training:
+            return scores
+        import tensorflow.compat.v1 as tf
+
+        pairs = tf.reshape(scores, [-1, 2])
+        return pairs[:, 0] - pairs[:, 1]
+
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+        """The label of a pair is the probability that the first document is the better one. The
+        loss of an evaluation is that of `RankingScorer.evaluate`."""
+        return nn.sigmoid_cross_entropy(logits, features["label_ids"])
+
+    def outputs_in_words(self) -> str:
+        return "scores of documents, trained on pairs of them"
+
+
+class RankingScorer(RegressionScorer):
+    """Measures of the orders of documents by their scores."""
+
+    default_metrics = ("ndcg@10", "map", "err@10")
+
+    def check_metric(self, name: str) -> None:
+        if measures.cutoff_of(name) is None:
+            expected = f"one of {', '.join(measures.MEASURES)}, to each of which @k may be added"
+            raise wrong(f"metric of task {self.task.name}", name, expected, "--metric")
+
+    def gold_labels(self, rows: Sequence[Row]) -> Judged:
+        relevance, queries, judged = super().gold_labels(rows), by_query(rows), []
+        for query in queries:
+            source = rows[query[0]].source
+            judged.append(np.array(relevance[query] if source is None else source, np.float64))
+        return Judged(relevance, queries, judged)
+
+    def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
+        """The measures, and the mean logistic loss over all pairs of different relevance. Without a
+        relevant document every order is as good as any other."""
+        values = checked(self, values, len(gold_labels.relevance))
+        result = dict.fromkeys(self.task.metrics, np.nan)
+        if gold_labels.highest:
+            result = measures.evaluate(self.task.metrics, values, gold_labels)
+        losses = [np.zeros(0)]
+        for query in gold_labels.queries:
+            better, worse = _unequal(gold_labels.relevance[query])
+            margins = values[query][better].astype(np.float64) - values[query][worse]
+            losses.append(np.logaddexp(0, -margins))
+        joined = np.concatenate(losses)
+        result["loss"] = float(joined.mean()) if len(joined) else 0.0
+        return result
+
+    def constant_prediction(
+        self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD
+    ) -> Optional[str]:
+        return super().constant_prediction(values, gold_labels.relevance)
+
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[Comparison]:
+        """Yields the `Comparison`s. The prediction is the rank. The error is the fraction of the
+        query's documents with another relevance that are on the wrong side of the document."""
+        relevance = super().gold_labels(rows)
+        found: list[Any] = [None] * len(rows)
+        for query in by_query(rows):
+            order = best_first(np.asarray(values), query)
+            for rank, index in enumerate(order):
+                before, behind = relevance[order[:rank]], relevance[order[rank:]]
+                mine = relevance[index]
+                mistakes = np.count_nonzero(before < mine) + np.count_nonzero(behind > mine)
+                others = np.count_nonzero(relevance[order] != mine)
+                has_label = rows[index].label is not None
+                found[index] = Comparison(
+                    f"{rows[index].label:g}" if has_label else "",
+                    f"rank {rank + 1} of {len(order)}",
+                    None,
+                    mistakes / max(others, 1) if has_label else 0.0,
+                )
+        yield from found
+
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
+        """A table, and the ranking as trec_eval takes it."""
+        run = PredictionFile("run", "as a TREC run", run_lines(rows, values))
+        return [*super().prediction_files(rows, values, threshold), run]
+
+
+RANKING = TaskType(
+    "ranking",
+    RankingReader,
+    RankingHead,
+    RankingScorer,
+    verb="rank",
+    selecting_flag="query_id_column",
+    export=RegressionExport,
+)
+
+
+def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
+    """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
+    scores: float32 [n], written with all their digits to keep different ones different."""
+    scores = np.asarray(scores)
+    for query in by_query(rows):
+        for rank, index in enumerate(best_first(scores, query), 1):
+            row = rows[index]
+            yield f"{row.query} Q0 {row.id} {rank} {scores[index]:.9g} xlnet\n"
+
+
+def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
+    """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
+    first document is the better one. most: maximum number of pairs per query, sampled by `seed`
+    among those of different relevance; 0: all."""
+    random = np.random.default_rng(seed)
+    for query in by_query(rows):
+        documents = [rows[index] for index in query]
+        better, worse = _unequal(np.array([row.label for row in documents]))
+        if most and len(better) > most:
+            sample = np.sort(random.choice(len(better), most, replace=False))
+            better, worse = better[sample], worse[sample]
+        for one, other in zip(better, worse):
+            pairs = documents[one].pairs + documents[other].pairs
+            yield documents[one]._replace(pairs=pairs, label=1.0)
+
+
+def _unequal(relevance: np.ndarray) -> tuple[np.ndarray, ...]:
+    """All pairs of documents whose first one has the higher relevance: two int arrays."""
+    return np.nonzero(relevance[:, None] > relevance[None, :])
