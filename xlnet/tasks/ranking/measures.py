@@ -90,7 +90,7 @@ Measure = Callable[[np.ndarray, int, np.ndarray, float], float]
 def _average_precision(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
     relevant = ranked[:k] > 0
     precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
-    return (precision * relevant).sum() / max(np.count_nonzero(judged), 1)
+    return (precision * relevant).sum() / max(int(np.count_nonzero(judged)), 1)
 
 
 def _reciprocal_rank(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
@@ -103,7 +103,7 @@ def _precision(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -
 
 
 def _recall(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
-    return np.count_nonzero(ranked[:k]) / max(np.count_nonzero(judged), 1)
+    return np.count_nonzero(ranked[:k]) / max(int(np.count_nonzero(judged)), 1)
 
 
 def _success(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
