@@ -1,13 +1,10 @@
 """What is raised by others, in one line: where, why, what to do."""
 
 import errno
-import subprocess
-import sys
 from concurrent.futures import process
 
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.paths import ROOT
 
 from xlnet import errors, files
 from xlnet.errors import UserError
@@ -41,86 +38,25 @@ def of_graph(error, node, reason):
             "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again",
         ),
         (
-            tf.errors.ResourceExhaustedError(
-                None, None, "From /job:worker/replica:0/task:0:\n" + FULL
-            ),
-            "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again",
-        ),
-        (
-            OSError(errno.ENOSPC, "No space left on device", "/from", None, "/to.partial-12"),
+            OSError(errno.ENOSPC, "No space left on device", "/from", None, "/to.partial-1a-12"),
             "/to: no space left on the disk; free some and start again",
         ),
         (
-            OSError(errno.EROFS, "Read-only file system", "/m/training.lock"),
-            "/m/training.lock: the file system is read-only; copy what is needed to another one",
-        ),
-        (
-            PermissionError(errno.EPERM, "Operation not permitted", "/m/model"),
-            "/m/model: operation not permitted; is its directory immutable",
-        ),
-        (
             PermissionError(errno.EACCES, "Permission denied", "/m/x"),
-            "/m/x: permission denied; change",
+            "/m/x: Permission denied; change the rights, or give a directory elsewhere",
         ),
         (
             tf.errors.OpError(
                 None, None, "/m/model.ckpt-5.data-00000-of-00001; Input/output error", 2
             ),
-            "/m/model.ckpt-5.data-00000-of-00001: Input/output error; nothing was changed",
-        ),
-        (
-            tf.errors.NotFoundError(
-                None,
-                None,
-                "/m/ours.partial-7/x.ckpt.data-00000.tempstate94; No such file or directory",
-            ),
-            "/m/ours/x.ckpt.data-00000: its directory is gone; was it moved, or a disk taken away?",
-        ),
-        (
-            of_graph(
-                tf.errors.NotFoundError,
-                "IteratorGetNext",
-                "/m/records/dev.tfrecord; No such file or directory",
-            ),
-            "records: r.tfrecord is gone; was it removed, or a disk taken away? start again when",
-        ),
-        (
-            tf.errors.OutOfRangeError(
-                None,
-                None,
-                "/m/unfinished/model.ckpt-2_temp/part-00000-of-00001."
-                "data-00000-of-00001; File too large",
-            ),
-            "/m/unfinished/model.ckpt-2: file too large: the limit of file size (ulimit -f)",
-        ),
-        (OSError(errno.EFBIG, "File too large", "/m/x"), "/m/x: file too large: the limit of file"),
-        (
-            OSError(errno.ESTALE, "Stale file handle", "/m/x"),
-            "/m/x: Stale file handle; nothing was changed: start again when the disk",
-        ),
-        (
-            FileExistsError(errno.EEXIST, "File exists", "/m/x"),
-            "/m/x: a file is where a directory is expected; remove it, or give a "
-            "directory elsewhere",
-        ),
-        (
-            NotADirectoryError(errno.ENOTDIR, "Not a directory", "/m/x/y"),
-            "/m/x/y: a file is where this path has a directory; give a directory elsewhere",
-        ),
-        (
-            ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
-            "out of memory while libraries are loaded: libtensorflow_cc.so.2: failed to "
-            "map segment",
+            "/m/model.ckpt-5.data-00000-of-00001: Input/output error",
         ),
         (
             MemoryError("Unable to allocate 3.2 GiB"),
             "out of memory: Unable to allocate 3.2 GiB; what",
         ),
         (
-            process.BrokenProcessPool(
-                "A process in the process pool was terminated abruptly while the "
-                "future was running or pending."
-            ),
+            process.BrokenProcessPool("A process in the process pool was terminated abruptly."),
             "a worker process was killed, perhaps for want of memory; give fewer of them",
         ),
         (
@@ -130,8 +66,11 @@ def of_graph(error, node, reason):
                 "truncated record at 5780' failed with Read less bytes than requested",
             ),
             "records: r.tfrecord is damaged: truncated record at 5780' failed with Read "
-            "less bytes than "
-            "requested; remove it and start again",
+            "less bytes than requested; remove it and start again",
+        ),
+        (
+            of_graph(tf.errors.NotFoundError, "RestoreV2", "Key a/Adam not found in checkpoint"),
+            "model_dir: the checkpoint in m has no a/Adam: its run has other settings",
         ),
         (
             of_graph(
@@ -141,13 +80,7 @@ def of_graph(error, node, reason):
                 "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
             ),
             "out of memory on GPU:1, for a tensor [32,12,512,512]; what helps: more "
-            "--grad_accum_steps ",
-        ),
-        (
-            of_graph(
-                tf.errors.UnknownError, "PyFunc", "UserError: num_predict is 2\nTraceback (most"
-            ),
-            "num_predict is 2",
+            "--grad_accum_steps",
         ),
         (
             tf.errors.UnknownError(
@@ -163,7 +96,7 @@ def of_graph(error, node, reason):
 def test_a_known_failure_is_one_line(error, line):
     with (
         pytest.raises(UserError) as raised,
-        errors.translated_errors(records="r.tfrecord", fewer="give fewer of them"),
+        errors.translated_errors(records="r.tfrecord", fewer="give fewer of them", model_dir="m"),
     ):
         raise error
     assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
@@ -182,7 +115,6 @@ def test_a_known_failure_is_one_line(error, line):
         ),
         # Nobody has said which records are read.
         tf.errors.DataLossError(None, None, "truncated record at 0"),
-        tf.errors.NotFoundError(None, None, "/m/x.data-00000-of-00001; No such file or directory"),
     ],
 )
 def test_others_stay_as_they_are(error):
@@ -204,40 +136,6 @@ def test_whatever_is_raised_while_a_file_is_read_is_its_fault(error):
         raise error
     fault = "file x cannot be read: Read less bytes than requested"
     assert (str(raised.value), raised.value.fault) == (fault + "; copy it again", fault)
-
-
-def test_numpy_and_safetensors_name_the_file_and_the_reason(tmp_path):
-    """Beyond the limit of file size, as on a full disk: NumPy's error has no number."""
-    program = """import resource, sys
-import numpy as np
-from xlnet import errors, files
-from xlnet.convert import safetensors
-resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
-values = np.arange(10000, dtype=np.float32)
-for name, write in (("a.safetensors", lambda path: safetensors.write(path, {"x": values})),
-                    ("b.npy", None)):
-    path = sys.argv[1] + "/" + name
-    try:
-        with errors.translated_errors():
-            if write:
-                write(path)
-            else:
-                with files.replacing(path) as temporary, open(temporary, "wb") as f:
-                    np.save(f, values)
-    except errors.UserError as e:
-        print(e)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=True,
-    )
-    a, b = done.stdout.splitlines()
-    assert a.startswith(f"{tmp_path}/a.safetensors: file too large: ")
-    assert b.startswith(f"{tmp_path}/b.npy: ") and "None" not in b
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_write_names_its_file(tmp_path):

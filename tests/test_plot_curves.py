@@ -121,9 +121,8 @@ def test_directories_are_given_with_commas_too(tmp_path):
 
 def test_what_is_not_a_run_is_refused(tmp_path):
     make_run(tmp_path / "model")
-    assert (
-        f"model_dir: no such directory: {tmp_path}/modle; did you mean '{tmp_path}/model'?"
-        in command.refused("xlnet plot curves", str(tmp_path / "modle"))
+    assert f"model_dir: no such directory: {tmp_path}/modle" in command.refused(
+        "xlnet plot curves", str(tmp_path / "modle")
     )
     (tmp_path / "empty").mkdir()
     for text in (None, "step,loss\n"):  # the second run was stopped before its first log line

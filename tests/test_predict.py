@@ -159,7 +159,7 @@ def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
     flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.txt"}
     done = command.run("xlnet predict", output=tmp_path / "reslts" / "p.tsv", **flags)
     assert done.returncode == 1 and not (tmp_path / "reslts").exists()
-    assert f"output: no such directory: {tmp_path}/reslts; did you mean" in done.stderr
+    assert f"output: no such directory: {tmp_path}/reslts" in done.stderr
     # A name that is that of a directory makes it.
     command.succeed("xlnet predict", output=f"{tmp_path}/new/deep/", **flags)
     assert (tmp_path / "new" / "deep" / "predictions_custom_new.tsv").exists()

@@ -8,57 +8,22 @@ import pytest
 from helpers import command
 from helpers.pretraining import flags_of
 
-from xlnet import files
-from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
-
-
-@pytest.mark.parametrize(
-    "wrong, meant",
-    (
-        ("modle", "model"),
-        ("model/bset", "model/best"),
-        ("modle/best", "model/best"),
-        ("nothing_alike", None),
-        ("gone/also_gone", None),
-    ),
-)
-def test_a_directory_of_a_similar_name_is_named(tmp_path, monkeypatch, wrong, meant):
-    (tmp_path / "model" / "best").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    for start in ("", str(tmp_path) + "/"):
-        with pytest.raises(UserError) as raised:
-            files.require_directory(start + wrong, "input")
-        assert str(raised.value) == "input: no such directory: {}{}".format(
-            start + wrong, "; did you mean '%s'?" % (start + meant) if meant else ""
-        )
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="^input: file is a file, expected a directory$"):
-        files.require_directory("file", "input")
-    files.require_directory("model/", "input")
 
 
 def test_an_initial_checkpoint_that_is_not_there(tmp_path):
     """Before the files next to it are missed, such as the vocabulary."""
-    (tmp_path / "model").mkdir()
     (tmp_path / "train.csv").write_text("text,label\na,b\n")
-    for wrong, meant in (
-        ("modle/latest", f"; did you mean '{tmp_path}/model'?"),
-        ("model/xlnet_model.ckpt", ""),
-        ("far_away", ""),
-    ):
-        line = command.refused(
-            "run_classifier.py",
-            "--do_train",
-            task_name="custom",
-            data_dir=tmp_path / "train.csv",
-            text_a_column="text",
-            model_dir=tmp_path / "out",
-            init_checkpoint=tmp_path / wrong,
-        )
-        assert (
-            line == f"run_classifier.py: init_checkpoint: no checkpoint {tmp_path}/{wrong}{meant}"
-        )
+    line = command.refused(
+        "run_classifier.py",
+        "--do_train",
+        task_name="custom",
+        data_dir=tmp_path / "train.csv",
+        text_a_column="text",
+        model_dir=tmp_path / "out",
+        init_checkpoint=tmp_path / "far_away",
+    )
+    assert line == f"run_classifier.py: init_checkpoint: no checkpoint {tmp_path}/far_away"
 
 
 @pytest.mark.usefixtures("quick_start")
@@ -67,11 +32,9 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
         "train_gpu.py", *flags_of(place, "refused", **changes)
     )
     assert refused(record_info_dir=place / "trian").endswith(
-        "record_info_dir: no such directory: {}; did you mean '{}'?".format(
-            place / "trian", place / "train"
-        )
+        "record_info_dir: no such directory: {}".format(place / "trian")
     )
-    assert "eval_record_info_dir: no such directory: %s;" % (place / "hedlout") in refused(
+    assert "eval_record_info_dir: no such directory: %s" % (place / "hedlout") in refused(
         eval_record_info_dir=place / "hedlout"
     )
     assert "n_token: its flag says 5, the vocabulary of the records in" in refused(n_token=5)

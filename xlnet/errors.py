@@ -6,8 +6,8 @@ import contextlib
 import difflib
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Optional, Union
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Optional
 
 
 class UserError(ValueError):
@@ -72,11 +72,8 @@ def escape_control_characters(text: str, kept: str = "") -> str:
 #
 # `cli.run` has `translated_errors` around every program; the library uses it where it knows more
 # than the error says, such as which records are being read. Errors without a case keep their
-# traceback. To add a case, put it into `_CASES`, above those that would catch it too, and raise
-# the error in `tests/test_errors.py` with the words that were seen. TensorFlow is not imported:
-# classes are known by name.
-
-Known = Union[str, Callable[[], str]]  # a text, or a function that finds it
+# traceback, but for those of the operating system, of which the text is shown. TensorFlow is not
+# imported: classes are known by name.
 
 
 class Case(NamedTuple):
@@ -93,11 +90,9 @@ class Case(NamedTuple):
 
 
 _ANY = ("OpError", "OSError")
-_ELSEWHERE = "give a directory elsewhere"
 _LESS_MEMORY = (
-    "more --grad_accum_steps (micro-batches of fewer rows), --recompute=True, --precision=bf16 "
-    "(fp16 on GPUs without it), a smaller --train_batch_size or --eval_batch_size, a shorter "
-    "--max_seq_length or --mem_len"
+    "more --grad_accum_steps, --recompute=True, --precision=bf16, a smaller --train_batch_size or "
+    "--eval_batch_size, a shorter --max_seq_length or --mem_len"
 )
 
 _CASES = (
@@ -105,84 +100,17 @@ _CASES = (
     Case(
         _ANY,
         r"(?i)no space left on device|quota exceeded|\d+ requested and \d+ written",
-        "{file}: no space left on the disk; free some and start again, or " + _ELSEWHERE,
+        "{file}: no space left on the disk; free some and start again",
     ),
     Case(
         _ANY,
-        r"(?i)read-only file system",
-        "{file}: the file system is read-only; copy what is needed to another one, or "
-        + _ELSEWHERE,
-    ),
-    Case(
-        _ANY,
-        r"(?i)file too large",
-        "{file}: file too large: the limit of file size (ulimit -f) or of this file system (4 GiB "
-        "on FAT32); raise the limit, or " + _ELSEWHERE,
-    ),
-    Case(
-        _ANY,
-        r"(?i)permission denied",
-        "{file}: permission denied; change the rights, or " + _ELSEWHERE,
-    ),
-    Case(
-        _ANY,
-        r"(?i)operation not permitted",
-        "{file}: operation not permitted; is its directory immutable (lsattr -d)? make it "
-        "writable, or " + _ELSEWHERE,
-    ),
-    Case(
-        ("NotADirectoryError",),
-        "",
-        "{file}: a file is where this path has a directory; " + _ELSEWHERE,
-    ),
-    Case(
-        ("FileExistsError",),
-        "",
-        "{file}: a file is where a directory is expected; remove it, or " + _ELSEWHERE,
+        r"(?i)(?P<said>permission denied|operation not permitted|read-only file system)",
+        "{file}: {said}; change the rights, or give a directory elsewhere",
     ),
     Case(
         ("ResourceExhaustedError",),
         r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
         "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY,
-    ),
-    Case(
-        _ANY,
-        r"(?i)(?P<answer>input/output error|stale (nfs )?file handle|[\w ]*timed out"
-        r"|resource temporarily unavailable|transport endpoint is not connected|host is down"
-        r"|too many open files|cannot allocate memory)",
-        "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
-        "machine is well, or remove what stays so",
-    ),
-    Case(
-        ("OpError",),
-        r"(?i)(_temp/|\.tempstate|\.partial-).*no such file or directory",
-        "{file}: its directory is gone; was it moved, or a disk taken away? start again when it "
-        "is there",
-    ),
-    Case(
-        ("OpError",),
-        r"(?i); no such file or directory",
-        "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
-        "there",
-    ),
-    Case(
-        ("NotFoundError",),
-        r"Key (?P<key>\S+/(Adam|adam_m|average)|loss_scale/\S+) not found in checkpoint",
-        "model_dir: the checkpoint in {model_dir} has no {key}: a run cannot resume from weights "
-        "alone, as in best/, nor with --ema_decay or --precision=fp16 if it began without; give "
-        "the settings as they were, or the checkpoint as init_checkpoint of another model_dir",
-    ),
-    Case(
-        ("NotFoundError",),
-        r"Key (?P<key>\S+) not found in checkpoint",
-        "model_dir: the run in {model_dir} was begun with other settings, its checkpoint has no "
-        "{key}; give them again, or another model_dir",
-    ),
-    Case(
-        ("ImportError",),
-        r"(?i)(failed to map segment|cannot allocate memory)",
-        "out of memory while libraries are loaded: {reason}; raise the limit (ulimit -v), or take "
-        "a machine with more",
     ),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(
@@ -195,6 +123,15 @@ _CASES = (
         "",
         "records: {records} is damaged: {reason}; remove it and start again to make it again",
     ),
+    Case(
+        ("NotFoundError",),
+        r"Key (?P<key>\S+) not found in checkpoint",
+        "model_dir: the checkpoint in {model_dir} has no {key}: its run has other settings, or it "
+        "has weights alone; give the settings as they were, or the checkpoint as init_checkpoint "
+        "of another model_dir",
+    ),
+    # What TensorFlow says of a file.
+    Case(("OpError",), r"^\S*/\S+; (?P<said>.+)", "{file}: {said}"),
 )
 
 
@@ -207,7 +144,7 @@ class Unreadable(UserError):
 
 
 @contextlib.contextmanager
-def translated_errors(**known: Known) -> Iterator[None]:
+def translated_errors(**known: Any) -> Iterator[None]:
     """Turns a known failure into a `UserError` of one line.
 
     `known` are values for the lines of cases, or functions that find them: `records`, the path of
@@ -238,24 +175,22 @@ def reading(what: str, remedy: str) -> Iterator[None]:
         raise Unreadable(f"{what} cannot be read: {reason(e)}", remedy) from e
 
 
-def in_one_line(error: Exception, **known: Known) -> Optional[str]:
+def in_one_line(error: Exception, **known: Any) -> Optional[str]:
     """The message for an error; None if it is not a known case."""
     why = reason(error)
     for case in _CASES:
         found = re.search(case.pattern, why)
         if not found or not _classes(error) & set(case.errors):
             continue
-        values: dict[str, Any] = {**known, "reason": why, **found.groupdict()}
+        values = {**known, "reason": why, **found.groupdict()}
         values["file"] = _file(error, why) or values.get("file")
-        # A case applies if everything that its line names is known.
-        names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
-        if not all(values.get(name) for name in names):
-            continue
         texts = {}
-        for name in names:
-            value = values[name]
-            texts[name] = value() if callable(value) else value
-        return case.line.format(**texts)
+        for _, name, _, _ in string.Formatter().parse(case.line):
+            if name:
+                value = values.get(name)
+                texts[name] = value() if callable(value) else value
+        if all(texts.values()):  # a case applies if everything that its line names is known
+            return case.line.format(**texts)
     return None
 
 
@@ -293,7 +228,7 @@ def reason(error: Exception) -> str:
 
 
 # Suffixes of files that are being written, here and by TensorFlow.
-_WHILE_WRITTEN = re.compile(r"\.partial-[0-9a-f]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
+_WHILE_WRITTEN = re.compile(r"\.partial-[0-9a-f-]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
 
 
 def _file(error: Exception, why: str) -> Optional[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import difflib
 import errno
 import glob
 import hashlib
@@ -12,7 +11,6 @@ import io
 import json
 import math
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -20,27 +18,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Optional, Union
 
-from xlnet import encodings
 from xlnet.errors import UserError
-
-_LONGEST_POINTER = 1024  # [bytes] of Git LFS
-_LONGEST_CHAIN = 40  # symbolic links that lead to each other, as Linux has it
-_STANDARD_STREAMS = {"stdin": "0", "stdout": "1", "stderr": "2"}
-_DESCRIPTOR = re.compile(
-    r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev/fd|/proc/self/fd)/(?P<number>[0-9]+)"
-)
-
-
-def make_directory(path: str) -> None:
-    """Makes a directory, and those above it; it may exist."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except FileExistsError:
-        # `os.makedirs` also fails if the directory disappears while it looks at it, as when a disk
-        # is removed: then it is called again.
-        if os.path.lexists(path):
-            raise
-        os.makedirs(path, exist_ok=True)
 
 
 def sync_and_rename(source: str, target: str) -> None:
@@ -73,23 +51,22 @@ def sync(path: str) -> None:
 def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
     """Yields the name of a temporary file, which becomes the file `path` if the block succeeds.
 
-    A symbolic link stays, and the file that it leads to is replaced. A device, a FIFO and an open
-    descriptor (/dev/stdout) stay, too: the content is written to them once the block succeeds.
+    A symbolic link stays, and the file that it leads to is replaced. A device or a FIFO is written
+    to itself.
 
     Args:
       path: the file to write.
       is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
         their checksum is wrong.
     """
-    target = output_target(path)
-    if isinstance(target, Stream):
-        with tempfile.TemporaryDirectory() as folder:
-            temporary = os.path.join(folder, "content")
-            yield temporary
-            target.receive(temporary)
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        yield target
         return
-    make_directory(os.path.dirname(target))
-    temporary = f"{target}.partial-{os.getpid()}"
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    temporary = _temporary(target)
     try:
         yield temporary
         if is_lasting:
@@ -105,65 +82,10 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
             os.remove(temporary)
 
 
-class Stream:
-    """An output that is not a regular file: a device, a FIFO, or an open descriptor.
-
-    Attributes:
-      path: its name, for errors.
-      number: of the open descriptor; None if the path is to be opened.
-    """
-
-    def __init__(self, path: str, number: Optional[int] = None) -> None:
-        self.path = path
-        self.number = number
-
-    def receive(self, source: str) -> None:
-        """Writes the content of a file to the output; raises an OSError that names the output."""
-        if self.number is not None:
-            sys.stdout.flush()  # what was printed before appears before it
-        try:
-            # This neither creates nor truncates a file: the path may have become another one since
-            # it was looked at. A FIFO waits here for its reader, as it does for other programs.
-            descriptor = (
-                os.open(self.path, os.O_WRONLY) if self.number is None else os.dup(self.number)
-            )
-            with open(source, "rb") as content, open(descriptor, "wb") as stream:
-                shutil.copyfileobj(content, stream)
-        except BrokenPipeError:
-            raise
-        except OSError as e:
-            raise OSError(e.errno, e.strerror, self.path) from None
-
-
-def output_target(path: str) -> Union[str, Stream]:
-    """The target of writing to `path` once symbolic links are followed.
-
-    Returns:
-      The path of the regular file, which need not exist, or a `Stream`.
-
-    Raises:
-      IsADirectoryError: the path is that of a directory.
-      OSError: its links lead in a circle.
-    """
-    # Descriptors come first: /dev/stdout is a link to a regular file in `command > file`, which the
-    # shell has open and may have written to.
-    followed = os.path.abspath(path)
-    for _ in range(_LONGEST_CHAIN):
-        if descriptor := _DESCRIPTOR.fullmatch(followed):
-            number = descriptor["number"] or _STANDARD_STREAMS[descriptor["name"]]
-            return Stream(path, int(number))
-        if not os.path.islink(followed):
-            break
-        followed = os.path.abspath(
-            os.path.join(os.path.realpath(os.path.dirname(followed)), os.readlink(followed))
-        )
-    else:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-    if os.path.isdir(followed):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if os.path.exists(followed) and not os.path.isfile(followed):
-        return Stream(followed)
-    return followed
+def _temporary(path: str) -> str:
+    """A name next to a path that no other process has, on any machine; it ends in the number of
+    this process (`remove_unfinished`)."""
+    return f"{path}.partial-{uuid.uuid4().hex[:8]}-{os.getpid()}"
 
 
 @contextlib.contextmanager
@@ -172,11 +94,9 @@ def new_directory(path: str) -> Iterator[str]:
     `path` only if the block succeeds."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError(f"{path} is there already, expected a new or an empty directory")
-    if os.path.ismount(path):  # no directory can be renamed to it
-        raise UserError(f"{path} is where a file system is mounted; give a directory in it")
     path = os.path.realpath(path)  # a link would not be replaced by a directory
     remove_unfinished(path)
-    temporary = f"{path}.partial-{os.getpid()}"
+    temporary = _temporary(path)
     os.makedirs(temporary)
     try:
         yield temporary
@@ -283,10 +203,7 @@ def read_json(path: str, what: str) -> dict[str, Any]:
         try:
             value = parse_json(f.read())
         except ValueError as e:
-            raise UserError(
-                f"{what} {path}: not valid JSON: {e}; correct it, or write it again with the "
-                "program that made it"
-            ) from None
+            raise UserError(f"{what} {path}: not valid JSON: {e}") from None
     if not isinstance(value, dict):
         raise UserError(f"{what} {path}: expected a JSON object, found {type(value).__name__}")
     return value
@@ -321,71 +238,23 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError(f"{what}: {path} is a directory, expected a file")
     if not exists(path):
         raise UserError(f"{what}: no such file: {path}")
-    if os.path.isfile(path) and os.path.getsize(path) < _LONGEST_POINTER:
-        with open(path, "rb") as f:
-            if f.read().startswith(encodings.LFS_POINTER):
-                raise UserError(
-                    f"{what}: {path} is a Git LFS pointer, not the file; run git lfs pull where "
-                    "it is from"
-                )
 
 
 def matching(pattern: str) -> list[str]:
-    """The local files and directories of a glob pattern, sorted; signs such as [1] are literal in
-    the name of a directory or file that exists."""
-    prefix = escaped = ""
-    for part in re.split("(/)", pattern):
-        prefix += part
-        escaped += glob.escape(part) if os.path.lexists(prefix) else part
-    return sorted(glob.glob(escaped, recursive=True))
+    """The local files and directories of a glob pattern, sorted; the name of one that exists is not
+    a pattern, whatever signs it has."""
+    if os.path.lexists(pattern):
+        return [pattern]
+    return sorted(glob.glob(pattern, recursive=True))
 
 
 def require_directory(path: str, what: str) -> None:
-    """Raises UserError unless `path` is a directory; names one of a similar name."""
+    """Raises UserError unless `path` is a directory."""
     if os.path.isdir(path) or is_remote(path):
         return
     if os.path.exists(path):
         raise UserError(f"{what}: {path} is a file, expected a directory")
-    raise UserError(f"{what}: no such directory: {path}{similar(path)}")
-
-
-def similar(path: str) -> str:
-    """`"; did you mean 'x'?"` for a path of which a part does not exist, or an empty string."""
-    path, rest = path.rstrip("/"), ""
-    while path and not os.path.exists(os.path.dirname(path) or "."):
-        path, rest = os.path.dirname(path), os.path.join(os.path.basename(path), rest).rstrip("/")
-    parent = os.path.dirname(path)
-    close: list[str] = []
-    with contextlib.suppress(OSError):
-        close = difflib.get_close_matches(os.path.basename(path), os.listdir(parent or "."), n=1)
-    return (
-        "; did you mean '{}'?".format(os.path.join(parent, close[0], rest).rstrip("/"))
-        if close
-        else ""
-    )
-
-
-def similar_checkpoint(path: str) -> str:
-    """As `similar`, for a checkpoint: a directory, DIRECTORY/latest, or a prefix, of which `path`
-    may be a file."""
-    # A checkpoint model.ckpt-10 is the files model.ckpt-10.index, .meta and .data-00000-of-00001.
-    directory, name = os.path.split(path)
-    if name == "latest":
-        return similar(directory)
-    if not os.path.isdir(directory or "."):
-        return similar(path)
-    found = []
-    for each in os.listdir(directory or "."):
-        if each.endswith(".index"):
-            found.append(each[: -len(".index")])
-        elif os.path.isdir(os.path.join(directory, each)):
-            found.append(each)
-    file = re.fullmatch(r"(.*)\.(index|meta|data-\d+-of-\d+)", name)
-    if file and file.group(1) in found:
-        close = [file.group(1)]
-    else:
-        close = difflib.get_close_matches(name, found, n=1)
-    return f"; did you mean '{os.path.join(directory, close[0])}'?" if close else ""
+    raise UserError(f"{what}: no such directory: {path}")
 
 
 def require_inside(path: str, root: str, whose: str) -> None:
@@ -413,44 +282,24 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
     Raises:
       UserError: the output is a directory, is in a directory that does not exist, is one of the
         input files, or cannot be written to.
-      OSError: its links lead in a circle.
     """
-    if not output:
+    if not output or is_standard_output(output):
         return
     if output.endswith(os.sep) or os.path.isdir(output):
         raise UserError(f"{what}: {output} is a directory, expected a file")
-    if os.path.isfile(output) and any(_is_file(path, os.stat(output)) for path in paths):
-        raise UserError(f"{what}: {output} is an input, too; give another name")
-    if is_standard_output(output):
-        return
-    target = output_target(output)
-    if isinstance(target, str):
-        directory = os.path.dirname(target)
-        if not os.path.exists(directory):  # a misspelt one is not made
-            raise UserError(
-                f"{what}: no such directory: {directory}{similar(directory)}; make it, or give "
-                "another one"
-            )
-        require_writable(directory, what)
-    elif target.number is None and not os.access(target.path, os.W_OK):
-        raise UserError(f"{what}: {output} cannot be written to; change its rights")
-
-
-def _is_file(path: str, other: os.stat_result) -> bool:
-    """Whether `path`, "-" being the standard input, is the file `other`."""
-    try:
-        return os.path.samestat(os.fstat(0) if path == "-" else os.stat(path), other)
-    except OSError:  # no such file, or the standard input is closed
-        return False
+    for path in paths:
+        if os.path.isfile(output) and os.path.exists(path) and os.path.samefile(path, output):
+            raise UserError(f"{what}: {output} is an input, too; give another name")
+    directory = os.path.dirname(os.path.realpath(output))
+    if not os.path.exists(directory):  # a misspelt one is not made
+        raise UserError(f"{what}: no such directory: {directory}")
+    require_writable(directory, what)
 
 
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
     if not is_writable(directory):
-        raise UserError(
-            f"{what}: {directory} cannot be written to; copy what is needed elsewhere and give "
-            "that directory, or change the rights"
-        )
+        raise UserError(f"{what}: {directory} cannot be written to; give another directory")
 
 
 def is_writable(directory: str) -> bool:
@@ -479,20 +328,13 @@ def require_no_pattern(path: str, what: str) -> None:
         )
 
 
-def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = None) -> str:
-    """The text of a line; a UserError, which says `where` it is and what is `expected` there, if it
-    does not have this encoding (None: UTF-8)."""
+def utf8(line: bytes, where: str) -> str:
+    """The text of a line; a UserError, which says `where` it is, if it is not UTF-8."""
     try:
-        return line.decode(encoding or "utf-8")
+        return line.decode("utf-8")
     except UnicodeDecodeError as e:
         raise UserError(
-            "{}: not {}: byte 0x{:02x} at column {}{}".format(
-                where,
-                encoding or "UTF-8",
-                line[e.start],
-                e.start + 1,
-                "; expected " + expected if expected else "" if encoding else encodings.hint(line),
-            )
+            f"{where}: not UTF-8: byte 0x{line[e.start]:02x} at column {e.start + 1}"
         ) from None
 
 
@@ -599,28 +441,14 @@ def local(path: str) -> str:
 @contextlib.contextmanager
 def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
     """Yields a new file, local or remote, that has its name only once it is complete."""
-    # Unlike that of `replacing`, this name is unique among machines that share the directory. Only
-    # files in directories of records are written so, so the target is never a device or a pipe.
     if not is_remote(path):
-        path = os.path.realpath(path)
-        temporary = f"{path}.partial-{uuid.uuid4().hex}"
-        make_directory(os.path.dirname(path))
-        try:
-            with open(temporary, "wb") as f:
-                yield f
-            (sync_and_rename if is_lasting else os.replace)(temporary, path)
-        except OSError as e:
-            if e.filename is None and e.errno:  # a failed write
-                raise OSError(e.errno, e.strerror, path) from e
-            raise
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(temporary)
+        with replacing(path, is_lasting) as temporary, open(temporary, "wb") as f:
+            yield f
         return
-    temporary = f"{path}.partial-{uuid.uuid4().hex}"
+    temporary = _temporary(path)
     systems, folder = _file_systems(), os.path.dirname(path)
     if not systems.exists(folder):
-        with contextlib.suppress(OSError):  # another worker has removed it
+        with contextlib.suppress(OSError):  # another worker has made it
             systems.mkdirs(folder)
     with systems.create(temporary) as f:
         yield f

@@ -1,93 +1,46 @@
 """One program at a time in a directory: a file locked with `flock`.
 
-The package filelock leaves its files behind and, before its version 4, may lock one that another
-process has just removed. The kernel releases the lock when the process ends, however it ends;
-workers are spawned, not forked, and do not have it. It holds between containers, and between hosts
-on file systems that share locks, such as NFS.
+The kernel releases the lock when the process ends, however it ends; workers are spawned, not
+forked, and do not have it. It holds between containers, and between hosts on file systems that
+share locks, such as NFS.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import logging
 import os
 import socket
 import time
 from collections.abc import Iterator
-from typing import IO, Optional
+from typing import IO
 
-from xlnet import files
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
 _GRACE = 2.0  # [s] in which a process that was killed just now is gone
-_LACKING = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 @contextlib.contextmanager
 def held(path: str, what: str) -> Iterator[None]:
     """Holds the lock `path`, and creates its directory if needed; a UserError, which begins with
-    `what`, if another process holds it, or if the block failed and its directory is gone."""
-    files.make_directory(os.path.dirname(path))
-    place = DirectoryGuard(os.path.dirname(path), what.partition(":")[0])
-    place.check()
-    with contextlib.ExitStack() as stack:
-        f = _lock(path, what)
-        stack.callback(_close, f)
+    `what`, if another process holds it."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with _lock(path, what) as f:
         try:
-            try:
-                f.truncate(0)
-                f.write(
-                    "on host {} as process {} since {}".format(
-                        socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
-                    )
+            f.truncate(0)
+            f.write(
+                "on host {} as process {} since {}".format(
+                    socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
                 )
-                f.flush()
-            except OSError as e:  # the error of an open file does not name it
-                raise OSError(e.errno, e.strerror, path) from None
+            )
+            f.flush()
             yield
-        except Exception:
-            place.check()  # the failure may have the missing directory as its cause
-            raise
         finally:
-            with contextlib.suppress(OSError):
-                if _is_file(f, path):
-                    os.remove(path)
-
-
-class DirectoryGuard:
-    """A directory in which a run works, remembered at the first check; it may not exist yet."""
-
-    def __init__(self, directory: str, flag: str):
-        self._directory, self._flag = directory, flag
-        self._stat: Optional[os.stat_result] = None
-
-    def check(self) -> None:
-        """Call it before each write that would create the directory again.
-
-        Raises:
-          UserError: the directory was removed or moved; perhaps there is another of its name.
-        """
-        try:
-            now = os.stat(self._directory)
-            self._stat = self._stat or now
-            if os.path.samestat(now, self._stat):
-                return
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        raise UserError(
-            f"{self._flag}: {self._directory} was removed, moved or replaced while the run worked "
-            "in it; nothing more is written: start again where its files are"
-        ) from None
-
-
-def _close(file: IO[str]) -> None:
-    """Closes a file, also where a full disk does not take what is still buffered."""
-    with contextlib.suppress(OSError):
-        file.close()
+            if _is_file(f, path):
+                os.remove(path)
 
 
 def _lock(path: str, what: str) -> IO[str]:
@@ -102,23 +55,15 @@ def _lock(path: str, what: str) -> IO[str]:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_file(f, path):
                 return f
-        except OSError as e:
-            if e.errno in _LACKING:
-                _log.warning(
-                    "note: the file system of %s has no locks: see that only one process "
-                    "works there",
-                    path,
-                )
-                return f
+        except BlockingIOError:
             if time.monotonic() > end:
                 f.seek(0)
                 owner = f.read(1000).strip()
                 f.close()
-                raise UserError(
-                    "{} already, {}; stop it, or wait for it".format(
-                        what, owner or "in another process"
-                    )
-                ) from None
+                raise UserError(f"{what} already, {owner}; stop it, or wait for it") from None
+        except OSError:
+            _log.warning("note: the file system of %s has no locks", path)
+            return f
         f.close()
         time.sleep(min(0.1, _GRACE / 4))
 

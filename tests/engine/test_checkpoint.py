@@ -14,11 +14,7 @@ import xlnet
 from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.model_directory import task_settings
 from xlnet.network import modeling
-from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
 
 PREFIX = str(RELEASED / "xlnet_model.ckpt")
 
@@ -213,31 +209,6 @@ def test_a_prefix_a_directory_or_latest(graph, tmp_path):
         tmp_path / "runs" / "latest" / "model.ckpt-10"
     )
     assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [5, 10]
-
-
-@pytest.mark.parametrize(
-    "given, meant",
-    (
-        ("model.ckpt-10.index", "model.ckpt-10"),
-        ("model.ckpt-10.data-00000-of-00001", "model.ckpt-10"),
-        ("model.ckpt-11", "model.ckpt-10"),
-        ("other", None),
-    ),
-)
-def test_a_prefix_that_is_near_is_named(tmp_path, given, meant):
-    """Not one of its files, which would be refused again."""
-    (tmp_path / "model.ckpt-10.index").touch()
-    (tmp_path / "model.ckpt-10.data-00000-of-00001").touch()
-    hint = f"; did you mean '{tmp_path / meant}'?" if meant else ""
-    with pytest.raises(UserError) as e:
-        checkpoint.resolve(str(tmp_path / given))
-    assert str(e.value).endswith(f".index){hint}")
-    settings = ClassifierSettings(
-        do_train=True, init_checkpoint=str(tmp_path / given), model_dir=str(tmp_path / "new")
-    )
-    with pytest.raises(UserError) as e:
-        task_settings.resolve(settings, NetworkSettings(), OptimizationSettings(), [], None)
-    assert str(e.value).endswith(hint) and "no checkpoint" in str(e.value)
 
 
 def test_wrong_checkpoints_are_refused(graph, tmp_path):

@@ -26,9 +26,8 @@ def test_records_of_two_tasks_are_merged(tmp_path):
         )
         if task == 0:
             assert "task 1 of 2 is missing" in command.refused("xlnet data merge", input=directory)
-            assert (
-                f"input: no such directory: {directory}x; did you mean '{directory}'?"
-                in command.refused("xlnet data merge", input=directory + "x")
+            assert f"input: no such directory: {directory}x" in command.refused(
+                "xlnet data merge", input=directory + "x"
             )
     vocabulary = pathlib.Path(directory, "spiece.model")
     vocabulary.write_bytes(b"of somebody")

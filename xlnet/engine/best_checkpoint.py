@@ -269,7 +269,7 @@ def export(prefix: str, directory: str) -> None:
     The file `checkpoint` there always points to complete weights: the old ones, then the new ones.
     Weights that it does not point to are unfinished or obsolete.
     """
-    files.make_directory(directory)
+    os.makedirs(directory, exist_ok=True)
     copy_sidecar_files(prefix, directory)
     name = os.path.basename(prefix)
 

@@ -71,9 +71,7 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
             )
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError(
-            f"{flag}: no checkpoint {path} (expected {path}.index){files.similar_checkpoint(path)}"
-        )
+        raise UserError(f"{flag}: no checkpoint {path} (expected {path}.index)")
     return path
 
 

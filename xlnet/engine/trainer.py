@@ -184,7 +184,6 @@ class RunActions(Actions):
         self._model_dir = run.settings.model_dir
         self._is_chief = run.devices.is_chief
         self._last = run.optimization.train_steps
-        self._directory = lock.DirectoryGuard(self._model_dir, "model_dir")
 
     # -- before training
 
@@ -282,7 +281,6 @@ class RunActions(Actions):
 
     def save(self, session: tf.Session, step: int) -> None:
         """Saves a checkpoint with what belongs to it; removes old ones."""
-        self._directory.check()
         self._saved = step
         # Save what belongs to the checkpoint before it, so that no checkpoint lacks it.
         self._progress.save()
@@ -326,7 +324,6 @@ class RunActions(Actions):
 
     def check_directory(self) -> None:
         """Raises UserError if the model directory was removed or moved."""
-        self._directory.check()
 
     # -- what these have in common
 
@@ -347,7 +344,6 @@ class RunActions(Actions):
         """Evaluates a checkpoint and keeps it if it is the best so far."""
         assert self.run.evaluate is not None, "without evaluations none is due"
         result = self.run.evaluate(step, prefix)
-        self._directory.check()
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, BEST))
 

@@ -223,7 +223,7 @@ def _require_checkpoint(path: str) -> None:
     """Raises UserError if there is no such checkpoint, before files next to it are missed."""
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
-        raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar_checkpoint(path)}")
+        raise UserError(f"init_checkpoint: no checkpoint {path}")
 
 
 def _answered_by(task_name: str) -> str:

@@ -87,7 +87,7 @@ def export(
     )
 
     # A server of the directory takes the highest number; an incomplete version has no such name.
-    files.make_directory(export_dir)
+    os.makedirs(export_dir, exist_ok=True)
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
@@ -167,7 +167,7 @@ def _write(
 
     # Files that TensorFlow Serving ignores: what the model is, and which programs made it.
     extra = os.path.join(directory, _EXTRA)
-    files.make_directory(extra)
+    os.makedirs(extra, exist_ok=True)
     model.config.to_json(os.path.join(extra, CONFIG_NAME))
     model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
     if model.run:
