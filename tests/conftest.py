@@ -2,7 +2,6 @@
 
 import functools
 import os
-import sys
 
 import pytest
 
@@ -61,15 +60,6 @@ def no_matmul_broadcasts(threads):
     with pytest.MonkeyPatch.context() as patched:
         matmuls.refuse_broadcast(patched)
         yield
-
-
-@pytest.fixture(autouse=True)
-def notes_are_said_again():
-    """How a file is read is said once in a process; each test hears it, whatever files the tests
-    before it in the same process have read."""
-    decoding = sys.modules.get("xlnet.tasks.files.decoding")
-    if decoding:
-        decoding._note_once.cache_clear()
 
 
 @pytest.fixture

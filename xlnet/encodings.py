@@ -7,7 +7,6 @@ import os
 import re
 import unicodedata
 import zipfile
-from collections.abc import Callable
 from typing import IO, Any, Optional
 
 from xlnet.errors import UserError
@@ -176,17 +175,6 @@ def hint(content: bytes) -> str:
     return "; it looks like {}: look at it, and give --encoding={}{}".format(
         " or ".join(shown), names[0], ", or the one that reads right" if len(names) > 1 else ""
     )
-
-
-def hint_of_zeros(opened: Callable[[], IO[bytes]]) -> str:
-    """ "; give --encoding=utf-16-le" for text of which each second byte is zero; "" for others."""
-    with opened() as file:
-        content = file.read(_LOOKED_AT)
-    for start, name in ((0, "utf-16-be"), (1, "utf-16-le")):
-        half = content[start::2]
-        if half and half.count(0) > 0.4 * len(half):
-            return f"; it looks like {name}: give --encoding={name}"
-    return ""
 
 
 def likely(content: bytes) -> list[str]:

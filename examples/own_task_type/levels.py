@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from xlnet import tasks
-from xlnet.tasks.types.classification import CLASSIFICATION, ClassificationScorer
+from xlnet.tasks.types.simple import CLASSIFICATION, ClassificationScorer
 
 
 def distance(task, decisions, labels, values):

@@ -11,7 +11,7 @@ import numpy as np
 from xlnet import tasks
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.types import classification, contract
+from xlnet.tasks.types import contract, simple
 
 
 def closeness(task, decisions, gold_labels, values):
@@ -22,7 +22,7 @@ def closeness(task, decisions, gold_labels, values):
 class Reader(contract.Reader):
     def from_train_file(self, path):  # of own files; a `Task` may name its labels
         levels = {row.label for row in self.read(path, True)}
-        return dataclasses.replace(self.task, labels=classification.sorted_names(levels))
+        return dataclasses.replace(self.task, labels=simple.sorted_names(levels))
 
     def parse_label(self, cells):
         level = "".join(map(str, cells[:1])).strip()
@@ -72,10 +72,6 @@ class Scorer(contract.Scorer):
 
     def decide(self, values, threshold=contract.THRESHOLD):
         return (np.asarray(values) >= threshold).sum(axis=1)
-
-    def baseline(self, gold_labels, threshold=contract.THRESHOLD):
-        above = gold_labels[:, None] > np.arange(len(self.task.labels) - 1)
-        return contract.constant_baseline(self, above.mean(axis=0), gold_labels, threshold)
 
     def texts(self, values, threshold):
         return [self.task.labels[level] for level in self.decide(values, threshold)]

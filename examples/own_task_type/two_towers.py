@@ -7,7 +7,7 @@ those of a regression.
 
 from xlnet import tasks
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.regression import (
+from xlnet.tasks.types.simple import (
     RegressionExport,
     RegressionHead,
     RegressionReader,

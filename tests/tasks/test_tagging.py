@@ -108,7 +108,7 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         write(tmp_path, name, "")
     assert custom.resolve_task(settings(tmp_path)).files.by_split == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)
-    with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
+    with pytest.raises(UserError, match="found valid.txt and x.testa, expected one of them"):
         custom.resolve_task(settings(tmp_path))
 
 
@@ -463,8 +463,6 @@ def test_weights_of_tags(small):
     assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
     with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
         task.head.class_weights("LOC:2", None)
-    with pytest.raises(UserError, match="class_weights names 'O' twice, expected labels that diff"):
-        task.head.class_weights("O:2,O:1", None)
 
 
 # --- The shared sets: every sentence, all of its words, each one tag

@@ -19,7 +19,7 @@ from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.task_settings import read_model
 from xlnet.tasks.evaluation import Evaluation
-from xlnet.tasks.files import readers, row_store
+from xlnet.tasks.files import readers
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
@@ -180,11 +180,9 @@ class Evaluator:
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
-        # Rows without texts are in the prediction files, but are not read by the network.
         found = self._data.to_predict()
         for split, rows in found.items():
-            with_text = row_store.store_rows(row for row in rows if row.pairs)
-            values = self._predictions(split, with_text, prefix).values
+            values = self._predictions(split, rows, prefix).values
             prediction_files.write(
                 settings.predict_dir or settings.model_dir,
                 task,
@@ -194,9 +192,6 @@ class Evaluator:
                 step=step,
                 threshold=settings.predict_threshold,
                 output=settings.predict_output,
-                form=readers.form_of_predictions(
-                    task, settings.predict_file or self._data.paths(split)[0]
-                ),
                 is_official=not settings.predict_file and split not in settings.named_files,
             )
         paths = readers.each_path(settings.predict_file or "")

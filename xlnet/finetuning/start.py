@@ -25,7 +25,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers, row_store, tagged_files
+from xlnet.tasks.files import readers, tagged_files
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
@@ -290,8 +290,7 @@ def make_records(settings: SpanSettings) -> None:
             f"data_dir: {settings.data_dir} has no file of task {task.name} to train on "
             "or to evaluate"
         )
-    for split, found in to_read:
-        rows = row_store.store_rows(row for row in found if row.pairs)  # without skipped ones
+    for split, rows in to_read:
         made = data.records(split, rows)
         _log.info(
             "%s: %s %s, %s records: %s",

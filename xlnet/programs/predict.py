@@ -44,9 +44,8 @@ class PredictionSettings(Settings):
     )
     output: str = setting(
         "-",
-        "file for the predictions, in a directory that exists: .tsv, or .csv with the delimiter of "
-        "the input, both with its encoding; for the predictions of several files "
-        "a directory (a name that ends in /), which is made; -: standard output",
+        "file for the predictions, in a directory that exists, such as .tsv or .csv; for those of "
+        "several files a directory (a name that ends in /), which is made; -: standard output",
         is_result=True,
     )
     task_module: Optional[str] = same_as(finetuning.TaskSettings, "task_module")

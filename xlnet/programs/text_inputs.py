@@ -86,7 +86,7 @@ def lines_of(
     from xlnet.tokenization.tokenizer import is_text
 
     for path in readers.each_path(input_of(patterns)):
-        for number, line in enumerate(readers.read_lines(path, "input", encoding, skips=True), 1):
+        for number, line in enumerate(readers.read_lines(path, "input", encoding), 1):
             place = f"input {path}, line {number}"
             try:  # bytes that are not UTF-8 are half surrogates
                 text = (

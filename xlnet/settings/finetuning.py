@@ -142,8 +142,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     predict_output: Optional[str] = setting(
         None,
-        "file for the predictions instead of predict_dir, in a directory that exists: .tsv, or "
-        ".csv with the delimiter of the input, both with its encoding; -: the standard output",
+        "file for the predictions instead of predict_dir, in a directory that exists, such as .tsv "
+        "or .csv; -: the standard output",
         aliases=("output",),
         is_result=True,
         help_group=HelpGroup.PREDICTION,
@@ -336,20 +336,10 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     )
     label_form: Optional[str] = setting(
         None,
-        "custom: how a cell has its labels. multi_label: names, between label_separator (if not "
-        "given); json, python: a list, as pandas writes it; indicators: a list of 0 and 1. "
-        "choice_columns: letters, A to D, or names of columns (if not given); numbers, from 1; "
-        "indices, from 0; texts, of the right choices",
-        choices=(
-            "names",
-            "json",
-            "python",
-            "indicators",
-            "letters",
-            "numbers",
-            "indices",
-            "texts",
-        ),
+        "custom: how a cell has its labels. multi_label: names between label_separator (if not "
+        "given), or json, a list as text. choice_columns: letters from A (if not given), numbers "
+        "from 1, or indices from 0",
+        choices=("json", "letters", "numbers", "indices"),
         belongs_to="model",
     )
     # Several labels, and rankings.

@@ -2,36 +2,33 @@
 
 `FORMS` has them by name; `readers` says which one a file has. Each takes (path, `decoding.Lines` of
 the file, its `task.Form`) and returns a `Table`; that of Parquet takes the function that opens the
-file instead of the lines. What a file contains never changes how it is read: see `diagnosis`.
+file instead of the lines. What a file contains never changes how it is read.
 
 | form | meaning |
 |---|---|
 | csv, tsv | RFC 4180, by Python's strict `csv`; with quoting "none" lines are split at delimiters |
 | jsonl, ndjson | `json.loads` of each line, an object |
-| json | one document by `ijson`: a list of objects, or an object whose `data` is that list |
+| json | one document: a list of objects, or an object whose `data` is that list |
 | parquet | by `pyarrow` |
 | text | a text on each line, with tabs between several |
 """
 
 from __future__ import annotations
 
-import collections
 import csv
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple, Optional, Union
 
-from xlnet import encodings, files, json_stream
-from xlnet.errors import UserError
-from xlnet.tasks.files import diagnosis
+from xlnet import encodings, files
+from xlnet.errors import UserError, wrong
 from xlnet.tasks.files.decoding import RETURN_INSIDE, Lines
 from xlnet.tasks.task import Form
 
 LONGEST_CELL = 1 << 24  # [characters]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 EMPTY_LINE = object()  # in place of the value of a line of JSON
-_DEEPEST = 20  # objects in each other
 
 # A record, by the names of its columns or in their order; of str, None or any value of JSON. A str
 # is the error of a record that cannot be read; [] is an empty line.
@@ -55,28 +52,32 @@ def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, A
     return ((f"{path}:{number}", cells) for number, cells in rows)
 
 
+def is_blank(cells: Any) -> bool:
+    """Whether a record has empty cells only, or is an empty line."""
+    if not isinstance(cells, list):
+        return False
+    return not any(cell.strip() if isinstance(cell, str) else cell is not None for cell in cells)
+
+
 # --- Cells between delimiters
 
 
 def read_separated(path: str, lines: Lines, form: Form) -> Table:
     """CSV and TSV."""
     delimiter = form.delimiter or DELIMITERS[form.name or "csv"]
-    # A flag takes precedence over what Excel declares.
-    declared = delimiter_of_excel(lines.first(1)[0]) if form.name == "csv" else None
-    if declared and not form.delimiter:
-        delimiter = declared
-
     rows = _split(lines, delimiter)
     if form.quoting != "none":
-        rows = _quoted(path, lines, delimiter, form)
-    if declared:
-        next(rows)
-    if form.header == "none":
-        return _without_names(path, lines, rows, delimiter, form)
-    number, names = _first_record(rows)
-    if isinstance(names, str):
-        raise UserError(f"{path}:{number}: {names}")
-    names = [encodings.composed(name.strip()) for name in names]
+        rows = _quoted(path, lines, delimiter, form.quoting)
+    number, first = next((row for row in rows if not is_blank(row[1])), (1, [""]))
+    if isinstance(first, str):
+        raise UserError(f"{path}:{number}: {first}")
+    if form.header != "none":
+        names = [encodings.composed(name.strip()) for name in first]
+    else:
+        names = list(form.names) or [str(place) for place in range(1, len(first) + 1)]
+        if set(map(str.strip, first)) <= set(form.names):
+            raise wrong(f"{path}:{number}", "the names of the columns", "a row", "--header")
+        rows = itertools.chain([(number, first)], rows)
     return Table(names, by_line(path, _checked(rows, names, form)))
 
 
@@ -87,128 +88,53 @@ def _split(lines: Lines, delimiter: str) -> Iterator[tuple[int, Any]]:
         yield number, RETURN_INSIDE if "\r" in line else cells
 
 
-def _first_record(rows: Iterator[tuple[int, Any]]) -> tuple[int, Any]:
-    """The first record that is not empty; an empty one of a file without any."""
-    for number, cells in rows:
-        if not is_blank(cells):
-            return number, cells
-    return 1, [""]
+def _quoted(
+    path: str, lines: Lines, delimiter: str, quoting: Optional[str]
+) -> Iterator[tuple[int, Any]]:
+    """The number of each record's first line, and its cells."""
+    csv.field_size_limit(LONGEST_CELL)
+    cell = rf'(?:"(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
+    record = re.compile(rf"{cell}(?:{re.escape(delimiter)}{cell})*[\r\n]*")
+    taken: list[str] = []  # the lines of a record, which the library takes one after the other
 
+    def noted() -> Iterator[str]:
+        for line in lines.with_ends():
+            taken.append(line)
+            yield line
 
-def delimiter_of_excel(first: str) -> Optional[str]:
-    """The delimiter that Excel declares in a line before the names, `sep=;`; None: in no such
-    line."""
-    found = re.fullmatch(r'"?sep=(.)"?\1*', first, re.IGNORECASE)
-    return found[1] if found else None
-
-
-def _without_names(
-    path: str, lines: Lines, rows: Iterator[tuple[int, Any]], delimiter: str, form: Form
-) -> Table:
-    """The `Table` of a file whose first line is a record."""
-    number, first = _first_record(rows)
-    if isinstance(first, str):
-        raise UserError(f"{path}:{number}: {first}")
-    names = list(form.names) or [str(i + 1) for i in range(len(first))]
-    if form.names:
-        diagnosis.refuse_names(path, first, names)
-    elif not form.delimiter:
-        diagnosis.refuse_other_delimiter(path, lines, delimiter)
-    rows = itertools.chain([(number, first)], rows)
-    return Table(names, by_line(path, _checked(rows, names, form)))
+    number = 1
+    try:
+        for cells in csv.reader(noted(), delimiter=delimiter, strict=True):
+            # The library takes a quotation mark inside of an unquoted cell for a character.
+            text = "".join(taken)
+            if '"' in text and not record.fullmatch(text):
+                raise csv.Error("a quotation mark inside of a cell")
+            # Where nothing says that there are quotation marks around cells, two characters of the
+            # text in different rows look like such marks, and the rows like one.
+            widths = {line.count(delimiter) for line in taken}
+            if len(taken) > 1 and not quoting and len(cells) > 1 and widths == {len(cells) - 1}:
+                raise csv.Error(
+                    f"a quotation over {len(taken)} lines, each of which could be a row"
+                )
+            yield number, cells
+            number += len(taken)
+            taken.clear()
+    except csv.Error as e:
+        expected = "cells as RFC 4180 has them"
+        raise wrong(f"{path}:{number}", str(e), expected, "--quoting=standard or none") from None
 
 
 def _checked(
     rows: Iterator[tuple[int, Any]], names: Sequence[str], form: Form
 ) -> Iterator[tuple[int, Any]]:
     """The rows; a row that has not as many cells as there are names is replaced by its error."""
-    # A file that was joined of several has the names again. Without names, columns are called by
-    # their numbers, which may well be the cells of a record.
-    are_numbers = form.header == "none" and not form.names
-    may_be_repeated = len(names) > 1 and not are_numbers
     for number, cells in rows:
         if isinstance(cells, list) and not is_blank(cells):
-            if may_be_repeated and _are_names(cells, names):
-                cells = "the names of the columns again, as where files were joined"
-            elif len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
+            if len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
                 cells = f"{len(cells)} column(s), expected {len(names)}"
+            elif form.header != "none" and [cell.strip() for cell in cells] == names:
+                cells = "the names of the columns again"  # as where files were joined
         yield number, cells
-
-
-def _are_names(cells: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether cells are the names of the columns, which are composed and without blanks."""
-    return len(cells) == len(names) and all(
-        encodings.composed(cell.strip()) == name for cell, name in zip(cells, names)
-    )
-
-
-def _quoted(path: str, lines: Lines, delimiter: str, form: Form) -> Iterator[tuple[int, Any]]:
-    """The number of each record's first line, and its cells, or the error of a record, a str. After
-    an error the next line begins a record."""
-    csv.field_size_limit(LONGEST_CELL)
-    cell = rf'(?:"(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
-    record = re.compile(rf"{cell}(?:{re.escape(delimiter)}{cell})*[\r\n]*")
-    numbered = enumerate(lines.with_ends(), 1)
-    again: collections.deque[tuple[int, str]] = collections.deque()  # to be read a second time
-    taken: list[tuple[int, str]] = []  # the lines of the record, (number, text)
-
-    def next_line() -> Optional[tuple[int, str]]:
-        return again.popleft() if again else next(numbered, None)
-
-    def texts_of_record() -> Iterator[str]:
-        """The lines as the library reads them; it takes one after the other until a record ends."""
-        line = next_line()
-        while line is not None:
-            taken.append(line)
-            yield line[1]
-            line = next_line()
-
-    of_old_macs: Optional[bool] = None
-    is_done = False
-    while not is_done:
-        try:
-            for cells in csv.reader(texts_of_record(), delimiter=delimiter, strict=True):
-                # The library accepts a quotation mark inside of an unquoted cell as a character; it
-                # is an error here.
-                text = "".join(line for _, line in taken)
-                # Old Macs ended lines in carriage returns: then the first record does, too.
-                ends_in_return = text.endswith("\r")
-                of_old_macs = ends_in_return if of_old_macs is None else of_old_macs
-                if ends_in_return and not of_old_macs:
-                    raise csv.Error("a carriage return in a cell without quotation marks")
-                if '"' in text and not record.fullmatch(text):
-                    raise csv.Error("a quotation mark in a cell without quotation marks around it")
-                if len(taken) > 1 and form.quoting is None:
-                    diagnosis.refuse_joined_rows(path, taken, delimiter, len(cells))
-                yield taken[0][0], cells
-                taken.clear()
-            is_done = True
-        except csv.Error as e:
-            # This reader cannot continue; another one begins behind the first line.
-            hint = diagnosis.of_quotation_marks(lines, delimiter)
-            yield taken[0][0], _reason(e) + hint
-            again.extendleft(reversed(taken[1:]))
-            taken.clear()
-
-
-def _reason(error: csv.Error) -> str:
-    if "field limit" in str(error):
-        return (
-            f"a cell of more than {LONGEST_CELL:,} characters; is a quotation mark before it not "
-            "closed?"
-        )
-    if str(error) == "unexpected end of data":
-        return "not CSV: a quotation mark that is not closed"
-    if "expected after" in str(error):
-        return "not CSV: text behind a closing quotation mark"
-    return f"not CSV: {error}"
-
-
-def is_blank(cells: Any) -> bool:
-    """Whether a record has empty cells only, or is an empty line."""
-    return isinstance(cells, list) and not any(
-        cell.strip() if isinstance(cell, str) else cell is not None for cell in cells
-    )
 
 
 # --- JSON
@@ -219,62 +145,34 @@ def read_json_lines(path: str, lines: Lines, form: Form) -> Table:
 
     def rows() -> Iterator[tuple[str, Any]]:
         for place, value in json_lines(path, lines):
-            cells = [] if value is EMPTY_LINE else plain_object(value)
-            yield place, cells + hint if isinstance(cells, str) else cells
+            yield place, [] if value is EMPTY_LINE else plain_object(value)
 
-    hint = diagnosis.of_json_lines(lines)
     return Table(None, rows())
 
 
 def json_lines(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
     """Yields (place, value) of each line: what its JSON is, its ValueError, or `EMPTY_LINE`."""
-    values = (
-        (number, parsed(line) if line.strip() else EMPTY_LINE)
-        for number, line in enumerate(lines, 1)
-    )
-    return by_line(path, values)
+    for number, line in enumerate(lines, 1):
+        yield f"{path}:{number}", parsed(line) if line.strip() else EMPTY_LINE
 
 
 def read_json(path: str, lines: Lines, form: Form) -> Table:
     """A list of objects, or an object whose `data` is a list of objects."""
-
-    def rows() -> Iterator[tuple[str, Any]]:
-        for place, value in json_items(path, lines):
-            cells = plain_object(value)
-            yield place, cells + diagnosis.of_json_item(value) if isinstance(cells, str) else cells
-
-    return Table(None, rows())
+    return Table(None, ((place, plain_object(value)) for place, value in json_items(path, lines)))
 
 
 def json_items(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
     """Yields (place, value) of the items of a list, or of the list `data` of an object."""
-    if lines.start().startswith("["):
-        prefix = "item"
-    elif json_stream.event_at(lines.chunks(), "data") == "start_array":
-        prefix = "data.item"
-        try:
-            json_stream.check_top_level(lines.chunks())
-        except ValueError as e:
-            raise UserError(f"{path}: {e}") from None
-    else:
-        raise UserError(
-            f"{path}: expected a list of JSON objects, or an object whose data is that list"
-            + diagnosis.of_json(lines)
-        )
-    number = 0
-    try:
-        for number, value in enumerate(json_stream.items(lines.chunks(), prefix), 1):
-            yield f"{path}: item {number}", value
-        return
-    except ValueError:
-        pass
-    # The incremental parser supports neither NaN nor integers of any size: parse the file at once.
-    found = parsed("".join(lines.chunks()))
+    found = parsed(lines.text())
+    if isinstance(found, dict):
+        found = found.get("data")
     if isinstance(found, ValueError):
-        raise UserError(f"{path}: {found}{diagnosis.of_json(lines)}") from None
-    values = found if prefix == "item" else found["data"]
-    for i in range(number, len(values)):
-        yield f"{path}: item {i + 1}", values[i]
+        raise UserError(f"{path}: {found}")
+    if not isinstance(found, list):
+        expected = "a list of JSON objects, or an object whose data is that list"
+        raise wrong(path, "another JSON document", expected, "--input_format")
+    for number, value in enumerate(found, 1):
+        yield f"{path}: item {number}", value
 
 
 def parsed(text: str) -> Any:
@@ -285,29 +183,24 @@ def parsed(text: str) -> Any:
         return ValueError(f"not valid JSON: {e}")
 
 
-def plain_object(value: Any, depth: int = 1) -> Any:
+def plain_object(value: Any) -> Any:
     """Flattens an object: {"a": {"b": 1}} becomes {"a.b": 1}. Anything but an object gives an
     error, a str."""
     if isinstance(value, ValueError):
         return str(value)
     if not isinstance(value, dict):
         return f"expected a JSON object, found {type(value).__name__}"
-    if depth > _DEEPEST:
-        return "nested too deeply"
     flat: dict[str, Any] = {}
-    for key, inner in value.items():
+    rest = list(reversed(value.items()))
+    while rest:
+        key, inner = rest.pop()
         key = encodings.composed(key)
-        if not isinstance(inner, dict):
-            found = {key: inner}
+        if isinstance(inner, dict):
+            rest.extend((f"{key}.{name}", each) for name, each in reversed(inner.items()))
+        elif key in flat:
+            return f"the key '{key}' twice"
         else:
-            below = plain_object(inner, depth + 1)
-            if isinstance(below, str):
-                return below
-            found = {f"{key}.{name}": each for name, each in below.items()}
-        for name, each in found.items():
-            if name in flat:
-                return f"the key '{name}' twice"
-            flat[name] = each
+            flat[key] = inner
     return flat
 
 
@@ -326,10 +219,7 @@ def parquet_file(path: str, opened: Callable[[], IO[bytes]]) -> Any:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError(
-            f"{path}: a Parquet file, which pyarrow reads; install it: pip install pyarrow, "
-            "or convert the file to CSV or JSON lines"
-        ) from None
+        raise UserError(f"{path}: Parquet is read by pyarrow; pip install pyarrow") from None
     try:
         return parquet.ParquetFile(opened())
     except pyarrow.ArrowException as e:
@@ -340,32 +230,19 @@ def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any
     """Yields (place, object of JSON) of the rows of a file of `parquet_file`."""
     import pyarrow
 
-    for name, count in collections.Counter(stored.schema_arrow.names).most_common(1):
-        if count > 1:
-            raise UserError(f"{path}: {count} columns are called '{name}'; expected one")
+    names = stored.schema_arrow.names
+    if len(set(names)) < len(names):
+        raise wrong(path, "two columns of one name", "names that differ")
+    number = 0
     try:
-        batches = stored.iter_batches(batch_size=1000)
-        rows = (row for batch in batches for row in _rows_of(path, batch))
-        for number, row in enumerate(rows, 1):
-            yield f"{path}: row {number}", _as_json(row)
-    except (pyarrow.ArrowException, OSError) as e:
-        raise UserError(f"{path}: a damaged Parquet file: {str(e).splitlines()[0]}") from None
-
-
-def _rows_of(path: str, batch: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a batch of pyarrow."""
-    columns = []
-    for name, column in zip(batch.schema.names, batch.columns):
-        try:
-            columns.append(column.to_pylist())
-        except (ValueError, OverflowError, LookupError) as e:
-            # Such as nanoseconds, dates after the year 9999, time zones that nobody knows.
-            raise UserError(
-                f"{path}: column '{name}' ({column.type}) has a value that cannot be read: "
-                f"{str(e).splitlines()[0].rstrip('.')}; leave the column out, or make it text"
-            ) from None
-    for values in zip(*columns):
-        yield dict(zip(batch.schema.names, values))
+        for batch in stored.iter_batches(batch_size=1000):
+            for values in zip(*(column.to_pylist() for column in batch.columns)):
+                number += 1
+                yield f"{path}: row {number}", dict(zip(names, map(_as_json, values)))
+    except (pyarrow.ArrowException, ValueError, OverflowError, LookupError, OSError) as e:
+        # A damaged file, or a value such as a date after the year 9999.
+        what = str(e).splitlines()[0]
+        raise UserError(f"{path}: row {number + 1} or later cannot be read: {what}") from None
 
 
 def _as_json(value: Any) -> Any:
@@ -388,17 +265,8 @@ def _as_json(value: Any) -> Any:
 def read_text(path: str, lines: Lines, form: Form) -> Table:
     """A text on each line, with tabs between the texts of a pair or the answers of a choice;
     `form.names` are those of the texts."""
-
-    def rows() -> Iterator[tuple[int, Any]]:
-        for number, line in enumerate(lines, 1):
-            cells: Any = line.split("\t") if line.strip() else []
-            if cells and len(cells) != len(form.names):
-                cells = f"{len(cells)} column(s), expected {len(form.names)}"
-            elif "\r" in line:
-                cells = RETURN_INSIDE
-            yield number, cells
-
-    return Table(form.names, by_line(path, rows()))
+    rows = ((number, cells if any(cells) else []) for number, cells in _split(lines, "\t"))
+    return Table(form.names, by_line(path, _checked(rows, form.names, form)))
 
 
 # By name, which is also the extension of a file's name.

@@ -3,7 +3,7 @@
 What a row goes through, in this order:
 
 1. `decoding` makes lines of a file's bytes: unpacked, in UTF-8 or another declared encoding.
-2. `read_table` finds the form that is declared: by a flag, the task, or the extension of the name.
+2. `declared_form` finds the form: of a flag, the extension of the name, or the task.
 3. A function of `forms.FORMS`, or of the task type, makes a `Table`: the columns' names, and an
    iterator of records, each with the place that an error names.
 4. `table_rows` makes a `Row` of each: its texts and its label, by the methods of the `Reader`.
@@ -13,17 +13,15 @@ What a row goes through, in this order:
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean, wrong
-from xlnet.tasks.files import decoding, diagnosis, forms
+from xlnet.tasks.files import decoding, forms
 from xlnet.tasks.files.forms import Table
 from xlnet.tasks.task import Form, Task
 
@@ -160,160 +158,81 @@ def extension(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
-FOREIGN = ("xlsx", "xls", "ods")  # forms that are not read
-
-
 # --- The declared form of a file
 
 
 def declared_form(task: Task, path: str) -> Form:
     """How a file is written: by the first of a flag for all files, the task for files of this name
     or extension, the extension, and the task. Its `name` is None if nothing says it."""
-    found, its_extension = task.files.form, extension(path)
-    name: Optional[str]
+    its_extension = extension(path)
     by_name = task.files.forms.get(os.path.basename(path)) or task.files.forms.get(
         "." + its_extension
     )
+    name: Optional[str] = its_extension
     if task.files.input_format:
         name = task.files.input_format
-    elif by_name:
-        name = by_name.name or its_extension
-    else:
-        name = found.name if its_extension in ("", "txt") else its_extension
-    return dataclasses.replace(by_name or found, name=name)
+    elif by_name and by_name.name:
+        name = by_name.name
+    elif its_extension in ("", "txt"):  # which say nothing
+        name = task.files.form.name
+    return dataclasses.replace(by_name or task.files.form, name=name)
 
 
 def read_table(reader: contract.Reader, path: str) -> Table:
     """The `Table` of a file, a directory, or the standard input ("-").
-
-    Args:
-      reader: the `Reader` of the task.
 
     Raises:
       UserError: nothing declares the form of the file.
     """
     task = reader.task
     if path != "-" and os.path.isdir(path) and task.files.directory_form:
-        directory_forms = {**DIRECTORY_FORMS, **reader.directory_forms}
-        return directory_forms[task.files.directory_form](task, path)
-    role, declared = f"task {task.name}", declared_form(task, path)
-    known = {**forms.FORMS, **reader.forms}
-    if declared.name not in known:
+        return reader.directory_forms[task.files.directory_form](task, path)
+    form, known = declared_form(task, path), {**forms.FORMS, **reader.forms}
+    if form.name not in known:
         found = f"extension '{extension(path)}'" if extension(path) else "no extension"
         raise wrong(path, found, f"one of {', '.join(known)}", "--input_format")
-    opened = decoding.opener(path, role)
-    if declared.name == "parquet":
-        return table_of(reader, path, opened, "parquet")
-    lines = read_lines(path, role, declared.encoding, task.files.skips_errors, opened)
-    return table_of(reader, path, lines, declared.name)
-
-
-def form_of_predictions(task: Task, path: str) -> Form:
-    """How predictions for a file are written: as flags and the file itself declare its delimiter,
-    quotation marks, names of columns and encoding."""
-    form, role = declared_form(task, path), f"task {task.name}"
-    name = form.name
-    if name not in forms.DELIMITERS:  # other files have no header
-        form = dataclasses.replace(form, header=None)
-    # A byte-order mark declares the encoding.
-    if mark := decoding.mark_of(path, role):
-        form = dataclasses.replace(form, encoding=mark)
-    # The first line of a CSV file may declare the delimiter, as `sep=;` does.
-    if name == "csv" and not form.delimiter and decoding.can_be_read_again(path):
-        opened = decoding.opener(path, role)
-        with io.TextIOWrapper(opened(), form.encoding or "utf-8", errors="replace") as file:
-            first = file.readline().rstrip("\r\n")  # a tab may be declared, too
-        form = dataclasses.replace(form, delimiter=forms.delimiter_of_excel(first))
-    return form
-
-
-def table_of(reader: Any, path: str, source: Any, name: str) -> Table:
-    """The `Table` of a file in the form `name`, of the task type or of `forms.FORMS`.
-
-    source: the `decoding.Lines` of the file; of Parquet the function that opens it.
-    """
-    if name in reader.forms:
-        return reader.forms[name](reader.task, path, source)
-    return plain_table(reader.task, path, source, name)
+    source: Any = decoding.opener(path, f"task {task.name}")
+    if form.name != "parquet":
+        source = _lines(path, source, form.encoding)
+    if form.name in reader.forms:
+        return reader.forms[form.name](task, path, source)
+    return plain_table(task, path, source, form.name)
 
 
 def plain_table(task: Task, path: str, source: Any, name: str) -> Table:
-    """The `Table` of a file in a form of `forms.FORMS`."""
-    if name not in forms.FORMS:
-        raise UserError(
-            "{}: unknown form '{}'; expected one of {}".format(path, name, ", ".join(forms.FORMS))
-        )
+    """The `Table` of a file in a form of `forms.FORMS`.
+
+    source: the `decoding.Lines` of the file; of Parquet the function that opens it.
+    """
     columns = task.columns
     form = dataclasses.replace(declared_form(task, path), name=name)
-    if name in forms.DELIMITERS:
-        diagnosis.refuse_numbers(path, columns.texts, form)
+    numbers = [each for each in columns.texts if each.isdecimal()]
+    if name in forms.DELIMITERS and numbers and form.header is None and not form.names:
+        raise wrong(path, f"columns by number ({', '.join(numbers)})", "names", "--header")
     if name != "text":
         return forms.FORMS[name](path, source, form)
     # Lines of text have no names. Where several columns would be joined to a text, the line has all
     # of it: the first of these columns has the text, and the others are empty.
     names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
-    table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names))
-    empty_columns = [each for each in columns.texts if each not in names]
+    table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names, header="none"))
+    empty = [each for each in columns.texts if each not in names]
 
     def rows() -> Iterator[tuple[str, Any]]:
         for place, cells in table.rows:
             if isinstance(cells, list) and cells:
-                cells = [*cells, *[None] * len(empty_columns)]
+                cells = [*cells, *[None] * len(empty)]
             yield place, cells
 
-    return Table((*names, *empty_columns), rows())
+    return Table((*names, *empty), rows())
 
 
-def read_lines(
-    path: str, what: str, encoding: Optional[str] = None, skips: bool = False, opened: Any = None
-) -> decoding.Lines:
+def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
     """The lines of a file, or of the standard input ("-"); what: its role in errors."""
-    lines = decoding.Lines(path, opened or decoding.opener(path, what), encoding, skips)
-    if not lines.start():
+    return _lines(path, decoding.opener(path, what), encoding)
+
+
+def _lines(path: str, opened: Any, encoding: Optional[str]) -> decoding.Lines:
+    lines = decoding.Lines(path, opened, encoding)
+    if not any(map(str.strip, lines)):
         raise UserError(f"{path}: the file is empty")
     return lines
-
-
-# --- Forms of directories
-
-
-def _read_folders(task: Task, path: str) -> Table:
-    """The table of a directory with a text in each file, in folders named after the labels:
-    LABEL/NAME.txt."""
-    found = [
-        (label, file)
-        for label in task.class_names
-        for file in texts_in(os.path.join(path, label), task)
-    ]
-
-    def rows() -> Iterator[tuple[str, Any]]:
-        for label, file in found:
-            name = os.path.basename(file)[: -len(".txt")]
-            yield file, [f"{label}/{name}", label, text_of(file, task)]
-
-    return Table([task.columns.id or "", *task.columns.label, *task.columns.text_a], rows())
-
-
-DIRECTORY_FORMS = {"folders": _read_folders}
-
-
-def texts_in(directory: str, task: Task) -> list[str]:
-    """The paths of the texts in a directory, sorted by the numbers in names: 9_1.txt, 10_1.txt."""
-    if not os.path.isdir(directory):
-        raise UserError(f"task {task.name}: no such directory: {directory}")
-    names = (name for name in os.listdir(directory) if name.endswith(".txt"))
-    return [
-        os.path.join(directory, name)
-        for name in sorted(
-            names,
-            key=lambda name: [
-                int(part) if i % 2 else part for i, part in enumerate(re.split("([0-9]+)", name))
-            ],
-        )
-    ]
-
-
-def text_of(path: str, task: Task) -> str:
-    """The text of a file, without the line breaks at its end."""
-    lines = decoding.Lines(path, lambda: open(path, "rb"), task.files.form.encoding)
-    return "\n".join(lines).rstrip("\n")

@@ -6,29 +6,26 @@ records is a row, or refused, or left out with a number that is reported.
 
 from __future__ import annotations
 
-import dataclasses
+import collections
 import itertools
-import re
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import decoding, diagnosis, readers
-from xlnet.tasks.files.forms import DELIMITERS, Table, is_blank
+from xlnet.tasks.files import diagnosis, readers
+from xlnet.tasks.files.forms import Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import CUSTOM, Published, Row, Task
+from xlnet.tasks.task import CUSTOM, Published, Row
 from xlnet.tokenization.tokenizer import is_text
 
 if TYPE_CHECKING:
     from xlnet.tasks.types import contract
 
-NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
+_log = logging.getLogger(__name__)
 
-# Values of cells with an error in Excel, LibreOffice and Google's Sheets.
-_FORMULA_ERROR = re.compile(
-    r"#(N/A|NAME\?|REF!|VALUE!|DIV/0!|NUM!|NULL!|ERROR!|SPILL!|CALC!|FIELD!)|Err:5\d\d"
-)
+NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
 
 
 def is_missing(value: Any) -> bool:
@@ -47,208 +44,175 @@ def read_tables(reader: contract.Reader, path: str, need_labels: bool) -> Sequen
     """
     seen: dict = {}
     numbers = itertools.count()  # of the rows, also of those that are left out
-    parts = [
-        _TableRows(reader, each, need_labels).read(seen, numbers)
-        for each in readers.each_path(path)
-    ]
+    parts = []
+    for each in readers.each_path(path):
+        columns = reader.task.columns
+        needed = [*columns.texts]
+        if columns.query:
+            needed.append(columns.query)
+        if need_labels:
+            needed += columns.label
+        if columns.id and columns.id_required:
+            needed.append(columns.id)
+        try:
+            parts.append(_File(reader, each, need_labels, needed, seen, numbers).read())
+        except UserError as e:
+            form = readers.declared_form(reader.task, each)
+            wanted = [name for name in needed if name != columns.id]
+            raise UserError(f"{e}{diagnosis.remedy(each, form, wanted)}") from None
     if not any(parts):
         raise UserError(f"{path}: task {reader.task.name} uses no row of it")
     return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
 
 
-class _TableRows:
+class _File:
     """The rows of one file, and what was left out of it."""
 
-    def __init__(self, reader: contract.Reader, path: str, need_labels: bool):
-        self._reader = reader
-        self._task: Task = reader.task
-        self._path = path
-        self._need_labels = need_labels
-        # Official files may have bad rows, which the authors of the set left out, too.
-        published = self._task.published
-        self._skips = need_labels and (self._task.files.skips_errors or published.has_broken_rows)
-        self._is_own = published == Published()
+    def __init__(
+        self,
+        reader: contract.Reader,
+        path: str,
+        need_labels: bool,
+        needed: Sequence[str],
+        seen: dict,
+        numbers: Iterator[int],
+    ):
+        """
+        Args:
+          needed: the columns that the file must have.
+          seen: as in `Reader.check_row`.
+          numbers: of the rows of all files.
+        """
+        self._reader, self._path, self._need_labels = reader, path, need_labels
+        self._needed, self._seen, self._numbers = needed, seen, numbers
         self._table: Table = readers.read_table(reader, path)
-        self._names = self._table.columns and [
-            published.column_aliases.get(name, name) for name in self._table.columns
-        ]
-        self._needed = self._needed_columns()
-        # Of the rows of JSON so far: a key that only some rows have is null in the others.
+        self._names: Optional[list[str]] = None
+        if self._table.columns is not None:
+            aliases = reader.task.published.column_aliases
+            self._names = [aliases.get(name, name) for name in self._table.columns]
+            for name in needed:
+                _check_column(reader, path, name, self._names)
+        # Of the objects of JSON so far: a key that only some have is null in others.
         self._keys: dict = {}
+        self._count = 0
         self._errors = RowErrors()
-        self._left_out: dict[str, int] = {}  # why -> how many
+        self._left_out: collections.Counter[str] = collections.Counter()  # by their reason
 
-    def _needed_columns(self) -> list[str]:
-        """The columns that each row must have; raises UserError if the file has not all of them."""
-        task, names = self._task, self._names
-        columns = task.columns
-        needed = [*columns.texts]
-        if columns.query:
-            needed.append(columns.query)
-        if self._need_labels:
-            needed += columns.label
-        if columns.id and columns.id_required:
-            needed.append(columns.id)
-        if names is None:
-            return needed
-        for name in needed:
-            if name in names:
-                readers.column(self._path, name, names)
-                continue
-            raise UserError(
-                f"{self._path}: {readers.no_column(name, names)}"
-                + self._remedy(name, [each for each in needed if each != columns.id])
-            )
-        return needed
-
-    def _remedy(self, name: str, needed: Sequence[str]) -> str:
-        """What may be wrong with a file without a column."""
-        if name == self._task.columns.id:
-            return "; --id_column= takes the number of the row instead"
-        task = self._task
-        declared = readers.declared_form(task, self._path)
-        its_form = declared.name or readers.extension(self._path)
-        if its_form not in DELIMITERS or self._path == "-":
-            return self._named(name)
-        lines = readers.read_lines(self._path, f"task {task.name}", declared.encoding, skips=True)
-        read_as = dataclasses.replace(declared, name=its_form)
-        return diagnosis.of_columns(needed, lines, read_as, self._flag_of(name))
-
-    def _flag_of(self, name: str) -> str:
-        """The flag that names a column; "": none does, as those of published sets are fixed."""
-        flag = self._reader.flag_of(name) if self._task.name == CUSTOM else ""
-        return flag and f"--{flag}"
-
-    def _named(self, name: str) -> str:
-        """The end of an error about a column, with the flag that names it."""
-        flag = self._flag_of(name)
-        return f"; {flag} names it" if flag else ""
-
-    def read(self, seen: dict, numbers: Iterator[int]) -> Sequence[Row]:
-        """The rows. seen: as in `Reader.check_row`; numbers: of the rows of all files."""
-        # All rows are read before the first error is raised, so that all are listed.
-        count = 0
-
-        def rows() -> Iterator[Row]:
-            nonlocal count
-            for place, cells in self._table.rows:
-                if is_blank(cells):
-                    # Spreadsheets leave empty rows; predictions are aligned with the file.
-                    if self._need_labels:
-                        self._leave_out("empty rows")
-                        continue
-                    cells = "an empty row"
-                count += 1
-                index = next(numbers)
-                if isinstance(cells, dict):
-                    self._keys.update(cells)
-                yield from self._row(place, cells, index, seen)
-
-        stored = store_rows(rows())
-        if not count:
+    def read(self) -> Sequence[Row]:
+        """The rows. All are read before the first error is raised, so that all are listed."""
+        stored = store_rows(filter(None, itertools.starmap(self._row, self._table.rows)))
+        if not self._count:
             raise UserError(f"{self._path}: no rows")
-        keys = self._keys
-        missing = [name for name in self._needed if self._names is None and name not in keys]
-        if missing and keys:
-            remedy = self._named(missing[0])
-            raise UserError(f"{self._path}: {readers.no_column(missing[0], keys)}{remedy}")
-        self._report(count)
-        return stored
-
-    def _row(self, place: str, cells: Any, index: int, seen: dict) -> Iterator[Row]:
-        """Yields the row of a record, or nothing if it is left out."""
-        if isinstance(cells, str):
-            self._errors.add(place, cells)
-            return
-        cells = by_name(self._names, cells)
-        if self._names is None:
-            cells = {**dict.fromkeys(self._needed), **cells}
-        for name, value in self._task.published.rows_where.items():
-            if name in cells and readers.to_text(cells[name]).strip() != value:
-                self._leave_out(f"rows whose {name} is not {value}")
-                return
-        row, error = self._parse(cells, index)
-        if row is not None and row.label in self._task.published.skipped_labels:
-            self._leave_out(f"rows with label '{row.label}'")
-            return
-        if row is not None and not error:
-            # A label that is not needed may be wrong.
-            checked = row if self._need_labels else row._replace(label=None)
-            error = self._reader.check_row(checked, seen)
-        if error:
-            self._errors.add(place, error)
-        elif row is not None:
-            yield row
-
-    def _parse(self, cells: dict[Any, Any], index: int) -> tuple[Optional[Row], Optional[str]]:
-        """Returns (row, error or None), or (None, error)."""
-        columns = self._task.columns
-        missing = [name for name in self._needed if name not in cells]
-        if missing:
-            return None, f"no column '{missing[0]}'"
-        error = self._error_of_formula(cells, columns.texts)
-        if error:
-            return None, error
-        for name in (*columns.text_a, *columns.text_b):
-            error = readers.not_plain(name, cells[name])
-            if error:
-                return None, error
-        pairs, error = _parse_pairs(
-            self._reader,
-            _joined(cells, columns.text_a) or "",
-            _joined(cells, columns.text_b),
-            [cells[name] for name in columns.choices],
-            (
-                "column '{}'".format(" ".join(columns.text_a)),
-                "column '{}'".format(" ".join(columns.text_b)),
-            ),
-        )
-        id, query = self._names_of(cells, index)
-        if not error and not is_text(id + (query or "")):
-            error = NOT_TEXT
-        if error:
-            return None, error
-        if None in cells and columns.label:  # a wider row, whose last cell is the label
-            cells = {**cells, columns.label[0]: cells[None][-1]}
-        label, error = None, self._error_of_formula(cells, columns.label)
-        if not error:
-            label, error = self._reader.parse_label(self._reader.label_cells(cells))
-        return Row(id, pairs, label, query), error if self._need_labels else None
-
-    def _names_of(self, cells: Mapping[Any, Any], index: int) -> tuple[str, Optional[str]]:
-        """(the row's name from its column, or its number; that of its query, if it has one)."""
-        columns = self._task.columns
-        id = cells.get(columns.id) if columns.id else None
-        query = cells.get(columns.query) if columns.query else None
-        # Where other rows have names, a number may be the name of one of them.
-        names = self._keys if self._names is None else self._names
-        # An empty name is none, also where pandas wrote its index under an empty name.
-        has_names = bool(columns.id) and (columns.id in names or columns.id_required)
-        unnamed = "" if has_names else str(index)
-        return (
-            unnamed if id is None else readers.to_text(id),
-            None if query is None else readers.to_text(query),
-        )
-
-    def _error_of_formula(self, cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
-        """The error of columns one of which has what a spreadsheet could not compute."""
-        for name in names:
-            cell = cells.get(name)
-            if self._is_own and isinstance(cell, str) and _FORMULA_ERROR.fullmatch(cell):
-                return f"column '{name}': '{cell}' is an error of a spreadsheet, not a value"
-        return None
-
-    def _leave_out(self, why: str) -> None:
-        self._left_out[why] = self._left_out.get(why, 0) + 1
-
-    def _report(self, count: int) -> None:
-        """Raises UserError for bad rows, or says how many were skipped; and what was left out."""
-        if self._skips and 0 < len(self._errors) < count:
-            self._errors.note(self._path, f"of {count} rows skipped")
+        if self._names is None and self._keys:
+            for name in self._needed:
+                _check_column(self._reader, self._path, name, list(self._keys))
+        # Official files may have bad rows, which the authors of the set left out, too.
+        task = self._reader.task
+        skips = task.files.skips_errors or task.published.has_broken_rows
+        if skips and self._need_labels and 0 < len(self._errors) < self._count:
+            self._errors.note(self._path, f"of {self._count} rows skipped")
         else:
             self._errors.refuse()
         for why, number in self._left_out.items():
-            decoding.note(self._path, f"without {number:,} {why}")
+            _log.info("%s is read without %s %s", self._path, f"{number:,}", why)
+        return stored
+
+    def _row(self, place: str, cells: Any) -> Optional[Row]:
+        """The row of a record; None if it is wrong or left out."""
+        if is_blank(cells) and self._need_labels:
+            self._left_out["empty rows"] += 1
+            return None
+        self._count += 1
+        index = next(self._numbers)
+        if isinstance(cells, str) or is_blank(cells):
+            self._errors.add(place, cells if isinstance(cells, str) else "an empty row")
+            return None
+        names, task = self._names, self._reader.task
+        if isinstance(cells, dict):
+            self._keys.update(cells)
+        cells = by_name(names, cells)
+        if names is None:
+            cells = {**dict.fromkeys(self._needed), **cells}
+        has_ids = task.columns.id in (self._keys if names is None else names)
+        row, error = _parsed(self._reader, cells, index, has_ids, self._need_labels, self._seen)
+        why = _why_left_out(task.published, cells, row)
+        if why:
+            self._left_out[why] += 1
+            return None
+        if error:
+            self._errors.add(place, error)
+            return None
+        return row
+
+
+def _why_left_out(published: Published, cells: Mapping[str, Any], row: Optional[Row]) -> str:
+    """Why a row of a published set is not one of its task; "": it is."""
+    for name, value in published.rows_where.items():
+        if name in cells and readers.to_text(cells[name]).strip() != value:
+            return f"rows whose {name} is not {value}"
+    if row and row.label in published.skipped_labels:
+        return f"rows with label '{row.label}'"
+    return ""
+
+
+def _check_column(reader: contract.Reader, path: str, name: str, names: Sequence[str]) -> None:
+    """Raises UserError unless exactly one column has a name."""
+    if name in names:
+        readers.column(path, name, names)
+        return
+    remedy = ""
+    if name == reader.task.columns.id:
+        remedy = "; --id_column= takes the number of the row instead"
+    elif reader.task.name == CUSTOM and reader.flag_of(name):
+        remedy = f"; --{reader.flag_of(name)} names it"
+    raise UserError(f"{path}: {readers.no_column(name, names)}{remedy}")
+
+
+def _parsed(
+    reader: contract.Reader, cells: dict, index: int, has_ids: bool, need_labels: bool, seen: dict
+) -> tuple:
+    """(row, error or None) or (None, error) of a record.
+
+    Args:
+      index: the number of the record, which is the name of a row without one.
+      has_ids: whether the file has names of rows, of which an empty one is none.
+      seen: as in `Reader.check_row`.
+    """
+    columns = reader.task.columns
+    for name in (*columns.text_a, *columns.text_b):
+        error = readers.not_plain(name, cells[name])
+        if error:
+            return None, error
+    pairs, error = _parse_pairs(
+        reader,
+        _joined(cells, columns.text_a) or "",
+        _joined(cells, columns.text_b),
+        [cells[name] for name in columns.choices],
+        (
+            "column '{}'".format(" ".join(columns.text_a)),
+            "column '{}'".format(" ".join(columns.text_b)),
+        ),
+    )
+    if error:
+        return None, error
+    id, query = cells.get(columns.id), cells.get(columns.query)
+    if id is not None:
+        id = readers.to_text(id)
+    else:
+        id = "" if columns.id and (has_ids or columns.id_required) else str(index)
+    query = None if query is None else readers.to_text(query)
+    if not is_text(id + (query or "")):
+        return None, NOT_TEXT
+    if None in cells and columns.label:  # a wider row, whose last cell is the label
+        cells = {**cells, columns.label[0]: cells[None][-1]}
+    label, error = reader.parse_label(
+        [cells.get(name) for name in (*columns.label, *columns.choices)]
+    )
+    if error and need_labels:
+        return None, error
+    # A label that is not needed may be wrong.
+    row = Row(id, pairs, label, query)
+    return row, reader.check_row(row if need_labels else row._replace(label=None), seen)
 
 
 def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Optional
 from xlnet.errors import UserError
 from xlnet.tasks.files import (
     decoding,
-    diagnosis,
     forms,
     readers,
     tagged_columns,
@@ -125,7 +124,7 @@ def read(
 def _read_conll(
     path: str, declared: Declared, need_tags: bool, skips: bool
 ) -> Iterator[TaggedSentence]:
-    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    lines = readers.read_lines(path, _WHAT, declared.encoding)
     form = column_form(path, declared)
     if not declared.form and form.word_column == "1" and not form.has_header:
         problem = tagged_hints.of_columns(lines.start(), lines, form.delimiter)
@@ -137,7 +136,7 @@ def _read_conll(
 def _read_conllu(
     path: str, declared: Declared, need_tags: bool, skips: bool
 ) -> Iterator[TaggedSentence]:
-    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    lines = readers.read_lines(path, _WHAT, declared.encoding)
     form = column_form(path, declared)
     # By the standard there are tabs between columns, and quotation marks are characters.
     form = form._replace(
@@ -153,7 +152,7 @@ def _read_text(
 ) -> Iterator[TaggedSentence]:
     if need_tags:
         raise UserError(f"{path}: raw text has no tags; expected columns or JSON")
-    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    lines = readers.read_lines(path, _WHAT, declared.encoding)
     if not declared.form:
         problem = tagged_hints.of_text(lines.start(), lines)
         if problem:
@@ -173,15 +172,15 @@ def _read_text(
 def _read_jsonl(
     path: str, declared: Declared, need_tags: bool, skips: bool
 ) -> Iterator[TaggedSentence]:
-    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
-    hint = diagnosis.of_json_lines(lines)
+    lines = readers.read_lines(path, _WHAT, declared.encoding)
+    hint = ""
     yield from _of_objects(path, forms.json_lines(path, lines), declared, need_tags, skips, hint)
 
 
 def _read_json(
     path: str, declared: Declared, need_tags: bool, skips: bool
 ) -> Iterator[TaggedSentence]:
-    lines = readers.read_lines(path, _WHAT, declared.encoding, skips)
+    lines = readers.read_lines(path, _WHAT, declared.encoding)
     yield from _of_objects(path, forms.json_items(path, lines), declared, need_tags, skips)
 
 

@@ -26,13 +26,14 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import table_rows
-from xlnet.tasks.files.row_store import MappedRows, store_rows
+from xlnet.tasks.files.row_store import MappedRows
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
 from xlnet.tasks.task import InlineExample, Row, Task
 
 THRESHOLD = 0.5  # of a label's probability, where labels are independent or there are two
-_LEAST_ERROR = 1e-9
+LEAST_ERROR = 1e-9  # of a wrong prediction
+_NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
 _ROUNDING = 1e-4  # relative difference of predictions that are the same
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 
@@ -82,7 +83,7 @@ class Reader(_TaskComponent):
     )
     # Functions of (task, path, lines) that are added to `forms.FORMS`, or replace some.
     forms: ClassVar[Mapping[str, Callable]] = {}
-    directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
+    directory_forms: ClassVar[Mapping[str, Callable]] = {}  # of (task, path)
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
     cut_words: ClassVar[str] = encoding.CUT_WORDS  # what a note says where texts lost some tokens
@@ -332,6 +333,10 @@ class Scorer(_TaskComponent):
     ) -> Optional[str]:
         """Describes predictions that do not depend on the text although the gold labels differ;
         None for others. The default compares what `decide` returns. threshold: as for `decide`."""
+        if self.is_number:
+            if not differ(gold_labels) or np.std(values) >= _NARROW * np.std(gold_labels):
+                return None
+            return f"all scores are about {np.mean(values):.2f}"
         decisions = np.asarray(self.decide(values, threshold))
         if decisions.dtype.kind not in "biuf" or not differ(gold_labels) or differ(decisions):
             return None
@@ -377,34 +382,26 @@ class Scorer(_TaskComponent):
             probability = float(found[places[predicted]]) if predicted in places else None
             error = float(row.label is not None and predicted != gold)
             if error and gold in places:
-                error = max(1 - float(found[places[gold]]), _LEAST_ERROR)
+                error = max(1 - float(found[places[gold]]), LEAST_ERROR)
             yield Comparison(gold, predicted, probability, error)
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
-        predictions, probabilities and, if some row has one, the gold labels. rows: also those
-        without texts, which were skipped and have no values. Probabilities and scores that are not
-        finite are a UserError."""
-        predicted_rows = store_rows(row for row in rows if row.pairs)
-        values = checked(self, values, len(predicted_rows))
+        predictions, probabilities and, if some row has one, the gold labels. Probabilities and
+        scores that are not finite are a UserError."""
+        values = checked(self, values, len(rows))
         # Texts are made one at a time to save memory.
-        columns = [
-            ("id", (row.id for row in predicted_rows)),
-            (self.column, self.texts(values, threshold)),
-            *(
-                ("p_" + name, map("%.9g".__mod__, column))
-                for name, column in zip(self.probabilities, values.T)
-            ),
-        ]
+        columns = [("id", (row.id for row in rows)), (self.column, self.texts(values, threshold))]
         if has_query_names(self.task):
-            columns.insert(0, ("query", (row.query for row in predicted_rows)))
-        if any(row.label is not None for row in predicted_rows):
-            columns.append(
-                ("gold", (case.gold for case in self.compare(predicted_rows, values, threshold)))
-            )
-        return [PredictionFile("tsv", None, tsv(columns, rows))]
+            columns.insert(0, ("query", (row.query for row in rows)))
+        for name, column in zip(self.probabilities, values.T):
+            columns.append(("p_" + name, map("%.9g".__mod__, column)))
+        if any(row.label is not None for row in rows):
+            cases = self.compare(rows, values, threshold)
+            columns.append(("gold", (case.gold for case in cases)))
+        return [PredictionFile("tsv", None, tsv(columns))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from xlnet import encodings
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.tasks.files import readers
-from xlnet.tasks.files.forms import FORMS
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Task
+from xlnet.tasks.task import CUSTOM, Columns, Files, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.known import TASK_TYPES
-
-_log = logging.getLogger(__name__)
 
 
 def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
@@ -29,20 +25,17 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     file determines, such as the labels of own files; also the fraction that is held out.
     """
     stored = stored or {}
-    settings = _with_composed_columns(settings)
     if known.canonical_name(settings.task_name) == CUSTOM:
-        task = _own_task(settings, stored)
+        task = _own_task(_with_composed_columns(settings), stored)
     else:
         task = known.find_task(settings.task_name)
         if task.type.program != settings.program:
             raise UserError(f"task_name: {task.name} is a task of {task.type.program}")
-        task = _with_settings(task, settings)
         if settings.is_regression and not task.is_regression:
-            raise UserError(
-                "is_regression is True, but task {} has the labels {}".format(
-                    task.name, ", ".join(task.class_names)
-                )
-            )
+            raise wrong("is_regression", "True", f"False for the labels of task {task.name}")
+    task = _with_forms(_with_named_files(task, settings), settings)
+    if task.type.with_settings:
+        task = task.type.with_settings(task, settings)
     # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
@@ -66,26 +59,22 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
 def _without_missing_dev(task: Task, data_dir: str) -> Task:
     """The task without the split dev if none of its files exist: a known task names them all."""
     by_split, groups = dict(task.files.by_split), dict(task.files.groups)
-    names = [by_split.pop(part) for part in groups.pop("dev", ("dev",)) if part in by_split]
-    paths = [
-        path for each in names for path in readers.each_path(readers.find_file(data_dir, each))
-    ]
-    if any(map(os.path.exists, paths)):
-        return task
+    for part in groups.pop("dev", ("dev",)):
+        if part in by_split:
+            found = readers.find_file(data_dir, by_split.pop(part))
+            if any(map(os.path.exists, readers.each_path(found))):
+                return task
     return task.with_files(by_split=by_split, groups=groups)
 
 
 def _with_composed_columns(settings: Any) -> Any:
-    """The settings with the names of columns as `readers` gives them, in Unicode's composed
-    form."""
-    return dataclasses.replace(
-        settings,
-        **{
-            field.name: encodings.composed(getattr(settings, field.name))
-            for field in dataclasses.fields(settings)
-            if field.name.endswith(("_column", "_columns")) and getattr(settings, field.name)
-        },
-    )
+    """The settings with the names of columns as `forms` gives them, in Unicode's composed form."""
+    composed = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name.endswith(("_column", "_columns")) and value:
+            composed[field.name] = encodings.composed(value)
+    return dataclasses.replace(settings, **composed)
 
 
 def _with_forms(task: Task, settings: Any) -> Task:
@@ -94,24 +83,22 @@ def _with_forms(task: Task, settings: Any) -> Task:
         encodings.check(settings.encoding)
     delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
+        raise wrong("delimiter", f"'{settings.delimiter}'", "one character, or tab")
     declared: dict[str, Any] = {
         "delimiter": delimiter,
         "quoting": settings.quoting,
         "header": settings.header,
         "encoding": settings.encoding,
+        "names": () if settings.header == "names" else None,
     }
     declared = {name: value for name, value in declared.items() if value is not None}
-
-    def changed(form: Form) -> Form:
-        if settings.header == "names":
-            form = dataclasses.replace(form, names=())
-        return dataclasses.replace(form, **declared)
-
+    forms = {}
+    for name, form in task.files.forms.items():
+        forms[name] = dataclasses.replace(form, **declared)
     return task.with_files(
-        form=changed(task.files.form),
+        form=dataclasses.replace(task.files.form, **declared),
+        forms=forms,
         input_format=settings.input_format,
-        forms={name: changed(form) for name, form in task.files.forms.items()},
         skips_errors=settings.on_error == "skip",
     )
 
@@ -131,23 +118,16 @@ def complete(task: Task, data_dir: str) -> Task:
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    scorer = task.scorer  # made here as it checks its options
+    scorer = task.scorer
     given: dict[str, str] = {}  # name, as results have it -> as the flag has it
     for each in _listed(name):
         scorer.check_metric(each)
         its_name = split_metrics.name_of(each)
-        other = given.setdefault(its_name, each)
-        if other != each:
-            raise UserError(
-                f"metric: {other} and {each} have one name, '{its_name}'; rename one of them"
-            )
-    return dataclasses.replace(
-        task,
-        metrics=tuple(dict.fromkeys((*given, *task.metrics))),
-        own_metrics={
-            its_name: each for its_name, each in given.items() if split_metrics.is_own(each)
-        },
-    )
+        if given.setdefault(its_name, each) != each:
+            raise wrong("metric", f"two functions called '{its_name}'", "names that differ")
+    own = {its_name: each for its_name, each in given.items() if split_metrics.is_own(each)}
+    metrics = tuple(dict.fromkeys((*given, *task.metrics)))
+    return dataclasses.replace(task, metrics=metrics, own_metrics=own)
 
 
 def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
@@ -176,94 +156,53 @@ def _own_task(settings: Any, stored: dict) -> Task:
     if its_type.own_columns:
         columns = its_type.own_columns(settings)
     else:
-        columns = _table_columns(settings, takes_several_labels=not known.is_built_in(its_type))
+        columns = _table_columns(settings)
+        takes_several = settings.multi_label or not known.is_built_in(its_type)
+        if len(columns["label"]) > 1 and not takes_several:
+            raise wrong("label_column", "several columns", "one; several are for --multi_label")
     found, dev_share = _own_files(settings, its_type.reader)
-    return _with_settings(
-        Task(
-            CUSTOM,
-            Columns(**columns),
-            labels=() if its_type.has_labels else None,
-            metrics=its_type.scorer.default_metrics,
-            type=its_type,
-            files=Files(by_split=found, dev_share=dev_share),
-            cut_first=bool(columns.get("choices")),
-        ),
-        settings,
+    return Task(
+        CUSTOM,
+        Columns(**columns),
+        labels=() if its_type.has_labels else None,
+        metrics=its_type.scorer.default_metrics,
+        type=its_type,
+        files=Files(by_split=found, dev_share=dev_share),
+        cut_first=bool(columns.get("choices")),
     )
 
 
-def _with_settings(task: Task, settings: Any) -> Task:
-    task = _with_forms(_with_named_files(task, settings), settings)
-    return task.type.with_settings(task, settings) if task.type.with_settings else task
+def _table_columns(settings: Any) -> dict[str, Any]:
+    """The fields of `Columns`; raises UserError for missing names."""
+    columns: dict[str, Any] = {"id": settings.id_column, "id_required": True}
+    for name in ("text_a", "text_b", "label"):
+        columns[name] = _listed(getattr(settings, name + "_column"))
+    columns["choices"] = _listed(settings.choice_columns)
+    for name in ("text_a", "label"):
+        if not columns[name]:
+            raise wrong(f"{name}_column", "no name", "the name of a column")
+    for name in ("label", "choices"):
+        if len(set(columns[name])) < len(columns[name]):
+            raise wrong(f"{name} columns", "a name twice", "columns that differ")
+    _check_type_flags(settings)
+    return dict(columns, query=settings.query_id_column, label_form=settings.label_form)
 
 
-def _table_columns(settings: Any, takes_several_labels: bool) -> dict[str, Any]:
-    # Refuse missing names, and flags that select two task types at once.
-    for name in ("text_a_column", "label_column", "choice_columns"):
-        names = getattr(settings, name)
-        if not _listed(names) and (names or name != "choice_columns"):
-            raise UserError(f"{name} is '{names}', expected the name of a column")
-    if settings.multi_label and settings.label_separator == "":
-        raise UserError("label_separator is empty, expected the text between the labels of a cell")
-    # A model of an earlier version may keep one that was ignored in its training, mostly the comma,
-    # which was the default.
-    is_separated = settings.do_train and settings.label_separator not in (None, ",")
-    has_lists = settings.multi_label and len(_listed(settings.label_column)) == 1
-    if is_separated and not (has_lists or takes_several_labels):
-        raise UserError("label_separator is for --multi_label=True with one column of labels")
-    chosen = [
-        name
-        for name in ("query_id_column", "is_regression", "multi_label", "choice_columns")
-        if getattr(settings, name)
-    ]
+def _check_type_flags(settings: Any) -> None:
+    """Raises UserError for flags of two task types, or of another one."""
+    chosen = []
+    for name in ("query_id_column", "is_regression", "multi_label", "choice_columns"):
+        if getattr(settings, name):
+            chosen.append(name)
     if len(chosen) > 1:
-        raise UserError(
-            "{} ask for different task types; give one of them".format(" and ".join(chosen))
-        )
-    if settings.query_id_column and not _listed(settings.text_b_column):
-        raise UserError(
-            "query_id_column makes a ranking of documents for the queries in text_a_column; give "
-            "--text_b_column, the column of the documents"
-        )
-    for name in ("label_column", "choice_columns"):
-        names = _listed(getattr(settings, name))
-        twice = [each for each in names if names.count(each) > 1]
-        if twice:
-            raise UserError(f"{name} names '{twice[0]}' twice, expected columns that differ")
-    _check_label_form(settings)
-    columns: dict[str, Any] = {
-        name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")
-    }
-    if len(columns["label"]) > 1 and not (settings.multi_label or takes_several_labels):
-        raise UserError(
-            "label_column names {} columns; several are for --multi_label=True".format(
-                len(columns["label"])
-            )
-        )
-    return dict(
-        columns,
-        query=settings.query_id_column,
-        id=settings.id_column,
-        id_required=True,
-        choices=_listed(settings.choice_columns),
-        label_form=settings.label_form,
-    )
-
-
-def _check_label_form(settings: Any) -> None:
-    """Raises UserError for a --label_form that labels of the task's type do not have."""
-    forms: tuple[str, ...] = ("names",)
-    if settings.multi_label and settings.do_train and len(_listed(settings.label_column)) > 1:
-        forms = ("indicators",)  # a column for each label
-    elif settings.multi_label:
-        forms = ("names", "json", "python", "indicators")
-    elif settings.choice_columns:
-        forms = ("letters", "numbers", "indices", "texts")
+        raise wrong(" and ".join(chosen), "two task types", "one of these flags")
+    if settings.query_id_column and not settings.text_b_column:
+        raise wrong("query_id_column", "no --text_b_column", "the column of the documents")
+    if settings.label_separator is not None and not settings.multi_label:
+        raise wrong("label_separator", "one label in a row", "--multi_label=True")
+    forms = ("json",) if settings.multi_label else ("letters", "numbers", "indices")
     if settings.label_form not in (None, *forms):
-        raise UserError(
-            f"label_form is {settings.label_form}, expected one of {', '.join(forms)} for the "
-            "labels of this task"
-        )
+        raise wrong("label_form", settings.label_form, f"one of {', '.join(forms)}")
 
 
 def _listed(names: Optional[str]) -> tuple[str, ...]:
@@ -298,49 +237,21 @@ def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
             del found["dev"]
         return found, settings.dev_share or 0.0
     # In a directory, the file of each split is found by its name.
-    there = sorted(
-        name
-        for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
-        if not name.endswith(_OF_RECORDS)
-    )
+    listed = os.listdir(data_dir) if os.path.isdir(data_dir) else []
+    there = sorted(name for name in listed if not name.endswith(_OF_RECORDS))
     found = {}
     for split, names in _SPLIT_NAMES.items():
         fitting = _named(names, there, reader.own_forms)
         if len(fitting) > 1:
-            raise UserError(
-                "data_dir: {} has {}; expected one of them, or name it with --{}_file".format(
-                    data_dir, " and ".join(fitting), split
-                )
-            )
+            found_files = " and ".join(fitting)
+            raise wrong(f"data_dir: {data_dir}", found_files, "one of them", f"--{split}_file")
         if fitting:
             found[split] = fitting[0]
         elif split != "dev":
             # These names are shown where the file is needed. A missing dev is a part of train.
             extensions = reader.own_forms or ("txt", "jsonl")
             found[split] = tuple(f"{name}.{each}" for name in names for each in extensions)
-    if "dev" in found or not isinstance(found["train"], str):
-        return found, 0.0 if "dev" in found else _DEV_SHARE
-    # A part of the train file will be dev. A file that is not read may have been meant as dev.
-    unread = [
-        name
-        for name in there
-        if name not in found.values()
-        and readers.extension(name)
-        in (*FORMS, *reader.forms, "txt", readers.extension(found["train"]))
-    ]
-    if (
-        unread
-        and (settings.do_train or settings.do_eval)
-        and settings.dev_share != 0
-        and "dev" not in settings.named_files
-    ):
-        _log.warning(
-            "note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
-            "with --dev_file",
-            ", ".join(unread),
-            found["train"],
-        )
-    return found, _DEV_SHARE
+    return found, _DEV_SHARE if "dev" not in found else 0.0
 
 
 def _named(names: Sequence[str], there: Sequence[str], forms: tuple[str, ...]) -> list[str]:
@@ -350,12 +261,12 @@ def _named(names: Sequence[str], there: Sequence[str], forms: tuple[str, ...]) -
       names: of the split; a file has one of them as its name, or as a part of it, such as
         train-v2.0.json and eng.train. Files of the first kind take precedence.
       there: the names of the files in the directory.
-      forms: the extensions of the task type; (): any. Files of text and of forms that are not read
-        are a last resort: they may be notes, or are refused later with what to do.
+      forms: the extensions of the task type; (): any. Text files are a last resort: they may be
+        notes, or need a flag that says their form.
     """
     if not forms:
         return [name for name in there if set(re.split("[.-]", name)) & set(names)]
-    for extensions in (forms, ("txt", *readers.FOREIGN)):
+    for extensions in (forms, ("txt",)):
         files = [name for name in there if readers.extension(name) in extensions]
         complete = [name for name in files if readers.stem(name) in names]
         partial = [name for name in files if set(re.split("[.-]", name)) & set(names)]

@@ -16,11 +16,8 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.questions.spans import SPANS
 from xlnet.tasks.ranking.ranking import RANKING
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
-from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.multi_label import MULTI_LABEL
-from xlnet.tasks.types.multiple_choice import MULTIPLE_CHOICE
-from xlnet.tasks.types.regression import REGRESSION
+from xlnet.tasks.types.simple import CLASSIFICATION, MULTI_LABEL, MULTIPLE_CHOICE, REGRESSION
 from xlnet.tasks.types.tagging import TAGGING
 
 # The task types by name; the flags for your own files choose the first one that fits. `register`
@@ -277,7 +274,7 @@ def _race(name: str, folders: Any) -> Task:
         id="id",
         choices=("options",),
         directory_form="race",
-        forms={".txt": Form("text")},  # an article, or texts
+        forms={".txt": Form("race")},
         cut_first=True,
         by_split={
             split: tuple(f"{split}/{folder}" for folder in folders) if len(folders) == 1 else split

@@ -27,8 +27,8 @@ from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.classification import note_similar, weights_of
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tasks.types.simple import weights_of
 from xlnet.tokenization.tokenizer import is_unspaced
 
 # Maximum fraction of illegal tags among those that are not O, whatever scheme they fit better.
@@ -106,7 +106,6 @@ class TaggingReader(contract.Reader):
         labels = schemes.labels_of(MappedRows(lambda sentence: sentence.tags, sentences))
         if not labels:
             raise UserError(f"{path}: all tags are O; expected some entities")
-        note_similar(labels, path)
         source = sentences[0].source
         if isinstance(source, tagged_words.ColumnLines):
             # Columns that are given by number are those found in the file; columns that are given
