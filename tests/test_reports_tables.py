@@ -834,7 +834,7 @@ def test_an_empty_list_of_json(tmp_path):
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from xlnet.tasks.types.classification import sorted_names\n"
+        "from xlnet.tasks.types.simple import sorted_names\n"
         "print(sorted_names({'007', '07', '7', '0'}))"
     )
     found = {

@@ -91,12 +91,11 @@ def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
     values = np.zeros([50, 10000], np.float32)
     values[np.arange(50), truth] = 1
     tracemalloc.start()
-    baseline = task.scorer.baseline(truth)
     result = task.scorer.evaluate(values, truth)
     table = task.scorer.table(values, truth, 0.5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert result["accuracy"] == 1 and baseline["accuracy"] == 1 / 50
+    assert result["accuracy"] == 1
     assert len(table.splitlines()) == 10000 + 8 and peak < 60e6
 
 

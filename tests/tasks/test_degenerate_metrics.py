@@ -14,7 +14,6 @@ from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import schemes
 from xlnet.tasks.metrics import entity_metrics, split_metrics
 from xlnet.tasks.task import Columns, Row, Task
-from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
@@ -141,24 +140,6 @@ def test_entities(found, true, expected):
     assert (counts.precision, counts.recall, counts.f1) == pytest.approx(expected, nan_ok=True)
     table = entity_metrics.table({"A": counts})
     assert "nan" not in table  # 0, as in seqeval's report
-
-
-@pytest.mark.parametrize(
-    "relevance, missed, mrr",
-    [((0, 0, 0), None, math.nan), ((0, 0, 0), (0, 0, 1.0), 0), ((0, 1, 0), None, 0.25)],
-)
-def test_a_ranking_without_a_relevant_document_has_no_measure(relevance, missed, mrr, tmp_path):
-    """One query without one counts as 0, as in trec_eval; one that the run missed is relevant."""
-    task = custom.with_metric(known.TASKS["ranking"], "mrr@10,p@1")
-    rows = [
-        Row(str(i), (("q", "d"),), each, "ab"[i // 2], missed if i < 2 else None)
-        for i, each in enumerate(relevance)
-    ]
-    found = Evaluation(task, str(tmp_path), 0.5).score(
-        Predictions(np.array([0.3, 0.2, 0.1]), np.ones(3)), rows
-    )
-    assert found["mrr@10"] == pytest.approx(mrr, nan_ok=True)
-    assert math.isnan(found["p@1"]) == math.isnan(mrr) and np.isfinite(found["loss"])
 
 
 def test_macro_f1_is_the_macro_average_of_the_table():

@@ -19,7 +19,7 @@ from xlnet.serving.export import exporter
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
-from xlnet.tasks.types.regression import RegressionExport
+from xlnet.tasks.types.simple import RegressionExport
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 for _each in (ORDINAL, TWO_TOWERS):  # registered as they were imported; others list all types

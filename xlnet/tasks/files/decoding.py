@@ -14,6 +14,7 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks.files import row_store
 
+_MARK = "\ufeff"  # a byte order mark after decoding
 RETURN_INSIDE = "a carriage return inside of a line; expected lines that end in a line feed"
 
 
@@ -47,14 +48,15 @@ class Lines:
     """The lines of a file, each of which ends in a line feed, perhaps after a carriage return; each
     iteration reads the file again.
 
-    Bytes that are not of the encoding stay in their lines as half surrogates, which the parser of a
-    row reports with its line.
+    Byte order marks at the beginning of lines, as of files that were joined, are left out. Bytes
+    that are not of the encoding stay in their lines as half surrogates, which the parser of a row
+    reports with its line.
     """
 
     def __init__(self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None):
         self.path = path
         self._opened = opened
-        self._encoding = encoding or "utf-8-sig"
+        self._encoding = encoding or "utf-8"
 
     def __iter__(self) -> Iterator[str]:
         for line in self.with_ends():
@@ -66,7 +68,8 @@ class Lines:
             with io.TextIOWrapper(
                 self._opened(), self._encoding, errors="surrogateescape", newline="\n"
             ) as file:
-                yield from file
+                for line in file:
+                    yield line.lstrip(_MARK)
         except (UnicodeError, EOFError, OSError) as e:
             raise UserError(f"{self.path}: {e}") from None
 

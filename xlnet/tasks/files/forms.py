@@ -72,13 +72,19 @@ def read_separated(path: str, lines: Lines, form: Form) -> Table:
     if isinstance(first, str):
         raise UserError(f"{path}:{number}: {first}")
     if form.header != "none":
-        names = [encodings.composed(name.strip()) for name in first]
+        names = _names(first)
     else:
         names = list(form.names) or [str(place) for place in range(1, len(first) + 1)]
         if set(map(str.strip, first)) <= set(form.names):
             raise wrong(f"{path}:{number}", "the names of the columns", "a row", "--header")
         rows = itertools.chain([(number, first)], rows)
     return Table(names, by_line(path, _checked(rows, names, form)))
+
+
+def _names(cells: Sequence[str]) -> list[str]:
+    """The names of columns, in Unicode's composed form. macOS and some exports write ü as u and a
+    combining mark, which looks the same."""
+    return [encodings.composed(cell.strip()) for cell in cells]
 
 
 def _split(lines: Lines, delimiter: str) -> Iterator[tuple[int, Any]]:
@@ -132,7 +138,7 @@ def _checked(
         if isinstance(cells, list) and not is_blank(cells):
             if len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
                 cells = f"{len(cells)} column(s), expected {len(names)}"
-            elif form.header != "none" and [cell.strip() for cell in cells] == names:
+            elif form.header != "none" and _names(cells) == names:
                 cells = "the names of the columns again"  # as where files were joined
         yield number, cells
 

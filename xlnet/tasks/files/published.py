@@ -52,6 +52,9 @@ def _race_table(task: Task, rows: Iterator[tuple[str, Any]]) -> Table:
 def _race_questions(path: str, text: str) -> Iterator[tuple[str, Any]]:
     """(path, cells) of each question of an article in JSON, or (path, error)."""
     value = parsed(text)
+    if isinstance(value, ValueError):
+        yield path, str(value)
+        return
     if not isinstance(value, dict):
         yield path, f"expected a JSON object of an article, found {type(value).__name__}"
         return

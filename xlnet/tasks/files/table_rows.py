@@ -195,7 +195,8 @@ def _parsed(
     )
     if error:
         return None, error
-    id, query = cells.get(columns.id), cells.get(columns.query)
+    id = cells.get(columns.id) if columns.id else None
+    query = cells.get(columns.query) if columns.query else None
     if id is not None:
         id = readers.to_text(id)
     else:

@@ -178,12 +178,16 @@ def _table_columns(settings: Any) -> dict[str, Any]:
     for name in ("text_a", "text_b", "label"):
         columns[name] = _listed(getattr(settings, name + "_column"))
     columns["choices"] = _listed(settings.choice_columns)
-    for name in ("text_a", "label"):
-        if not columns[name]:
-            raise wrong(f"{name}_column", "no name", "the name of a column")
-    for name in ("label", "choices"):
-        if len(set(columns[name])) < len(columns[name]):
-            raise wrong(f"{name} columns", "a name twice", "columns that differ")
+    for flag, names in (
+        ("text_a_column", columns["text_a"]),
+        ("label_column", columns["label"]),
+        ("choice_columns", columns["choices"]),
+    ):
+        given = getattr(settings, flag)
+        if not names and (given or flag != "choice_columns"):
+            raise wrong(flag, f"'{given}'", "the name of a column")
+        if len(set(names)) < len(names) and flag != "text_a_column":
+            raise wrong(flag, f"'{given}'", "columns that differ")
     _check_type_flags(settings)
     return dict(columns, query=settings.query_id_column, label_form=settings.label_form)
 

@@ -552,24 +552,19 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     return _types_of(module)
 
 
-@functools.cache
+@functools.cache  # Python runs a module once in a process, so it registers its parts once
 def _types_of(module: str) -> tuple[TaskType, ...]:
-    before = dict(TASK_TYPES), dict(TASKS)
+    before = [*TASK_TYPES.values(), *TASKS.values()]
     found = own_modules.load(module, "task_module")
-    # The types that the module registers, and registered types that it has as variables: these may
-    # have been registered by an earlier import.
-    own = tuple(
-        each
-        for each in TASK_TYPES.values()
-        if each.name not in _OURS
-        and (
-            before[0].get(each.name) is not each
-            or any(value is each for value in vars(found).values())
-        )
-    )
-    if not own and before == (TASK_TYPES, TASKS):
+    parts = []
+    for part in (*TASK_TYPES.values(), *TASKS.values()):
+        is_new = all(part is not each for each in before)
+        # A module that was imported before may have its parts as variables.
+        if is_new or any(part is each for each in vars(found).values()):
+            parts.append(part)
+    if not parts:
         raise UserError(f"task_module: {module} calls xlnet.tasks.register with no task type")
-    return own
+    return tuple(part for part in parts if isinstance(part, TaskType) and not is_built_in(part))
 
 
 def _load_packages() -> None:
