@@ -177,8 +177,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     encoding: Optional[str] = setting(
         None,
-        "encoding of the files, such as cp1252 or gb18030; if not given, UTF-8, or as a byte order "
-        "mark says",
+        "encoding of the files, such as cp1252, gb18030 or utf-16; UTF-8 if not given",
         help_group=HelpGroup.TEXT,
     )
     delimiter: Optional[str] = setting(

@@ -18,7 +18,7 @@ from xlnet.tasks.ranking import measures, trec_files
 from xlnet.tasks.ranking.measures import Judged, best_first, by_query
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import THRESHOLD, Comparison, LossOptions, TaskType, checked
-from xlnet.tasks.types.regression import (
+from xlnet.tasks.types.simple import (
     RegressionExport,
     RegressionHead,
     RegressionReader,
