@@ -4,6 +4,7 @@ Every stage is a command that can be copied; a table of what was measured closes
 """
 
 import dataclasses
+import json
 import math
 import os
 import time
@@ -192,8 +193,8 @@ def labels_by_id(path):
 
 def report(path, rows, seconds, expected):
     """Prints the closing table, with what is expected of its lines by name; writes results.json."""
-    with open(path("pretrained", "held_out.csv"), encoding="utf-8") as f:
-        evaluations = dict(line.rstrip("\n").split(",") for line in f)
+    with open(path("pretrained", "evaluations.json"), encoding="utf-8") as f:
+        evaluations = json.load(f)["evaluations"]
     text = path("text", "pretrain", "%s.txt")
     table = [
         (
@@ -203,11 +204,8 @@ def report(path, rows, seconds, expected):
             ),
         )
     ]
-    table += [
-        (f"held-out perplexity, step {step}", f"{math.exp(float(loss)):.1f}")
-        for step, loss in evaluations.items()
-        if step != "step"
-    ]
+    for one in evaluations:
+        table.append((f"held-out perplexity, step {one['step']}", f"{one['perplexity']:.1f}"))
     baseline = rows["scratch"][0]["baseline"]["accuracy"]
     table.append(("dev accuracy, majority class", f"{baseline:.3f}"))
     for name, (dev, test) in (

@@ -50,12 +50,12 @@ def test_what_it_prints(place, trained):
 
 
 def test_held_out_before_and_after(place, trained):
-    lines = (place / "whole" / "held_out.csv").read_text().split("\n")
-    assert [line.split(",")[0] for line in lines] == ["step", "0", "4", ""]
+    kept = json.loads((place / "whole" / "evaluations.json").read_text())["evaluations"]
+    assert [one["step"] for one in kept] == [0, 4]
     found = held_out(trained.stdout)
     assert [step for step, _, _, _ in found] == ["0", "4"]
-    for (_, loss, perplexity, bits), line in zip(found, lines[1:]):
-        assert abs(float(line.split(",")[1]) - float(loss)) < 1e-4
+    for (_, loss, perplexity, bits), one in zip(found, kept):
+        assert abs(one["loss"] - float(loss)) < 1e-4
         assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
         assert abs(np.log2(np.exp(float(loss))) - float(bits)) < 1e-3
     # Below the banner, and before the first step.

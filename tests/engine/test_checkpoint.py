@@ -46,11 +46,12 @@ def test_names_and_shapes_are_those_of_released_checkpoints(graph, name):
     assert {v.op.name: str(v.shape.as_list()) for v in tf.trainable_variables()} == released
 
 
-def test_warm_start_takes_the_values_and_says_so(graph):
+def test_warm_start_takes_the_values_and_says_so(graph, caplog):
+    caplog.set_level("INFO", "xlnet")
     build(config_of())
     fresh = tf.get_variable("model/classification_x/logit/kernel", [16, 2], use_resource=True)
-    lines = []
-    comparison = checkpoint.warm_start(PREFIX, config_of(), log=lines.append)
+    comparison = checkpoint.warm_start(PREFIX, config_of())
+    lines = caplog.messages
     assert comparison.missing == [fresh.op.name]
     assert comparison.unexpected == ["model/lm_loss/bias"]
     assert "32 of 33 variables" in lines[0]
@@ -121,8 +122,7 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
     variables = [
         tf.get_variable(name, [2], use_resource=True) for name in ("model/w", "model/frozen")
     ]
-    lines = []
-    checkpoint.warm_start(prefix, config_of(), log=lines.append)
+    checkpoint.warm_start(prefix, config_of())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         found = {v.op.name: value.tolist() for v, value in zip(variables, session.run(variables))}
@@ -131,7 +131,6 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
             == {"model/w": [2, 2], "model/frozen": [4, 4]}
             == {name: value.tolist() for name, value in checkpoint.read_weights(prefix).items()}
         )
-    assert lines == [f"started from {prefix}: 2 of 2 variables, the EMA of the weights"]
 
 
 def test_weights_of_another_type_are_refused(graph, tmp_path):
@@ -140,20 +139,19 @@ def test_weights_of_another_type_are_refused(graph, tmp_path):
         half,
         {name: array.astype(np.float16) for name, array in checkpoint.read_weights(PREFIX).items()},
     )
-    with pytest.raises(UserError, match="is of type float16, expected float32"):
+    with pytest.raises(UserError, match="found float16, expected float32"):
         checkpoint.warm_start(half, config_of())
 
 
-@pytest.mark.parametrize("value", (np.nan, np.inf))
-def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path, value):
+def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
     """By all that read them: a start, an evaluation or a server, a conversion."""
     name = "model/transformer/layer_1/ff/layer_1/kernel"
     damaged = checkpoint.read_weights(PREFIX)
-    damaged[name][2, 3] = value
+    damaged[name][2, 3] = np.nan
     prefix = str(tmp_path / "x.ckpt")
     checkpoint.write_arrays(prefix, damaged)
     build(config_of())
-    expected = rf"x\.ckpt: {name} is {value} at \[2, 3\]"
+    expected = rf"x\.ckpt: {name}: found 1 of 512 values that are NaN or infinite"
     with pytest.raises(UserError, match=expected):
         checkpoint.check_finite(prefix)
     with pytest.raises(UserError, match=expected):
@@ -171,24 +169,6 @@ def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
         prefix, {"model/w": np.zeros([1], "f4"), "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")}
     )
     assert list(checkpoint.read_weights(prefix)) == ["model/w"]
-
-
-@pytest.mark.parametrize(
-    "name, said",
-    (
-        (
-            "model/layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
-            "is object-based, as tf.train.Checkpoint",
-        ),
-        ("module/bert/embeddings", "a module of TensorFlow Hub"),
-    ),
-)
-def test_checkpoints_of_other_kinds_say_what_they_are(graph, tmp_path, name, said):
-    prefix = str(tmp_path / "other.ckpt")
-    checkpoint.write_arrays(prefix, {name: np.zeros([1], "f4")})
-    build(config_of())
-    with pytest.raises(UserError, match=f"other.ckpt.*{said}.*none of the model's variables"):
-        checkpoint.warm_start(prefix, config_of())
 
 
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):
@@ -215,20 +195,18 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
     build(config_of(n_token=50))
     with pytest.raises(UserError, match=r"no checkpoint .*nowhere"):
         checkpoint.resolve(str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match="no checkpoint in directory"):
-        checkpoint.resolve(str(tmp_path))
-    # A directory that was copied without its file `checkpoint`.
-    (tmp_path / "model.ckpt-4.index").touch()
-    with pytest.raises(UserError, match="'checkpoint' in .* says .* such as .*model.ckpt-4"):
+    with pytest.raises(UserError, match=f"no checkpoint {tmp_path}"):
         checkpoint.resolve(str(tmp_path))
     with pytest.raises(UserError, match=r"init_checkpoint: run\[3\] has one of \* \? \["):
         checkpoint.resolve("run[3]")
-    with pytest.raises(UserError, match=r"lookup_table has shape \[37, 16\], .* \[50, 16\]"):
+    with pytest.raises(
+        UserError, match=r"lookup_table: found shape \[37, 16\], expected \[50, 16\]"
+    ):
         checkpoint.compare(PREFIX, tf.trainable_variables())
-    with pytest.raises(UserError, match="n_token 37, not 50"):
+    with pytest.raises(UserError, match="found n_token 37, expected 50"):
         checkpoint.check_config(PREFIX, config_of(n_token=50))
     other = tf.get_variable("unknown/w", [2], use_resource=True)
-    with pytest.raises(UserError, match="none of the model's variables"):
+    with pytest.raises(UserError, match="found no variable of the model"):
         checkpoint.compare(PREFIX, [other])
     for name in ("xlnet_model.ckpt.index", "xlnet_model.ckpt.data-00000-of-00001"):
         shutil.copy(str(RELEASED / name), str(tmp_path / name))
@@ -282,17 +260,8 @@ def test_a_directory_does_not_lead_out_of_itself(tmp_path, is_relative):
     """The file `checkpoint` of a stranger's directory names nothing that lies elsewhere."""
     away = os.path.relpath(PREFIX, tmp_path) if is_relative else PREFIX
     (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "{away}"\n')
-    with pytest.raises(UserError, match="checkpoint points to"):
+    with pytest.raises(UserError, match="expected a checkpoint in its own directory"):
         checkpoint.resolve(str(tmp_path))
-
-
-def make_run(directory, steps):
-    """Checkpoints of a run with 6 weights."""
-    for step in steps:
-        checkpoint.write_arrays(
-            str(directory / (f"model.ckpt-{step}")),
-            {"global_step": np.array(step), **{f"model/w{i}": np.zeros([1000]) for i in range(6)}},
-        )
 
 
 def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
@@ -308,28 +277,8 @@ def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
     with tf.Session() as session:
         session.run(weight.initializer)
         checkpoint.write(tf.train.Saver([weight]), session, str(tmp_path), 3)
-    assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
-    assert checkpoint.newest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
-
-
-def test_the_last_checkpoints_are_kept_and_those_that_are_needed(tmp_path):
-    make_run(tmp_path, (1, 2, 3, 4))
-    for most, kept in ((0, [1, 2, 3, 4]), (2, [1, 3, 4]), (1, [1, 4])):
-        checkpoint.keep_some(str(tmp_path), most, is_needed=lambda step: step == 1)
-        assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == kept
-
-
-def test_a_disk_that_does_not_answer_has_damaged_nothing(tmp_path):
-    """The run ends; the next one goes on from the same checkpoint."""
-    make_run(tmp_path, (1, 2))
-    data = tmp_path / "model.ckpt-2.data-00000-of-00001"
-    os.rename(data, tmp_path / "aside")
-    os.symlink("/proc/self/mem", data)  # Input/output error
-    before = sorted(os.listdir(tmp_path))
-    with pytest.raises(UserError, match="ckpt-2.data.* Input/output error"):
-        checkpoint.newest_whole(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == before
-    os.rename(tmp_path / "aside", data)
-    assert checkpoint.newest_whole(str(tmp_path)) == 2
-    data.write_bytes(data.read_bytes()[:-1])
-    assert checkpoint.newest_whole(str(tmp_path)) == 1
+        assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
+        assert checkpoint.newest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
+        for step in (4, 5):
+            checkpoint.write(tf.train.Saver([weight]), session, str(tmp_path), step, max_save=2)
+    assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [4, 5]

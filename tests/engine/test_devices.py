@@ -4,6 +4,7 @@ and the driver would say of one stands in."""
 
 import ctypes
 import gc
+import json
 import os
 import re
 import subprocess
@@ -159,7 +160,6 @@ def test_attention_is_fused_without_asking_where_it_was_tried(
     found = connect(DeviceSettings(**flags), compiles_on_gpus=True)
     assert found.fused_attention == (capability if is_expected else None)
     # What a flag asks for is not given up where the first step fails.
-    assert found.xla_gives_way == (found.xla and not flags.get("fused_attention"))
     # Fine-tuning does not have it.
     tuning = DeviceSettings(**dict(flags, fused_attention=None)).on_one_machine()
     assert connect(tuning, compiles_on_gpus=True).fused_attention is None
@@ -503,7 +503,8 @@ def test_devices_evaluate_alike(runs, other):
 
 def held_out(place, name):
     """The table of a run's evaluations: step, loss and what follows from it."""
-    return np.loadtxt(place / name / "held_out.csv", delimiter=",", skiprows=1)
+    kept = json.loads((place / name / "evaluations.json").read_text())["evaluations"]
+    return np.array([(one["step"], one["loss"]) for one in kept])
 
 
 @pytest.mark.slow

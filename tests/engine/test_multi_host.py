@@ -19,7 +19,7 @@ from helpers.paths import ROOT
 from helpers.pretraining import curve, free_ports, start, start_hosts, train, wait_for_step, weights
 
 from xlnet import lock
-from xlnet.engine import multi_host, trainer
+from xlnet.engine import loop, multi_host
 from xlnet.engine.devices import connect
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
@@ -66,11 +66,8 @@ def test_sigterm_on_one_host_saves_and_ends_both(place, stopped):
 
 @pytest.fixture(scope="module")
 def killed(place, run, stopped):
-    """The same hosts go on: the newest checkpoint is damaged, the second gets SIGKILL."""
+    """The same hosts go on, and the second gets SIGKILL."""
     shutil.copytree(place / "hosts", place / "killed")
-    damaged = newest(place / "killed")
-    data = place / "killed" / (f"model.ckpt-{damaged}.data-00000-of-00001")
-    data.write_bytes(data.read_bytes()[:-100])
 
     def uninterrupted():  # the run of one process, dropout and memories on, for comparison
         done = train(place, "whole", **run)
@@ -79,23 +76,12 @@ def killed(place, run, stopped):
     status, printed = interrupt_one(
         start_hosts(place, "killed", **run), 39, signal.SIGKILL, meanwhile=uninterrupted
     )
-    return damaged, status, printed
-
-
-@pytest.mark.slow
-def test_hosts_pass_over_a_damaged_checkpoint(place, killed):
-    damaged, _, (chief, _) = killed
-    assert re.search(
-        f"note: checkpoint .*model.ckpt-{damaged} cannot be read: .*; the one before it is used",
-        chief,
-    )
-    first = int(re.search(r"^steps +(\d+) to 60", chief, re.MULTILINE).group(1))
-    assert damaged - 6 <= first < damaged
+    return status, printed
 
 
 @pytest.mark.slow
 def test_a_lost_host_ends_the_other(killed):
-    _, status, (chief, _) = killed
+    status, (chief, _) = killed
     assert status == [1, -signal.SIGKILL]
     assert re.fullmatch(
         r"train_gpu.py: lost host 1 \(127\.0\.0\.1:\d+\); start the same command "
@@ -107,56 +93,34 @@ def test_a_lost_host_ends_the_other(killed):
 
 @pytest.mark.slow
 def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
-    """Stopped, damaged, killed, and the run is still the uninterrupted one of one device."""
+    """Stopped, killed, and the run is still the uninterrupted one of one device."""
     name = shutil.copytree(place / "killed", place / "alone").name
     done = train(place, name, **run)
     assert done.returncode == 0, done.stderr
     assert re.search("^steps +(36|40) to 60", done.stdout, re.MULTILINE)
     np.testing.assert_allclose(curve(place, name), curve(place, "whole"), rtol=1e-5)
-    held_out = [
-        np.loadtxt(place / folder / "held_out.csv", delimiter=",", skiprows=1)
-        for folder in (name, "whole")
-    ]
-    assert held_out[0][:, 0].tolist() == [0, 20, 40, 60]
+    held_out = []
+    for folder in (name, "whole"):
+        kept = json.loads((place / folder / "evaluations.json").read_text())["evaluations"]
+        held_out.append([(one["step"], one["loss"]) for one in kept])
+    assert [step for step, _ in held_out[0]] == [0, 20, 40, 60]
     np.testing.assert_allclose(*held_out, atol=2e-5)
     assert_same(weights(place, name), weights(place, "whole"), atol=1e-5)
 
 
 BAD = {
-    "no JSON": ('{"cluster"', "TF_CONFIG is not valid JSON: "),
-    "no list": ('{"cluster": {"worker": "a:1"}}', "'worker' is \"a:1\", expected a list of"),
-    "no task": ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG: the task is {}, which is"),
-    "other task": (
-        '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',
-        "which is not in the cluster; expected ",
-    ),
-    "nested": (200_000 * "[", "TF_CONFIG is not valid JSON: "),
-    "a list": ("[]", "TF_CONFIG is [], expected {"),
-    "a list of hosts": ('{"cluster": ["a:1", "b:2"]}', "expected {"),
+    "no JSON": ('{"cluster"', "TF_CONFIG: found {"),
+    "no list": ('{"cluster": {"worker": "a:1"}}', "TF_CONFIG: found {"),
+    "no task": ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG: found the task {}"),
+    "nested": (200_000 * "[", "TF_CONFIG: found ["),
+    "a list": ("[]", "TF_CONFIG: found [], expected {"),
+    "a list of hosts": ('{"cluster": ["a:1", "b:2"]}', "TF_CONFIG: found {"),
     "a task that is none": ('{"cluster": {"worker": ["a:1", "b:2"]}, "task": null}', "expected {"),
-    "numbers": (
-        '{"cluster": {"worker": [1, 2]}}',
-        "'worker' is [1, 2], expected a list of addresses",
-    ),
-    "by index": (
-        '{"cluster": {"worker": {"0": "a:1", "2": "b:2"}}}',
-        "expected a list of addresses",
-    ),
-    "a parameter server": (
-        '{"cluster": {"ps": ["c:1"], "worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
-        "the job 'ps', expected 'worker'",
-    ),
-    "two chiefs": (
-        '{"cluster": {"chief": ["a:1", "b:1"]}}',
-        "2 hosts are 'chief', expected at most",
-    ),
+    "numbers": ('{"cluster": {"worker": [1, 2]}}', "TF_CONFIG: found {"),
+    "a parameter server": ('{"cluster": {"ps": ["c:1"], "worker": ["a:1"]}}', "expected {"),
     "one address twice": (
         '{"cluster": {"worker": ["a:1", "A:1"]}, "task": {"type": "worker", "index": 0}}',
-        "TF_CONFIG: the hosts 0 and 1 have the same address, a:1; expected another machine or port",
-    ),
-    "chief and worker": (
-        '{"cluster": {"chief": ["a:1"], "worker": ["b:1", "a:1"]}}',
-        "the hosts 0 and 2 have the same address, a:1",
+        "TF_CONFIG: found a:1, A:1, expected different addresses",
     ),
 }
 
@@ -195,71 +159,21 @@ OF_SLURM = {
     "SLURM_PROCID": "2",
     "SLURM_JOB_ID": "12345",
 }
-OF_MPI = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
 LAUNCHED = {
     "srun": (OF_SLURM, None, (3, 2, "SLURM"), ["gpu8:22345", "gpu9:22345", "gpu10:22345"]),
-    "srun, and its number": (OF_SLURM, 3, (3, 2, "SLURM"), None),
     "srun, alone": (OF_SLURM, 1, (1, 0, "TF_CONFIG"), []),
     "one task": (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="1"), None, (1, 0, "TF_CONFIG"), []),
     "a batch script": (
-        {
-            "SLURM_JOB_ID": "7",
-            "SLURM_JOB_NODELIST": "gpu[8-10]",
-            "SLURM_NTASKS": "3",
-            "SLURM_PROCID": "0",
-        },
+        {"SLURM_JOB_NODELIST": "gpu[8-10]", "SLURM_NTASKS": "3", "SLURM_PROCID": "0"},
         None,
         (1, 0, "TF_CONFIG"),
         [],
     ),
-    "mpirun in an allocation": (
-        dict(OF_SLURM, **OF_MPI, SLURM_JOB_NODELIST="n[1-2]"),
-        None,
-        (2, 1, "Open MPI"),
-        ["n1:2222", "n2:2222"],
-    ),
-    "mpirun": (
-        dict(OF_MPI, OMPI_MCA_orte_default_hostfile="hosts"),
-        None,
-        (2, 1, "Open MPI"),
-        ["a:2222", "b:2222"],
-    ),
-    "mpirun 5": (
-        dict(OF_MPI, PRTE_MCA_prte_default_hostfile="hosts"),
-        2,
-        (2, 1, "Open MPI"),
-        ["a:2222", "b:2222"],
-    ),
-    "mpirun, alone": (
-        {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_RANK": "0"},
-        None,
-        (1, 0, "TF_CONFIG"),
-        [],
-    ),
-    "a step of SLURM's, alone": (
-        {"PMI_RANK": "0", "PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "1"},
-        None,
-        (1, 0, "TF_CONFIG"),
-        [],
-    ),
-    "one process of MPICH": ({"PMI_RANK": "0", "PMI_SIZE": "1"}, None, (1, 0, "TF_CONFIG"), []),
-    "MPICH, each alone": ({"PMI_RANK": "1", "PMI_SIZE": "4"}, 1, (1, 0, "TF_CONFIG"), []),
-    "PMIx in SLURM": (dict(OF_SLURM, PMIX_RANK="2"), None, (3, 2, "SLURM"), None),
-    "JobSet": (
-        {"JOB_COMPLETION_INDEX": "1"},
-        2,
-        (2, 1, "Kubernetes"),
-        ["run-w-0-0.run.default.svc:2222", "run-w-0-1.run.default.svc:2222"],
-    ),
-    "an indexed job of trials": ({"JOB_COMPLETION_INDEX": "1"}, None, (1, 0, "TF_CONFIG"), []),
     "TFJob": (
         {
             "TF_CONFIG": json.dumps(
                 {
-                    "cluster": {
-                        "chief": ["c-0.default.svc:2222"],
-                        "worker": ["w-0.default.svc:2222"],
-                    },
+                    "cluster": {"chief": ["c-0.svc:2222"], "worker": ["w-0.svc:2222"]},
                     "task": {"type": "worker", "index": 0},
                     "environment": "cloud",
                 }
@@ -267,20 +181,17 @@ LAUNCHED = {
         },
         None,
         (2, 1, "TF_CONFIG"),
-        ["c-0.default.svc:2222", "w-0.default.svc:2222"],
+        ["c-0.svc:2222", "w-0.svc:2222"],
     ),
 }
 
 
 @pytest.fixture
-def launched(monkeypatch, tmp_path):
+def launched(monkeypatch):
     """Sets the environment of a process that a launcher started."""
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "OMPI_", "PRTE_", "PMI", "JOB_COMPLETION", "TF_CONFIG")):
+        if name.startswith(("SLURM_", "TF_CONFIG")):
             monkeypatch.delenv(name)
-    (tmp_path / "hosts").write_text("# two machines\na slots=1\n\nb slots=1\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(socket, "getfqdn", lambda: "run-w-0-1.run.default.svc")
 
     def set_all(environment):
         monkeypatch.setenv("TF_CONFIG", "")
@@ -295,8 +206,7 @@ def test_launchers_name_the_hosts(launched, case):
     environment, num_hosts, found, addresses = LAUNCHED[case]
     launched(environment)
     assert multi_host.cluster(num_hosts) == found
-    if addresses is not None:
-        assert [address for _, address in multi_host.all_hosts()] == addresses
+    assert [address for _, address in multi_host.all_hosts()] == addresses
     if found[0] > 1:
         task = json.loads(os.environ["TF_CONFIG"])["task"]
         assert task == {"type": "worker", "index": 0 if case == "TFJob" else found[1]}
@@ -305,64 +215,13 @@ def test_launchers_name_the_hosts(launched, case):
 @pytest.mark.parametrize(
     "environment, num_hosts, message",
     (
-        (OF_SLURM, 2, "num_hosts is 2, but SLURM names 3 hosts; leave it out"),
-        (
-            dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"),
-            None,
-            "num_hosts: SLURM started 24 processes on 3 machines, expected one on each",
-        ),
-        (
-            dict(OF_SLURM, SLURM_PROCID="x"),
-            None,
-            "num_hosts: the environment of SLURM names no hosts",
-        ),
-        (OF_MPI, None, "give the hostfile to mpirun as OMPI_MCA_orte_default_hostfile or PRTE_"),
-        (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="absent"), None, "No such file .*absent"),
-        ({"JOB_COMPLETION_INDEX": "3"}, 4, "the pod is called run-w-0-1, expected NAME-3"),
-        ({}, 2, "num_hosts is 2, but TF_CONFIG names 0 hosts; leave it out, or set TF_CONFIG"),
-        (
-            dict(OF_SLURM, SLURM_PROCID="3"),
-            None,
-            "SLURM says that this is process 3 of 3, expected",
-        ),
-        (dict(OF_SLURM, SLURM_PROCID="-1"), None, "this is process -1 of 3, expected 0 to 2"),
-        (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="many"), None, "environment of SLURM names no hosts"),
-        (dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"), None, "SLURM names no hosts: .*'gpu.8-'"),
-        (dict(OF_SLURM, SLURM_STEP_NODELIST=""), None, "environment of SLURM names no hosts"),
-        (
-            dict(OF_SLURM, SLURM_STEP_NODELIST="a,b,a"),
-            None,
-            "SLURM: the hosts 0 and 2 have the same",
-        ),
-        (dict(OF_MPI, OMPI_COMM_WORLD_SIZE="x"), None, "environment of Open MPI names no hosts"),
-        (
-            dict(OF_MPI, OMPI_COMM_WORLD_RANK="7", OMPI_MCA_orte_default_hostfile="hosts"),
-            None,
-            "Open MPI says that this is process 7 of 2",
-        ),
-        (
-            dict(OF_MPI, OMPI_MCA_orte_default_hostfile="."),
-            None,
-            "Open MPI names no hosts: .*s a directory",
-        ),
-        (
-            {"PMI_RANK": "1", "PMI_SIZE": "4"},
-            None,
-            "num_hosts: PMI_RANK is 1, PMI_SIZE 4: a launcher of MPI .* set TF_CONFIG on each host",
-        ),
-        # In an interactive job of SLURM's, which is a step of one process.
-        (
-            {"PMI_RANK": "0", "PMI_SIZE": "4", "SLURM_STEP_NUM_TASKS": "1"},
-            None,
-            "num_hosts: PMI_RANK is 0, PMI_SIZE 4: a launcher of MPI",
-        ),
-        (
-            {"PMI_RANK": "0", "PMI_SIZE": "1", "SLURM_STEP_NUM_TASKS": "1", "PMIX_RANK": "1"},
-            None,
-            "num_hosts: PMIX_RANK is 1, .*names their machines",
-        ),
-        ({"PMIX_RANK": "0"}, None, "PMIX_RANK is 0: .*names their machines; .*--num_hosts=1 if"),
-        ({"PMIX_RANK": "0"}, 2, "PMIX_RANK is 0: .*names their machines"),
+        (OF_SLURM, 2, "num_hosts: found 2, expected 3, as SLURM names"),
+        ({}, 2, "num_hosts: found 2, expected 1, as TF_CONFIG names; or set"),
+        (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None, "24 processes on 3 machines"),
+        (dict(OF_SLURM, SLURM_PROCID="x"), None, "SLURM: found no hosts: .*'x'"),
+        (dict(OF_SLURM, SLURM_PROCID="3"), None, 'the task .*"index": 3'),
+        (dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"), None, "SLURM: found no hosts: .*'gpu.8-'"),
+        (dict(OF_SLURM, SLURM_STEP_NODELIST="a,b,a"), None, "SLURM: .* different addresses"),
     ),
 )
 def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num_hosts, message):
@@ -382,29 +241,14 @@ NODES = {
 
 
 @pytest.mark.parametrize("nodes", list(NODES))
-def test_lists_of_nodes(nodes, monkeypatch):
-    monkeypatch.setenv("PATH", "")  # without SLURM's own program
+def test_lists_of_nodes(nodes):
     assert multi_host.expand_nodes(nodes) == NODES[nodes]
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    ("", "a,", ",a", "n[", "n]", "n[]", "n[1", "n[a-b]", "n[2-1]", "n[1-]", "n[[1]]", "a b")
-    + ("n[1-99999999]", "n[0-60000][0-60000]"),
-)
-def test_lists_that_are_none_are_refused(nodes, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(ValueError, match="node|not a list of numbers"):
+@pytest.mark.parametrize("nodes", ("", "a,", "n[", "n]", "n[]", "n[a-b]", "n[1-]", "a b"))
+def test_lists_that_are_none_are_refused(nodes):
+    with pytest.raises(ValueError):
         multi_host.expand_nodes(nodes)
-
-
-def test_slurm_expands_its_lists_where_it_is_installed(tmp_path, monkeypatch):
-    program = tmp_path / "scontrol"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    program.write_text("#!/bin/sh\n[ \"$*\" = 'show hostnames n[1-2]' ] && echo x1 && echo x2\n")
-    program.chmod(0o755)
-    assert multi_host.expand_nodes("n[1-2]") == ["x1", "x2"]
-    assert multi_host.expand_nodes("n[3-4]") == ["n3", "n4"]  # it failed
 
 
 # ---- the start, and lost hosts
@@ -449,26 +293,16 @@ def test_a_taken_port_is_one_line():
         port = other.getsockname()[1]
         with pytest.raises(
             UserError,
-            match=f"^TF_CONFIG: this host is localhost:{port}, but port {port} is "
-            "taken by another program; stop what",
+            match=f"^TF_CONFIG: found localhost:{port}: .*, expected a port that is free here",
         ):
             multi_host.wait_for_all([f"localhost:{port}", "localhost:1"], 0)
 
 
-def test_one_address_under_two_names_is_one_line():
-    """They would wait for each other: each reaches itself."""
-    (port,) = free_ports(1)
-    with pytest.raises(UserError, match=rf"hosts 0 and 1 .* localhost:{port} and 127.0.0.1:{port}"):
-        multi_host.wait_for_all([f"localhost:{port}", f"127.0.0.1:{port}"], 0)
-
-
-@pytest.mark.parametrize(
-    "address", ("host", ":2222", "host:port", "host:99999", "grpc://host:1", "a b:1")
-)
+@pytest.mark.parametrize("address", ("host", ":2222", "host:port", "grpc://host:1", "a b:1"))
 def test_an_address_without_a_port_is_one_line(address):
     with pytest.raises(
         UserError,
-        match=f"^TF_CONFIG: the address of a host is '{re.escape(address)}', expected name:port$",
+        match=f"^TF_CONFIG: found '{re.escape(address)}', expected addresses name:port$",
     ):
         multi_host.wait_for_all(["localhost:2222", address], 0)
 
@@ -508,7 +342,7 @@ def test_a_waiting_host_hears_signals(place, number, status, last):
 def test_a_host_lost_before_the_session_ends_the_other(place):
     """Another run has the directory, behind the meeting and before there is a session."""
     addresses = local_addresses(2)
-    with lock.held(str(place / "refused" / trainer.LOCK), "held"):
+    with lock.held(str(place / "refused" / loop.LOCK), "held"):
         printed = [
             host.communicate(timeout=120)[0]
             for host in [start_one(place, "refused", addresses, index) for index in range(2)]
@@ -518,20 +352,6 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
         f"train_gpu.py: lost host 0 ({addresses[0]}); start the same command again on all hosts"
     ), printed
     assert "Traceback" not in "".join(printed)
-
-
-def test_what_a_host_said_is_read_until_the_next_start(tmp_path):
-    model_dir = str(tmp_path / "model")
-    for host, error in ((0, UserError("own")), (2, UserError("a\nb")), (1, KeyError("x"))):
-        with pytest.raises(type(error)):
-            with multi_host.reporting_errors(model_dir, host):
-                raise error
-    assert multi_host.errors_of_hosts(model_dir) == {1: "KeyError: 'x'", 2: "a b"}
-    lost = multi_host.Lost("host 2 (b:1)", multi_host.errors_of_hosts(model_dir))
-    assert str(lost) == "host 1 stopped with an error: KeyError: 'x'"
-    multi_host.forget_errors(model_dir)
-    assert not multi_host.errors_of_hosts(model_dir) and not os.listdir(model_dir)
-    multi_host.forget_errors(str(tmp_path / "nowhere"))
 
 
 @pytest.mark.slow
@@ -550,11 +370,6 @@ def test_hosts_with_other_settings_end(place):
         .strip()
         .split("\n")[-1]
         .endswith("learning_rate is 1.01, not 0.01; give all hosts the same command")
-    ), printed
-    # The first host, whose output people read, says so too.
-    assert re.search(
-        r"host 1 stopped with an error: .*learning_rate is 1.01, not 0.01; give all hosts",
-        printed[0].strip().split("\n")[-1],
     ), printed
     assert not list((place / "differ").glob("model.ckpt-*"))
 
@@ -576,7 +391,7 @@ def test_a_step_that_does_not_end_ends_the_program(tmp_path, monkeypatch, has_se
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
     monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
-    said, watch, waits = [], multi_host.HostMonitor(str(tmp_path)), threading.Event()
+    said, watch, waits = [], multi_host.HostMonitor(), threading.Event()
     monkeypatch.setattr(multi_host, "_end_program", said.append)
     if has_session:
         watch.after_create_session(Session(waits), None)
@@ -604,7 +419,7 @@ def test_nobody_is_asked_once_the_watch_has_ended(tmp_path, monkeypatch):
 
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "missing", slow)
-    watch = multi_host.HostMonitor(str(tmp_path))
+    watch = multi_host.HostMonitor()
     watch.begin()
     assert asked.wait(20)
     watch.stop()

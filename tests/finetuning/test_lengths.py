@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from xlnet.finetuning.data import MOST_LENGTHS, compiled_multiple
-from xlnet.finetuning.train import in_steps
+from xlnet.finetuning.run import in_steps
 from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_document import RunDocument
 from xlnet.settings.finetuning import ClassifierSettings

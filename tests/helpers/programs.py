@@ -232,14 +232,14 @@ PROGRAMS = (
     ),
     Program(
         "fine-tuning",
-        "xlnet.finetuning.train",
+        "xlnet.finetuning.run",
         finetuning.make_workspace,
         _finetuning_flags,
         _weights_and_losses,
     ),
     Program(
         "prediction",
-        "xlnet.finetuning.train",
+        "xlnet.finetuning.run",
         _make_tuned,
         _prediction_flags,
         lambda folder: files_of(folder / "answers"),

@@ -164,7 +164,7 @@ def _read_tokens(folder):
     return made.counts, store.read(chunk, 0, made.tokens)
 
 
-# ---- checkpoints and memories
+# ---- checkpoints
 
 
 def _make_checkpoint(folder, version):
@@ -194,35 +194,6 @@ def _read_checkpoint(folder):
         checkpoint.step_of(str(folder)),
         checkpoint.read_weights(prefix),
     ]
-
-
-def _make_memory(folder, version):
-    from xlnet.engine import recurrent_memory
-
-    recurrent_memory.write(
-        str(folder / "memory-5-0.npy"),
-        np.random.default_rng(version).normal(size=[4, 2, 3, 4]).astype("f4"),
-    )
-
-
-def _read_memory(folder):
-    """The memory that a run resumes with; None if it starts empty, with a note."""
-    import tensorflow.compat.v1 as tf
-
-    from xlnet.engine import recurrent_memory
-    from xlnet.engine.devices import Devices
-
-    with tf.Graph().as_default(), tf.Session() as session:
-        variable = tf.get_variable(
-            "memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(), use_resource=True
-        )
-        tf.add_to_collection("memories", variable)
-        session.run(variable.initializer)
-        found = recurrent_memory.MemoryFiles(str(folder), Devices(None), 4)
-        found.begin()
-        found.load(session, 5)
-        value = session.run(variable)
-        return value if value.any() else None
 
 
 # ---- fine-tuning
@@ -435,7 +406,6 @@ SUBJECTS = (
         True,
         needs_tensorflow=True,
     ),
-    Subject("memories", _make_memory, _read_memory, ("memory-*.npy",), True, needs_tensorflow=True),
     Subject("TSV", _make_table("tsv"), _read_table("tsv"), ("train.tsv",), False),
     Subject(
         "TSV, faults skipped", _make_table("tsv"), _read_table("tsv", True), ("train.tsv",), False

@@ -24,9 +24,7 @@ from helpers.pretraining import (
     weights,
 )
 
-from xlnet import own_modules
-from xlnet.engine import progress, train_step
-from xlnet.engine.estimator import Estimator
+from xlnet.engine import loop, progress, train_step
 from xlnet.errors import UserError
 from xlnet.network import stateless_random
 from xlnet.pretraining import objectives
@@ -75,12 +73,6 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
         device="cpu",
     )
     assert held_out(evaluated.stdout) == losses[1][1:], evaluated.stderr
-    module.write_text(module.read_text() + "\n")
-    again = train(place, "ordered", **flags)
-    assert again.returncode == 1 and "mine.py was changed since this process" in again.stderr
-    monkeypatch.setattr(own_modules, "_imported", {})  # a new process
-    again = train(place, "ordered", **flags)
-    assert again.returncode == 1 and "objective_module was" in again.stderr
     unknown = train(place, "unknown", objective="all_maskd", objective_module=module)
     assert unknown.returncode == 1
     assert "objective is 'all_maskd'" in unknown.stderr and "'all_masked'" in unknown.stderr
@@ -416,15 +408,7 @@ WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_no
 
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
-    reported = progress.Progress(
-        types.SimpleNamespace(
-            settings=types.SimpleNamespace(model_dir="none", log_steps=999),
-            optimization=types.SimpleNamespace(train_steps=999),
-            devices=types.SimpleNamespace(is_chief=False),
-        ),
-        banner={},
-    )
-    reported.start(6)
+    reported = progress.Progress("none", 6, 999, 999, ("tokens", 1), False, is_chief=False)
     for step, values in enumerate(steps, 7):
         reported.add(step, values)
 
@@ -437,7 +421,7 @@ def test_what_stops_a_run(name):
         dict(GOOD, gradient_norm=np.inf, gradient_scale=2.0),
     ]  # halved, no harm
     report(fine)
-    with pytest.raises(UserError, match=f"{name} is .* step 10.* none;"):
+    with pytest.raises(UserError, match=f"loss: found .* at step 10.*{name}"):
         report([*fine, dict(GOOD, **WRONG[name])])
 
 
@@ -485,14 +469,13 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
         n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False, device="cpu"
     )  # neither a TPU nor GPUs are looked for
     started = []
-    monkeypatch.setattr(
-        Estimator, "train", lambda self, input_fn, actions, max_steps: started.append(actions.run)
-    )
+    monkeypatch.setattr(loop, "fit", lambda run, selection: started.append(run))
     done = command.run(
         "train_gpu.py", f"--config={path}", *("--{}={}".format(*item) for item in flags.items())
     )
     assert done.returncode == 0, done.stderr
-    started[0].describe()
+    (tmp_path / "model").mkdir()
+    started[0].write_document()
     kept = json.loads((tmp_path / "model" / "run.json").read_text())["resolved"]
     taken = {
         name: value
@@ -502,6 +485,6 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     assert {name: kept[name] for name in taken} == taken
     if path.parent.name != "ablation":
         (job,) = started
-        assert job.per_step == about["tokens_per_step"]
-        assert job.per_step * kept["train_steps"] == about["total_tokens"]
+        assert job.unit == ("tokens", about["tokens_per_step"])
+        assert job.unit[1] * kept["train_steps"] == about["total_tokens"]
         assert about["memory"] and about["for"]

@@ -326,10 +326,8 @@ def test_chinese_from_text_to_classes(chinese):
         save_steps=60,
         log_steps=20,
     )
-    rows = [
-        line.split(",") for line in (pretrained / "held_out.csv").read_text().strip().split("\n")
-    ]
-    losses = [float(row[1]) for row in rows[1:]]
+    kept = json.loads((pretrained / "evaluations.json").read_text())["evaluations"]
+    losses = [one["loss"] for one in kept]
     assert abs(losses[0] - np.log(3000)) < 0.2 and losses[-1] < losses[0] - 1
     fine_tune(out, pretrained)
 

@@ -208,7 +208,7 @@ def to_huggingface(
     has one. `dtype` is one of `safetensors.DTYPES`.
     """
     best = os.path.join(source, best_checkpoint.BEST)
-    if os.path.isdir(best) and checkpoint.named_by_state_file(best):
+    if os.path.isdir(best) and checkpoint.newest(best):
         _log.info("the best checkpoint of %s is taken; %s/latest is the newest", source, source)
         prefix = checkpoint.resolve(best, "source")
     else:

@@ -1,8 +1,8 @@
 """The training engine: nothing here knows a task or an objective.
 
-`trainer` decides when a run saves, evaluates, selects and stops. `estimator` runs the step of
-`train_step`, with `optimizer`, `devices` and `multi_host`. `checkpoint` and `recurrent_memory` have
-the state of a run, `best_checkpoint` its best checkpoint. `predictor` runs a checkpoint over a
-file, `progress` reports to the user. Private TensorFlow is used in `devices` and `multi_host`
-alone.
+`loop` is the training: when a run steps, saves, evaluates, selects and stops. `estimator` builds
+and runs its step of the parts in `train_step` and `optimizer`, on `devices` and as one of several
+hosts (`multi_host`). `checkpoint` and `recurrent_memory` have the state of a run, `best_checkpoint`
+its best checkpoint. `predictor` runs a checkpoint over data, `progress` reports to the user.
+Private TensorFlow is used in `devices` and `multi_host` alone.
 """

@@ -16,7 +16,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
 from xlnet.engine import devices
-from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.settings.training import RELEASED_NAME
 
@@ -25,7 +24,6 @@ from xlnet.settings.training import RELEASED_NAME
 #     model.ckpt-500.index, .data-00000-of-00001    made in unfinished/; the index is moved last
 #     checkpoint                                    names the newest and all others, for TensorFlow
 #     memory-500-0.npy                              of the batch elements from 0 on: made before it
-#     damaged-model.ckpt-400.*                      could not be read when the run was resumed
 #     best/                                         weights alone, see `best_checkpoint`
 
 
@@ -51,48 +49,47 @@ _REMEDY = "it is not complete: copy it again, or use another one"
 
 
 def resolve(path: str, flag: str = "init_checkpoint") -> str:
-    """The checkpoint prefix that `path` means, which is a prefix, a directory, or DIRECTORY/latest;
-    a UserError if there is no checkpoint. flag: that gave the path, for errors."""
+    """The checkpoint prefix that `path` means, which is a prefix, a directory, or DIRECTORY/latest.
+
+    Args:
+      path: what was given.
+      flag: that gave the path, for errors.
+
+    Raises:
+      UserError: there is no checkpoint.
+    """
     files.require_no_pattern(path, flag)
-    is_directory = os.path.isdir(path) or os.path.basename(path) != "latest"
-    directory = path if is_directory else os.path.dirname(path)
+    directory = path
+    if os.path.basename(path) == "latest" and not os.path.isdir(path):
+        directory = os.path.dirname(path)
     if os.path.isdir(directory):
-        prefix = newest(directory)
         released = os.path.join(directory, RELEASED_NAME)
-        if prefix is None and os.path.exists(released + ".index"):
-            prefix = released
-        if prefix is None:
-            others = all_prefixes(directory)
-            if not others:
-                raise UserError(f"{flag}: no checkpoint in directory {directory}")
-            raise UserError(
-                f"{flag}: no file 'checkpoint' in {directory} says which of its checkpoints is "
-                f"meant; give one, such as {others[-1][1]}"
-            )
-        return prefix
-    if not os.path.exists(path + ".index"):
-        raise UserError(f"{flag}: no checkpoint {path} (expected {path}.index)")
-    return path
+        prefix = newest(directory) or newest_of_run(directory) or released
+    else:
+        prefix = path
+    if not os.path.exists(prefix + ".index"):
+        raise errors.wrong(flag, f"no checkpoint {path}", f"{prefix}.index, or a directory")
+    return prefix
 
 
-def newest(directory: str, remedy: str = "remove it: a run makes it again") -> Optional[str]:
+def newest(directory: str) -> Optional[str]:
     """The prefix of the checkpoint that the file `checkpoint` in `directory` points to; None if
-    there is none. A UserError, with a remedy, if that file is damaged, or points out of the
-    directory, to a file that may be private."""
+    there is none.
+
+    Raises:
+      UserError: that file is damaged, or points out of the directory, to a file that may be
+        private.
+    """
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
         return None
-    with errors.reading("file " + path, remedy):
+    with errors.reading("file " + path, "remove it: a run makes it again"):
         state = tf.train.get_checkpoint_state(directory)
         if not state:
             raise ValueError("it is not a list of checkpoints")
     prefix = state.model_checkpoint_path
     if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
-        raise UserError(
-            "{} points to {}, expected a checkpoint in its own directory".format(
-                os.path.join(directory, "checkpoint"), prefix
-            )
-        )
+        raise errors.wrong(path, prefix, "a checkpoint in its own directory")
     return prefix if os.path.exists(prefix + ".index") else None
 
 
@@ -106,73 +103,26 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def named_by_state_file(directory: str) -> Optional[tuple[int, str]]:
-    """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
-    if there is no such file. Other checkpoints there may be unfinished. A UserError if the file, or
-    what it points to, is damaged or missing."""
-    path = os.path.join(directory, "checkpoint")
-    if not os.path.exists(path):
-        return None
-    with errors.reading("checkpoint " + path, _REMEDY):
-        prefix = newest(directory, _REMEDY)
-        if not prefix:
-            raise ValueError("it names no checkpoint that is there")
-    return int(prefix.rpartition("-")[2]), prefix
+def newest_of_run(directory: str) -> Optional[str]:
+    """The prefix of the checkpoint of the highest step; None if there is none."""
+    prefixes = all_prefixes(directory)
+    return prefixes[-1][1] if prefixes else None
+
+
+def step_named(prefix: str) -> int:
+    """The step in the name of a run's checkpoint."""
+    return int(prefix.rpartition("-")[2])
 
 
 def step_of(directory: str) -> int:
-    """The global step of the newest checkpoint in `directory`, 0 if there is none."""
-    prefix = newest(directory)
-    return step_in(prefix) if prefix else 0
+    """The global step of the newest checkpoint of a run, 0 if there is none."""
+    prefix = newest_of_run(directory)
+    return step_named(prefix) if prefix else 0
 
 
 def step_in(prefix: str) -> int:
     """The global step of a checkpoint that has one."""
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step")))
-
-
-def newest_whole(directory: str, is_chief: bool = True) -> int:
-    """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
-
-    Damaged newer ones are logged, skipped and, on the chief, renamed to `damaged-...`.
-
-    Raises:
-      UserError: there are checkpoints, but none is complete; or the disk does not answer, and
-        nothing was changed.
-    """
-    # Checkpoints are tried from the newest one back. Each is read completely: a damaged byte would
-    # otherwise be found in the middle of training, or never.
-    prefixes = all_prefixes(directory)
-    if is_chief:  # what a killed run left unfinished
-        shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
-    for step, prefix in reversed(prefixes):
-        fault = fault_of(prefix)
-        if fault:
-            if prefix == prefixes[0][1]:
-                raise UserError(
-                    f"{fault}; no checkpoint in {directory} is complete: give another model_dir, "
-                    "or remove this one"
-                )
-            _log.info("note: %s; the one before it is used", fault)
-            if is_chief:
-                for path in glob.glob(glob.escape(prefix) + ".*"):
-                    os.replace(path, os.path.join(directory, "damaged-" + os.path.basename(path)))
-            continue
-        if is_chief:
-            write_state_file(directory)
-        return step
-    return 0
-
-
-def fault_of(prefix: str) -> Optional[str]:
-    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is complete. A
-    UserError if it could not be read for another reason than damage (`errors.Unreadable`)."""
-    try:
-        for _ in arrays(prefix, names(prefix)):  # one at a time, so that not all are in memory
-            pass
-    except errors.Unreadable as e:
-        return e.fault
-    return None
 
 
 def write_state_file(directory: str) -> None:
@@ -183,10 +133,13 @@ def write_state_file(directory: str) -> None:
     )
 
 
-def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
-    """Writes a checkpoint to a temporary directory, then moves it into place."""
+def write(
+    saver: tf.train.Saver, session: tf.Session, directory: str, step: int, max_save: int = 0
+) -> str:
+    """Writes a checkpoint to a temporary directory, moves it into place, and removes all but the
+    last `max_save` (0: none); returns its prefix."""
+    remove_unfinished(directory)
     aside = os.path.join(directory, _UNFINISHED)
-    shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
     try:
         saver.save(
@@ -200,24 +153,18 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             files.sync_and_rename(os.path.join(aside, name), os.path.join(directory, name))
     finally:
-        shutil.rmtree(aside, ignore_errors=True)  # it would waste a full disk
+        remove_unfinished(directory)  # it would waste a full disk
+    # Of those removed the index goes first.
+    for _, prefix in all_prefixes(directory)[:-max_save] if max_save else []:
+        os.remove(prefix + ".index")
+        files.remove(glob.glob(glob.escape(prefix) + ".*"))
     write_state_file(directory)
+    return os.path.join(directory, f"model.ckpt-{step}")
 
 
-def keep_some(
-    directory: str, max_save: int, is_needed: Callable[[int], bool] = lambda step: False
-) -> None:
-    """Removes all checkpoints but the last `max_save` (0: none are removed) and those whose step
-    `is_needed`."""
-    prefixes = all_prefixes(directory)
-    for step, prefix in prefixes[:-max_save] if max_save else []:
-        if not is_needed(step):
-            # The index is removed first: without it a checkpoint does not exist.
-            for path in sorted(
-                glob.glob(glob.escape(prefix) + ".*"), key=lambda path: not path.endswith(".index")
-            ):
-                os.remove(path)
-    write_state_file(directory)
+def remove_unfinished(directory: str) -> None:
+    """Removes a checkpoint that a killed run left unfinished."""
+    shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
 
 
 def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
@@ -303,11 +250,10 @@ def _require_finite(prefix: str, name: str, array: np.ndarray) -> None:
         return
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
-        first = tuple(wrong[0].tolist())
-        raise UserError(
-            f"checkpoint {prefix}: {name} is {array[first]} at {list(first)}, in all NaN or "
-            f"infinite in {len(wrong):,} of {array.size:,} values, expected finite weights; the "
-            "run that wrote it had diverged: take an earlier checkpoint"
+        raise errors.wrong(
+            f"checkpoint {prefix}: {name}",
+            f"{len(wrong):,} of {array.size:,} values that are NaN or infinite",
+            "finite weights",
         )
 
 
@@ -316,9 +262,7 @@ def check_type(prefix: str) -> None:
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
     for name in sorted(stored_names(prefix).values()):
         if types[name] != tf.float32:
-            raise UserError(
-                f"checkpoint {prefix}: {name} is of type {types[name].name}, expected float32"
-            )
+            raise errors.wrong(f"checkpoint {prefix}: {name}", types[name].name, "float32")
 
 
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
@@ -348,31 +292,17 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
-        raise UserError(
-            "checkpoint {}{} has none of the model's variables (it has {}, ...; the "
-            "model {}, ...)".format(
-                prefix, _in_words(stored), min(stored, default="none"), min(wanted)
-            )
+        raise errors.wrong(
+            f"checkpoint {prefix}",
+            f"no variable of the model, but {min(stored, default='none')}, ...",
+            f"{min(wanted)}, ...",
         )
     for name in matched:
         if stored[name] != wanted[name]:
-            raise UserError(
-                f"checkpoint {prefix}: {name} has shape {stored[name]}, the model's is "
-                f"{wanted[name]}"
+            raise errors.wrong(
+                f"checkpoint {prefix}: {name}", f"shape {stored[name]}", f"{wanted[name]}"
             )
     return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
-
-
-def _in_words(names: Iterable[str]) -> str:
-    """A hint what a checkpoint with other names is, if they show it, or an empty string."""
-    if any(".ATTRIBUTES/" in name for name in names):
-        return (
-            ", which is object-based, as tf.train.Checkpoint and Keras of TensorFlow 2 write it, "
-            "and not by names of variables,"
-        )
-    if any(name.startswith("module/") for name in names):
-        return ", a module of TensorFlow Hub, whose names begin with module/,"
-    return ""
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
@@ -382,18 +312,12 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
     if not os.path.exists(path):
         return
     stored = XLNetConfig(json_path=path).to_dict()
-    different = [
-        f"{key} {stored[key]}, not {now}"
-        for key, now in config.to_dict().items()
-        if stored[key] != now
-    ]
-    if different:
-        raise UserError("{} has {}".format(path, "; ".join(different)))
+    for key, now in config.to_dict().items():
+        if stored[key] != now:
+            raise errors.wrong(path, f"{key} {stored[key]}", str(now))
 
 
-def warm_start(
-    prefix: str, config: XLNetConfig, log: Callable[[str], None] = _log.info
-) -> Comparison:
+def warm_start(prefix: str, config: XLNetConfig) -> Comparison:
     """Makes the network's variables start from the weights of a checkpoint, as `stored_names` says;
     call it in a `model_fn`. Logs the counts and names of matched, missing and unexpected
     variables."""
@@ -407,23 +331,22 @@ def warm_start(
     tf.train.init_from_checkpoint(
         prefix, {stored[name]: by_name[name] for name in comparison.matched}
     )
-    log(
-        "started from {}: {} of {} variables{}".format(
-            prefix,
-            len(comparison.matched),
-            len(variables),
-            ", the EMA of the weights"
-            if any(stored[name].endswith("/average") for name in comparison.matched)
-            else "",
-        )
-    )
-    for kind, found in (
-        ("not in the checkpoint, started fresh", comparison.missing),
-        ("only in the checkpoint, not used", comparison.unexpected),
-    ):
-        if found:
-            log("  {} {}: {}".format(len(found), kind, ", ".join(found)))
+    matched, missing, unexpected = map(len, comparison)
+    _log.info("started from %s: %d of %d variables", prefix, matched, len(variables))
+    if missing:
+        names = ", ".join(comparison.missing)
+        _log.info("  %d not in the checkpoint, started fresh: %s", missing, names)
+    if unexpected:
+        names = ", ".join(comparison.unexpected)
+        _log.info("  %d only in the checkpoint, not used: %s", unexpected, names)
     return comparison
+
+
+def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
+    """Makes the network's variables start from the weights of `init_checkpoint`, unless the run in
+    `model_dir` has a checkpoint; call it in a `model_fn`."""
+    if init_checkpoint and not newest_of_run(model_dir):
+        warm_start(resolve(init_checkpoint), config)
 
 
 class Restoring:
@@ -468,10 +391,8 @@ class Restoring:
         named = zip(self._names, self._variables)
         missing = compare(prefix, [variable for name, variable in named if is_weight(name)]).missing
         if missing:
-            first = ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)
-            raise UserError(
-                f"checkpoint {prefix} lacks {len(missing)} of the model's variables: {first}; were "
-                "its weights trained with another objective or task?"
+            raise errors.wrong(
+                f"checkpoint {prefix}", f"no {missing[0]}", "all variables of the model"
             )
         with reading(prefix):
             stored = stored_names(prefix)

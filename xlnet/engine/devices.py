@@ -51,7 +51,6 @@ class Devices:
     description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
-    xla_gives_way: bool = False  # whether a first step that fails is tried without: see the flag
     tf32: bool = False  # whether GPUs multiply float32 as TF32
     fused_attention: Optional[tuple[int, int]] = None  # the compute capability it is compiled for
 
@@ -132,10 +131,6 @@ class Devices:
             words += f"; {lacking} has no bfloat16 arithmetic, --precision=fp16 is for it"
         return words
 
-    def without_xla(self) -> Devices:
-        """These devices, running operation by operation."""
-        return dataclasses.replace(self, xla=False, xla_gives_way=False, fused_attention=None)
-
     def compilation_in_words(self) -> str:
         """How the operations of the training step are run, for the banner."""
         if self.fused_attention:
@@ -211,8 +206,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         description,
         gpus=tuple(used),
         xla=xla,
-        # Hosts would have to agree that all of them start again.
-        xla_gives_way=xla and not (settings.xla or settings.fused_attention) and hosts == 1,
         tf32=bool(used) and settings.uses_tf32,
         fused_attention=_fused_attention(settings.fused_attention, used, xla, hosts),
     )
@@ -500,6 +493,26 @@ def _groups(sizes: Sequence[int]) -> list[slice]:
 def local_parts(variable: Any) -> tuple:
     """The copies of `variable` on this host's replicas, in their order."""
     return tf2.distribute.get_strategy().experimental_local_results(variable)
+
+
+def local_variable(name: str, shape: Sequence[Any]) -> Any:
+    """A variable of zeros, float32, that each replica has for itself, and no checkpoint has."""
+    return tf.get_variable(
+        name,
+        shape,
+        tf.float32,
+        zeros,
+        trainable=False,
+        use_resource=True,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
+def set_value(session: tf.Session, part: Any, value: Any) -> None:
+    """Sets a replica's copy of a variable, by its initializer: a session's graph cannot grow."""
+    session.run(part.initializer, {part.initializer.inputs[1]: value})
 
 
 def base_name(variable: Any) -> str:

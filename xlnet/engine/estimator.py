@@ -1,77 +1,72 @@
 """An Estimator with the interface of `tf.estimator`, which ended with TensorFlow 2.15.
 
-It only trains: `Actions` save, evaluate and report (see `trainer`). On TensorFlow 2.15.1 every
-variable has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
+On TensorFlow 2.15.1 every variable has the same bits as with `tf.estimator`
+(`tests/engine/test_estimator.py`). When a run saves, evaluates and stops is in `loop`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
-from xlnet.engine import checkpoint, multi_host
+from xlnet.engine import checkpoint, multi_host, stop_signal
 from xlnet.engine.devices import Devices, without_registered_gradients
 
 
 class EstimatorSpec(NamedTuple):
-    """What a `model_fn` returns: loss, float32 []; train_op, the operation of one step."""
+    """What a `model_fn` returns.
+
+    Attributes:
+      loss: float32 [], of the global batch.
+      train_op: the operation of one step.
+      scalars: further values of the step by name, float32 [], that are reported.
+    """
 
     loss: tf.Tensor
     train_op: tf.Operation
+    scalars: Mapping[str, tf.Tensor] = MappingProxyType({})
 
 
-class CompiledStepFailed(Exception):
-    """The first step failed, not for its data, and nobody had asked that XLA compiles it: try it
-    without."""
+class Training:
+    """A training that has started; `step` counts the steps.
 
+    Attributes:
+      session: the session of the training.
+      saver: writes all variables; each host has a part of it on its own devices.
+      step: the global step.
+    """
 
-class Actions:
-    """The actions of a run before, between and after the steps of `Estimator.train`, which calls
-    these methods in this order. The methods of this class do nothing; `RunActions` has those of the
-    trainer."""
+    def __init__(self, monitored: tf.train.SingularMonitoredSession, fetches: dict[str, Any]):
+        self._monitored = monitored
+        self._fetches = fetches
+        self.session: tf.Session = monitored.raw_session()  # the hooks see steps alone
+        self.saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
+        self.step = int(self.session.run(tf.train.get_global_step()))
 
-    def graph_is_built(self) -> dict[str, Any]:
-        """Returns what to fetch in each step: a nest of tensors, by name."""
-        return {}
+    def run_step(self) -> Optional[dict[str, Any]]:
+        """Reads the next batch, which the graph does itself, and makes a step on it.
 
-    def start(self, session: tf.Session, step: int) -> None:
-        """The checkpoint is restored; step: the global step, 0 for initial weights."""
-
-    def before_step(self, session: tf.Session) -> None:
-        """Another step follows."""
-
-    def data_have_ended(self) -> None:
-        """There is no batch for this step, and no other one follows."""
-
-    def report(self, step: int, fetched: dict[str, Any]) -> None:
-        """A step was run; fetched: its values."""
-
-    def is_save_due(self, step: int) -> bool:
-        """Whether a checkpoint of this step is saved."""
-        return False
-
-    def save(self, session: tf.Session, step: int) -> None:
-        """Saves it."""
-
-    def is_evaluation_due(self, step: int) -> bool:
-        """Whether the checkpoint of this step, which is saved, is evaluated."""
-        return False
-
-    def evaluate(self, step: int) -> None:
-        """Evaluates it."""
-
-    def is_stop_asked(self) -> bool:
-        """Whether no more steps follow."""
-        return False
-
-    def finish(self, session: tf.Session, step: int) -> None:
-        """Called after the last step if there was no error; step: the number of that step."""
+        Returns:
+          The scalars of the step by name, with `loss`, and `stop` (above 0: a signal has come to
+          any host); None: there is no batch, or a hook has requested a stop.
+        """
+        if self._monitored.should_stop():
+            return None
+        try:
+            values = self._monitored.run(self._fetches)
+        except tf.errors.OutOfRangeError as e:
+            if not is_end_of_data(e):
+                raise
+            return None
+        # Counted here: the graph may read its own count before or after the update.
+        self.step += 1
+        return {name: of_replicas[0] for name, of_replicas in values.items()}
 
 
 class Estimator:
@@ -81,6 +76,8 @@ class Estimator:
       model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
         each replica.
       model_dir: directory whose newest checkpoint the training continues from, if it has one.
+      devices: of the run.
+      seed: of the initial weights.
     """
 
     def __init__(
@@ -98,122 +95,99 @@ class Estimator:
     def train(
         self,
         input_fn: Callable[[], tf.data.Dataset],
-        actions: Optional[Actions] = None,
         *,
         max_steps: int,
         hooks: Sequence[tf.train.SessionRunHook] = (),
     ) -> None:
-        """Trains until the global step is `max_steps`, the data ends, or actions or hooks ask for a
-        stop.
-
-        On several hosts each of them calls this; an error of the session ends the training.
+        """Trains until the global step is `max_steps`, the data ends, or a hook asks for a stop.
 
         Args:
           input_fn: function that returns this host's batches, one for each replica of the host in
             turn.
-          actions: what is done between steps; None: nothing.
           max_steps: the last step; does nothing if the newest checkpoint is of this step or later.
-          hooks: TensorFlow's, such as a profiler.
-
-        Raises:
-          UserError: the checkpoint to resume from lacks a variable that the network needs, a host
-            is lost, the data is bad, or a checkpoint cannot be written.
-          CompiledStepFailed: see there.
+          hooks: TensorFlow's, such as a profiler; they save and report.
         """
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
-        actions = actions or Actions()
+        with self.started(input_fn, hooks) as training:
+            while training.step < max_steps and training.run_step() is not None:
+                pass
+
+    @contextlib.contextmanager
+    def started(
+        self,
+        input_fn: Callable[[], tf.data.Dataset],
+        hooks: Sequence[tf.train.SessionRunHook] = (),
+    ) -> Iterator[Training]:
+        """Builds the step on all replicas and restores the newest checkpoint; yields the
+        `Training`, whose session ends with the block.
+
+        Raises:
+          UserError: the checkpoint lacks a variable that the network needs, a host is lost, the
+            data is bad, or a checkpoint cannot be written.
+        """
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        # Find the TensorFlow server for the session: that of this host if there are several, or
-        # that of a TPU.
-        resolver = strategy.cluster_resolver
-        master = resolver.master(rpc_layer="grpc") if resolver else ""
-        with (
-            errors.translated_errors(model_dir=self._model_dir),
-            without_registered_gradients(),
-            multi_host.monitored(self._devices.hosts, self._model_dir) as monitors,
-            tf.Graph().as_default(),
-            strategy.scope(),
-        ):
-            # Build the graph: each replica makes a step on its part of the host's next batch.
-            losses = self._build(strategy, input_fn)
-            fetches = actions.graph_is_built()
-
-            # Create the session. Unlike that of `MonitoredSession`, it is not created again after a
-            # host is lost: interrupted sums over hosts do not recover until the program is
-            # restarted.
-            with (
-                tf.train.SingularMonitoredSession(
-                    hooks=[*monitors, *hooks],
-                    master=master,
-                    checkpoint_dir=self._model_dir,
-                    config=strategy.update_config_proto(
-                        self._devices.session_config(is_training=True)
-                    ),
-                ) as monitored,
-                failures_not_silent(),
-            ):
-                session = monitored.raw_session()  # the hooks see steps alone
-                first = step = int(session.run(tf.train.get_global_step()))
-                actions.start(session, step)
-
-                while step < max_steps and not monitored.should_stop():
-                    # Read the next batch and run the step; both are one call, as the graph reads
-                    # the batch itself. The steps are counted here, since the graph may read its own
-                    # count before or after the update.
-                    actions.before_step(session)
-                    try:
-                        _, fetched = monitored.run([losses, fetches])
-                    except tf.errors.OutOfRangeError as e:
-                        if not is_end_of_data(e):
-                            raise
-                        actions.data_have_ended()
-                        break
-                    except tf.errors.OpError as e:
-                        may_give_way = step == first and self._devices.xla_gives_way
-                        if may_give_way and not is_of_data(e):
-                            raise CompiledStepFailed(errors.reason(e)) from e
-                        raise
-                    step += 1
-                    actions.report(step, fetched)
-
-                    # Save if that is due.
-                    if actions.is_save_due(step):
-                        actions.save(session, step)
-
-                    # Evaluate what was saved if that is due.
-                    if actions.is_evaluation_due(step):
-                        actions.evaluate(step)
-
-                    # Stop if a signal or early stopping requests it.
-                    if actions.is_stop_asked():
-                        break
-
-                actions.finish(session, step)
-
-    def _build(
-        self, strategy: tf2.distribute.Strategy, input_fn: Callable[[], tf.data.Dataset]
-    ) -> Sequence[tf.Tensor]:
-        """Builds the step on all replicas; returns the loss of each of this host, float32 [], once
-        its step is done."""
 
         def on_cpu(context: tf2.distribute.InputContext) -> tf.data.Dataset:
             with tf.device("/cpu:0"):
                 return input_fn()
 
-        def on_replica(features: Any) -> tf.Tensor:
+        def on_replica(features: Any) -> dict[str, tf.Tensor]:
             spec = self._model_fn(features)
+            stop = stop_signal.seen_by_all_hosts()
             with tf.control_dependencies([spec.train_op]):
-                return tf.identity(spec.loss)
+                return dict(spec.scalars, loss=tf.identity(spec.loss), stop=stop)
 
-        tf.set_random_seed(self._seed)
-        iterator = strategy.make_input_fn_iterator(on_cpu)
-        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
-        tf.train.create_global_step()
-        loss = strategy.run(on_replica, args=(iterator.get_next(),))
-        # The saver is sharded: each host has a part of it on its own devices.
-        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
-        return strategy.experimental_local_results(loss)
+        with (
+            errors.translated_errors(model_dir=self._model_dir),
+            without_registered_gradients(),
+            multi_host.monitored(self._devices.hosts) as monitors,
+            tf.Graph().as_default(),
+            strategy.scope(),
+        ):
+            # Build the graph: each replica makes a step on its part of the host's next batch.
+            tf.set_random_seed(self._seed)
+            iterator = strategy.make_input_fn_iterator(on_cpu)
+            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
+            tf.train.create_global_step()
+            of_replicas = strategy.run(on_replica, args=(iterator.get_next(),))
+            fetches = {
+                name: strategy.experimental_local_results(value)
+                for name, value in of_replicas.items()
+            }
+            tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
+
+            with self._session(strategy, monitors, hooks) as monitored, failures_not_silent():
+                yield Training(monitored, fetches)
+
+    def _session(
+        self,
+        strategy: tf2.distribute.Strategy,
+        monitors: Sequence[tf.train.SessionRunHook],
+        hooks: Sequence[tf.train.SessionRunHook],
+    ) -> tf.train.SingularMonitoredSession:
+        """The session, with the values of the newest checkpoint."""
+        # Find the TensorFlow server for the session: that of this host if there are several, or
+        # that of a TPU.
+        resolver = strategy.cluster_resolver
+        config = self._devices.session_config(is_training=True)
+        prefix = checkpoint.newest_of_run(self._model_dir)
+        # Unlike that of `MonitoredSession`, it is not created again after a host is lost:
+        # interrupted sums over hosts do not recover until the program is restarted.
+        try:
+            return tf.train.SingularMonitoredSession(
+                hooks=[*monitors, *hooks],
+                master=resolver.master(rpc_layer="grpc") if resolver else "",
+                config=strategy.update_config_proto(config),
+                checkpoint_filename_with_path=prefix,
+            )
+        except (tf.errors.OutOfRangeError, tf.errors.DataLossError) as e:
+            raise errors.wrong(
+                f"checkpoint {prefix}",
+                errors.reason(e),
+                "all of its bytes",
+                "remove it: the run resumes from the one before",
+            ) from e
 
 
 @contextlib.contextmanager
@@ -233,14 +207,3 @@ def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
     """Whether a data set has no more batches. Failures to write or read a file, such as "File too
     large" of a checkpoint, are of the same class."""
     return "End of sequence" in error.message
-
-
-# The node that reads a batch, as an error lists it among those that it passed through:
-# [[{{node IteratorGetNext}}]] or [[IteratorGetNext]]. [[IteratorGetNext/_3]] is something else, a
-# copy of the batch to another device that was waited for.
-_READS_BATCH = re.compile(r"\[\[(\{\{node )?IteratorGetNext(_\d+)?(\}\})?\]\]")
-
-
-def is_of_data(error: tf.errors.OpError) -> bool:
-    """Whether a step failed as its batch could not be read, as with a damaged record."""
-    return bool(_READS_BATCH.search(error.message))

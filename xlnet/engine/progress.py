@@ -16,10 +16,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, train_step
-from xlnet.engine.training_run import TrainingRun
+from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.settings.training import JOURNAL_NAME, UNREPORTED_NAME
+from xlnet.settings.training import JOURNAL_NAME
 
 _log = logging.getLogger(__name__)
 
@@ -33,19 +32,6 @@ _COLUMNS = (
     "per_second",
     "memory_gib",
 )
-
-
-def _unreported(model_dir: str) -> dict[str, list[float]]:
-    """The losses of each checkpoint's steps that are in no line of `training.csv` yet: lists by
-    step, a text. They are but for a mean: a file that cannot be read is none."""
-    path = os.path.join(model_dir, UNREPORTED_NAME)
-    try:
-        return {
-            step: list(map(float, losses))
-            for step, losses in files.read_json(path, "model_dir")["losses"].items()
-        }
-    except (OSError, UserError, KeyError, TypeError, ValueError, AttributeError):
-        return {}
 
 
 def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
@@ -66,116 +52,87 @@ def _board(model_dir: str) -> tf.summary.FileWriter:
 
 
 class Progress:
-    """Reports the steps of a run: a banner when the graph is built, then a line every `log_steps`
-    steps, whose numbers are also added to `training.csv` and TensorBoard's files. Raises a
-    `UserError` if the loss or the gradient is not finite.
-
-    A line has the mean loss since the line before. `save` keeps the losses that the next line needs
-    with a checkpoint, so that a resumed run writes the same line.
+    """Reports the steps of a run: a line every `log_steps` steps with the mean loss since the line
+    before, whose numbers are also added to `training.csv` and TensorBoard's files.
 
     Args:
-      run: what is reported.
-      banner: its lines, without the number of parameters.
+      model_dir: directory of the run.
+      first: the step from which it resumes.
+      last: the last step.
+      log_steps: steps of a line.
+      unit: what throughput counts, and how many of them a step has.
+      with_perplexity: whether the loss is in nats per token.
+      is_chief: hosts but the first only check that the numbers are finite.
     """
 
-    def __init__(self, run: TrainingRun, banner: dict[str, str]):
-        self._run = run
-        self._banner = banner
-        self._model_dir = run.settings.model_dir
-        self._log_steps = run.settings.log_steps
-        self._last = run.optimization.train_steps
-        self._is_chief = run.devices.is_chief  # other hosts only check that the numbers are finite
-        self._path = os.path.join(self._model_dir, JOURNAL_NAME)
-
-    def begin(self) -> dict[str, tf.Tensor]:
-        """Shows the banner; returns what to fetch in each step. Call it when the graph is built."""
-        if self._is_chief:
-            count = sum(v.shape.num_elements() for v in tf.trainable_variables())
-            show_banner(dict(self._banner, parameters=f"{count:,}"))
-        return train_step.step_of_graph().scalars
-
-    def start(self, step: int) -> None:
-        """The checkpoint of this step is restored."""
-        self._step = step
-        self._losses = _unreported(self._model_dir).get(str(step), [])
-        self._start_timing()
+    def __init__(
+        self,
+        model_dir: str,
+        first: int,
+        last: int,
+        log_steps: int,
+        unit: tuple[str, int],
+        with_perplexity: bool,
+        is_chief: bool,
+    ):
+        self._model_dir = model_dir
+        self._last = last
+        self._log_steps = log_steps
+        self._unit, self._per_step = unit
+        self._with_perplexity = with_perplexity
+        self._is_chief = is_chief
+        self._path = os.path.join(model_dir, JOURNAL_NAME)
+        self._losses: list[float] = []  # of the steps of the next line
+        self._since = time.time()
         self._is_first_step = True
         if not self._is_chief:
             return
         # A killed run may have written rows of later steps. They are dropped here and in
         # TensorBoard's files.
-        rows = []
+        lines = [",".join(_COLUMNS)]
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8", errors="replace") as f:
-                rows = [
-                    row
-                    for row in f.read().splitlines()
-                    if row.partition(",")[0].isdecimal() and int(row.partition(",")[0]) <= step
-                ]
-        files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
-        _board(self._model_dir).add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
-
-    def _start_timing(self) -> None:
-        self._since = time.time()
-        self._since_step = self._step
-
-    def before_step(self) -> None:
-        """Another step follows."""
-        if self._is_first_step:  # an evaluation may have come before it
-            self._since = time.time()
+                for line in f.read().splitlines():
+                    step = line.partition(",")[0]
+                    if step.isdecimal() and int(step) <= first:
+                        lines.append(line)
+        files.write_text(self._path, "\n".join(lines) + "\n")
+        _board(model_dir).add_session_log(tf.SessionLog(status=tf.SessionLog.START), first + 1)
 
     def add(self, step: int, values: dict[str, Any]) -> None:
-        """Reports a step; values: the results of the session for it."""
-        self._step = step
-        self._check(step, values)
+        """Reports a step; values: its scalars by name.
+
+        Raises:
+          UserError: the loss or the gradient is not finite.
+        """
+        norm = values["gradient_norm"]
+        is_overflow = not np.isfinite(norm) and values["gradient_scale"] <= 1
+        if not np.isfinite(values["loss"]) or is_overflow:
+            raise UserError(
+                f"loss: found {values['loss']} at step {step}, and the gradient norm {norm}, "
+                "expected finite numbers; the newest checkpoint is of step "
+                f"{checkpoint.step_of(self._model_dir)}; --learning_rate, lower"
+            )
         if not self._is_chief:
             return
         self._losses.append(float(values["loss"]))
         if self._is_first_step:
             _log.info("first step after %.1f s", time.time() - self._since)
             self._is_first_step = False
-        if step % self._log_steps == 0 or step >= self._last:
+        if step % self._log_steps == 0 or step == self._last:
             self._report(step, values)
             self._losses = []
-            self._start_timing()
-
-    def save(self) -> None:
-        """Keeps the losses of no line yet; call it before the checkpoint of this step is written.
-        Those of other checkpoints stay: the newest one may be damaged."""
-        if not self._is_chief:
-            return
-        before = _unreported(self._model_dir)
-        steps = {str(step) for step, _ in checkpoint.all_prefixes(self._model_dir)}
-        kept = {step: losses for step, losses in before.items() if step in steps}
-        if self._losses:
-            kept[str(self._step)] = self._losses
-        if kept != before:
-            files.write_json(os.path.join(self._model_dir, UNREPORTED_NAME), {"losses": kept})
+            self._since = time.time()
 
     def leave_out(self, seconds: float) -> None:
         """Leaves out this time from the throughput of the next line."""
         self._since += seconds
 
-    def _check(self, step: int, values: dict[str, Any]) -> None:
-        loss, norm = values["loss"], values["gradient_norm"]
-        if not np.isfinite(loss):
-            wrong = f"the loss is {loss}"
-        elif not np.isfinite(norm) and values["gradient_scale"] <= 1:
-            wrong = f"the gradient norm is {norm}"
-        else:
-            return
-        raise UserError(
-            "{} at step {}; last checkpoint before it: {}; try a lower learning_rate, "
-            "more warmup_steps or a lower clip".format(
-                wrong, step, checkpoint.newest(self._model_dir) or "none"
-            )
-        )
-
     def _report(self, step: int, values: dict[str, Any]) -> None:
         loss = float(np.mean(np.array(self._losses, np.float32)))
-        pace = (time.time() - self._since) / (step - self._since_step)
-        per_second = self._run.per_step / pace
-        perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._run.with_perplexity else ""
+        pace = (time.time() - self._since) / len(self._losses)
+        per_second = self._per_step / pace
+        perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._with_perplexity else ""
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(self._last)),
@@ -186,10 +143,11 @@ class Progress:
             values["learning_rate"],
             values["gradient_norm"],
             per_second,
-            self._run.unit,
+            self._unit,
             clock(pace * (self._last - step)),
         )
         values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())
+        del values["stop"]
         with open(self._path, "a", newline="", encoding="utf-8") as f:
             csv.writer(f, lineterminator="\n").writerow(
                 [step] + [f"{values[name]:.9g}" for name in _COLUMNS[1:]]

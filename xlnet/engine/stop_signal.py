@@ -10,93 +10,65 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import train_step
-from xlnet.engine.devices import local_parts
+from xlnet.engine import devices
 from xlnet.errors import Unfinished
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+_ASKED = "stop_asked"  # the graph's collection of the variable of each host
 
 
 class Interrupted(BaseException):
-    """A signal came during work that need not finish."""
+    """A signal came during work that need not finish; no handler on its way up catches it."""
 
 
-@contextlib.contextmanager
-def ended_by_signals(work: str) -> Iterator[None]:
-    """The signals that stop a run end the work inside, which starts again with the same command.
-
-    Args:
-      work: what it is, for the error, such as "the evaluation".
-
-    Raises:
-      Unfinished: one has come.
-    """
-
-    def end(signum: int, frame: Any) -> None:
-        raise Interrupted(signal.Signals(signum).name)  # no handler on its way up catches it
-
-    before = {}
-    # only the main thread may set handlers
-    if threading.current_thread() is threading.main_thread():
-        for signum in _SIGNALS:
-            if signal.getsignal(signum) != signal.SIG_IGN:
-                before[signum] = signal.signal(signum, end)
-    try:
-        yield
-    except Interrupted as e:
-        raise Unfinished(f"stopped by {e} in {work}; run the same command again") from None
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
+def seen_by_all_hosts() -> tf.Tensor:
+    """The tensor of a step, float32 [], that is above 0 on all hosts once a signal has come to one
+    of them. Called in the graph of each replica."""
+    # Several hosts must stop in the same step, so all must see the same number: a signal sets a
+    # variable of this host, and the next step takes its mean over all hosts.
+    asked = devices.local_variable("stop_asked_here", [])
+    tf.add_to_collection(_ASKED, asked)
+    (mean,) = devices.mean_over_replicas([asked.read_value()])
+    return tf.identity(mean)
 
 
 class StopSignal:
-    """SIGTERM, SIGINT (Ctrl-C), or SIGUSR1 and SIGUSR2 of batch systems on any host, seen by all
-    hosts in the same step through a number that each step sums. A second Ctrl-C ends the program
-    at once.
+    """SIGTERM, SIGINT (Ctrl-C), or SIGUSR1 and SIGUSR2 of batch systems, within a `with` block. A
+    second Ctrl-C ends the program at once.
 
     A signal that was ignored when the program started stays ignored: shells start background jobs
     with SIGINT ignored.
     """
 
     def __init__(self) -> None:
-        self._asked: Optional[int] = None
+        self._received: Optional[int] = None
         self._before: dict[int, Any] = {}
         self._may_interrupt = False
 
-    def begin(self) -> tf.Tensor:
-        """Handles signals from now on. Call it when the graph is complete.
-
-        Returns:
-          The tensor to fetch in each step: 0 until a signal has come to any host.
-        """
-        step = train_step.step_of_graph()
-        # Several hosts must stop in the same step, so all must see the same number: a signal sets a
-        # variable of this host, and the next step sums that over all hosts.
-        self._raise = tf.group(
-            *[part.assign(1.0, read_value=False) for part in local_parts(step.stop_asked)]
-        )
+    def __enter__(self) -> StopSignal:
         # Only the main thread may set handlers.
         if threading.current_thread() is threading.main_thread():
-            self._before = {
-                signum: signal.signal(signum, self._ask)
-                for signum in _SIGNALS
-                if signal.getsignal(signum) != signal.SIG_IGN
-            }
-        return step.stop
+            for signum in _SIGNALS:
+                if signal.getsignal(signum) != signal.SIG_IGN:
+                    self._before[signum] = signal.signal(signum, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
 
     @property
-    def is_asked(self) -> bool:
+    def is_received(self) -> bool:
         """Whether a signal came to this host."""
-        return self._asked is not None
+        return self._received is not None
 
     @property
     def name(self) -> str:
         """The signal that stopped the run; SIGTERM if it came to another host."""
-        return signal.Signals(self._asked or signal.SIGTERM).name
+        return signal.Signals(self._received or signal.SIGTERM).name
 
-    def _ask(self, signum: int, frame: Any) -> None:
-        self._asked = signum
+    def _receive(self, signum: int, frame: Any) -> None:
+        self._received = signum
         # A second Ctrl-C has Python's own meaning.
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])
@@ -105,27 +77,29 @@ class StopSignal:
             raise Interrupted()
 
     @contextlib.contextmanager
-    def interrupts(self) -> Iterator[None]:
-        """A signal interrupts the work inside.
+    def ends(self, work: str) -> Iterator[None]:
+        """A signal ends the work inside, which starts again with the same command.
+
+        Args:
+          work: what it is, for the error, such as "the evaluation".
 
         Raises:
-          Interrupted: one has come, perhaps before.
+          Unfinished: one has come, perhaps before.
         """
-        if self._asked:
-            raise Interrupted()
         self._may_interrupt = True
         try:
+            if self._received:
+                raise Interrupted()
             yield
+        except Interrupted:
+            raise Unfinished(
+                f"stopped by {self.name} in {work}; run the same command again"
+            ) from None
         finally:
             self._may_interrupt = False
 
     def pass_on(self, session: tf.Session) -> None:
         """Tells the other hosts of a signal. Call it before each step."""
-        # The signal is part of the sums of the step, which all hosts make together.
-        if self._asked:
-            session.run(self._raise)
-
-    def end(self) -> None:
-        """Gives signals back to those who handled them before."""
-        for signum, handler in self._before.items():
-            signal.signal(signum, handler)
+        if self._received:
+            for part in devices.local_parts(tf.get_collection(_ASKED)[0]):
+                devices.set_value(session, part, 1.0)

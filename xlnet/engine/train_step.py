@@ -1,5 +1,5 @@
-"""One step of training: an update with the gradient of the global batch, for any number of replicas
-and micro-batches (gradient accumulation).
+"""Parts of a training step: the scope of the network, dropout's seed, and gradients over
+micro-batches. The step itself is `model_fn` in `pretraining.model` and `finetuning.model`.
 """
 
 from __future__ import annotations
@@ -7,21 +7,16 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, optimizer
-from xlnet.engine.devices import mean_over_replicas
+from xlnet.engine import optimizer
 from xlnet.network import kernels_tuned, ops, parameters, stateless_random
-from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.training import OptimizationSettings, RunSettings
 
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
-
-_STEP = "training_step"  # the graph's collection of `Step`s, one of each replica
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -38,15 +33,13 @@ def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     int64, as TensorFlow computes int32 on the host, where it is used for shapes, and would copy the
     results to the GPU in every step. int32 on a TPU, which computes int64 in two parts.
     """
+    other, own = tf.int32, tf.int64
     if kernels_tuned.device_here() == "tpu":
-        return {
-            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-            for name, value in features.items()
-        }
-    return {
-        name: tf.cast(value, tf.int64) if value.dtype == tf.int32 else value
-        for name, value in features.items()
-    }
+        other, own = own, other
+    cast = {}
+    for name, value in features.items():
+        cast[name] = tf.cast(value, own) if value.dtype == other else value
+    return cast
 
 
 def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
@@ -81,15 +74,8 @@ def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]
     return lambda shape, dtype: tf.cast(initializer(shape, tf.float32), dtype)
 
 
-def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
-    """Starts from the weights of `init_checkpoint` unless the run in `model_dir` has a
-    checkpoint."""
-    if init_checkpoint and not checkpoint.newest(model_dir):
-        checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
-
-
 def loss_and_gradients(
-    compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+    forward: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
     inputs: dict[str, tf.Tensor],
     micro_batches: int,
     scale: Optional[optimizer.LossScale] = None,
@@ -100,152 +86,77 @@ def loss_and_gradients(
     This is everything that a replica computes on its own, and what XLA compiles.
 
     Args:
-      compute: function of (a part of `inputs`, the index of its first batch element) that returns
-        (loss float32 scalar, dict of tensors of these batch elements).
+      forward: function of (a part of `inputs`, the index of its first batch element) that returns
+        (loss float32 scalar, dict of tensors of these batch elements to keep). A function, as it is
+        called in the graphs of loops and of compiled steps.
       inputs: dict of tensors [b,...]; `micro_batches` divides b.
+      micro_batches: their number; 1: off.
       scale: by which the gradients are multiplied, or None.
       xla: whether to compile, once for each shape of the inputs.
 
     Returns:
       loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
-    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
-
-    def over_micro_batches(inputs: dict[str, tf.Tensor]) -> tuple[Any, ...]:
-        # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
-        parts = {
-            name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
-            for name, value in inputs.items()
-        }
-
-        def micro_batch(index: Any) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
-            part = {name: values[index] for name, values in parts.items()}
-            loss, kept = compute(part, index * rows)  # the caller's: the network and its loss
-            return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
-
-        # The first micro-batch is computed outside of the loop, as variables cannot be made within
-        # it.
-        loss, gradients, kept = micro_batch(0)
-        if micro_batches == 1:
-            return loss, gradients, kept
-
-        # The others follow one after the other, so that memory holds the activations of one at a
-        # time. Their losses and gradients are summed; the tensors to keep are collected.
-        arrays = {
-            name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape).write(
-                0, value
-            )
-            for name, value in kept.items()
-        }
-
-        def body(
-            index: tf.Tensor,
-            loss: tf.Tensor,
-            gradients: list[tf.Tensor],
-            arrays: dict[str, tf.TensorArray],
-        ) -> tuple[Any, ...]:
-            more_loss, more, kept = micro_batch(index)
-            return (
-                index + 1,
-                loss + more_loss,
-                [a + b for a, b in zip(gradients, more)],
-                {name: arrays[name].write(index, value) for name, value in kept.items()},
-            )
-
-        _, loss, gradients, arrays = tf.while_loop(
-            lambda index, *_: index < micro_batches,
-            body,
-            [1, loss, gradients, arrays],
-            parallel_iterations=1,
-            maximum_iterations=micro_batches - 1,
+    if xla:
+        forward(inputs, 0)  # never run: it makes the variables, which a compiled function cannot
+        compiled = tf2.function(
+            lambda inputs: _over_micro_batches(forward, inputs, micro_batches, scale),
+            jit_compile=True,
+            autograph=False,
         )
-        kept = {
-            name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
-            for name, value in kept.items()
-        }
-        # The results are means over micro-batches, as they are over replicas: the mean of the
-        # losses of `compute` is the loss of the batch.
-        return loss / micro_batches, [g / micro_batches for g in gradients], kept
-
-    if not xla:
-        return over_micro_batches(inputs)
-    compute(inputs, 0)  # never run: it makes the variables, which a compiled function cannot
-    return tf2.function(over_micro_batches, jit_compile=True, autograph=False)(inputs)
+        return compiled(inputs)
+    return _over_micro_batches(forward, inputs, micro_batches, scale)
 
 
-class Step(NamedTuple):
-    """The tensors of a training step that hooks read, and the variable that requests a stop."""
+def _over_micro_batches(
+    forward: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+    inputs: dict[str, tf.Tensor],
+    micro_batches: int,
+    scale: Optional[optimizer.LossScale],
+) -> tuple[Any, ...]:
+    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
+    # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
+    parts = {}
+    for name, value in inputs.items():
+        parts[name] = tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
 
-    # loss, learning_rate, gradient_norm and gradient_scale, float32 [], of the global batch
-    scalars: dict[str, tf.Tensor]
-    # float32 []: above 0 as soon as `stop_asked`, a local variable of each replica, is in one
-    stop: tf.Tensor
-    stop_asked: Any
+    def micro_batch(index: Any) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
+        part = {name: values[index] for name, values in parts.items()}
+        loss, kept = forward(part, index * rows)
+        return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
 
+    # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
+    loss, gradients, kept = micro_batch(0)
+    if micro_batches == 1:
+        return loss, gradients, kept
 
-def step_of_graph() -> Step:
-    """The `Step` of this graph's model function, on the first replica."""
-    return tf.get_collection(_STEP)[0]
+    # The others follow one after the other, so that memory holds the activations of one at a time.
+    # Their losses and gradients are summed; the tensors to keep are collected.
+    arrays = {}
+    for name, value in kept.items():
+        array = tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
+        arrays[name] = array.write(0, value)
 
+    def body(
+        index: tf.Tensor,
+        loss: tf.Tensor,
+        gradients: list[tf.Tensor],
+        arrays: dict[str, tf.TensorArray],
+    ) -> tuple[Any, ...]:
+        more_loss, more, kept = micro_batch(index)
+        sums = [a + b for a, b in zip(gradients, more)]
+        collected = {name: arrays[name].write(index, value) for name, value in kept.items()}
+        return index + 1, loss + more_loss, sums, collected
 
-def training_step(
-    compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
-    features: dict[str, tf.Tensor],
-    *,
-    config: XLNetConfig,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    settings: RunSettings,
-    xla: bool,
-    frozen_rows: Callable[[str], int] = lambda name: 0,
-) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
-    """A training step on the replica whose graph is being built: loss, then gradients, then update.
-    Hooks read its results from the `Step` that `step_of_graph` returns.
-
-    Args:
-      compute: as for `loss_and_gradients`; the mean of its losses over all replicas is minimized.
-      settings: of the run; in a new one the weights start from its `init_checkpoint`.
-      frozen_rows: see `optimizer.AdamW`.
-
-    Returns:
-      The loss of the global batch, the operation of the update, and the tensors that `compute`
-      returned, for all batch elements of this replica.
-    """
-    # Compute loss and gradients of this replica's batch elements. In float16 the loss is scaled,
-    # since small gradients would become 0.
-    scale = optimizer.LossScale() if network.precision == "fp16" else None
-    loss, gradients, kept = loss_and_gradients(
-        compute, features, settings.grad_accum_steps, scale, xla
+    _, loss, gradients, arrays = tf.while_loop(
+        lambda index, *_: index < micro_batches,
+        body,
+        [1, loss, gradients, arrays],
+        parallel_iterations=1,
+        maximum_iterations=micro_batches - 1,
     )
-
-    # The variables exist now: set where they start.
-    start_from(settings.init_checkpoint, config, settings.model_dir)
-
-    # Take means over the replicas of all hosts. Whether a host is to stop is averaged along with
-    # them.
-    stop_asked = tf.get_variable(
-        "stop_asked_here",
-        [],
-        tf.float32,
-        tf.initializers.zeros(),
-        trainable=False,
-        use_resource=True,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES],
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
-    *gradients, loss, stop = mean_over_replicas(gradients + [loss, stop_asked.read_value()])
-
-    # Update the weights: clipping, learning rate, AdamW.
-    update, scalars = optimizer.minimize(
-        loss,
-        optimization,
-        tf.train.get_global_step(),
-        list(zip(gradients, tf.trainable_variables())),
-        scale,
-        frozen_rows,
-    )
-    tf.add_to_collection(
-        _STEP, Step({"loss": tf.identity(loss), **scalars}, tf.identity(stop), stop_asked)
-    )
-    return loss, update, kept
+    for name, value in kept.items():
+        kept[name] = tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
+    # The results are means over micro-batches, as they are over replicas: the mean of the losses of
+    # `forward` is the loss of the batch.
+    return loss / micro_batches, [g / micro_batches for g in gradients], kept

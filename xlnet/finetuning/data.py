@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Optional
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
 
 from xlnet import cores, files, own_modules
-from xlnet.batches import input_pipeline
+from xlnet.batches import by_length, input_pipeline
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files.row_store import digest
 from xlnet.tasks.task import Row, expand_split, splits_of
 from xlnet.tasks.types.contract import Reader
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -46,13 +52,12 @@ def _own_code(reader: Reader) -> list[str]:
 
 
 class TaskData:
-    """The data of a task that the settings of `tuned` ask for."""
+    """The data of a task that the settings of `tuned` ask for, for a model with a tokenizer."""
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
         self._settings, self._task = tuned.settings, tuned.task
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._layout, self._padding = tuned.layout, tuned.padding
-        self._warned: set[str] = set()  # paths of records with warnings, and the warnings
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
         self._to_predict: Optional[dict[str, Sequence[Row]]] = None
 
@@ -67,21 +72,18 @@ class TaskData:
     def paths(self, split: str) -> list[str]:
         """The files of a split, or directories of files; of a held-out one the train file."""
         named = self._task.files.by_split
-        return [
-            path
-            for part in expand_split(self._task, split)
-            for path in readers.each_path(
-                readers.find_file(self._settings.data_dir, named.get(part) or named["train"])
-            )
-        ]
+        paths: list[str] = []
+        for part in expand_split(self._task, split):
+            names = named.get(part) or named["train"]
+            paths += readers.each_path(readers.find_file(self._settings.data_dir, names))
+        return paths
 
     def digests(self, split: str) -> list[str]:
         """The content of the files of a split."""
-        return [
-            files.digest_of(each)
-            for path in self.paths(split)
-            for each in self._task.reader.files_of(path)
-        ]
+        digests = []
+        for path in self.paths(split):
+            digests += [files.digest_of(each) for each in self._task.reader.files_of(path)]
+        return digests
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
@@ -127,24 +129,19 @@ class TaskData:
                 _log.warning("%s", e if path in str(e) else f"{path}: {e}")
         return self._to_predict
 
-    # -- rows to records, records to batches
+    # -- training: rows to records, records to batches
 
-    def records(
-        self, split: str, rows: Sequence[Row], is_training: bool = False
-    ) -> encoding.Records:
-        """The records of a split's rows, made at most once. Warns, once for each file, if the
-        vocabulary or the length lose much of the text.
-
-        is_training: whether to refuse a length that no row reaches.
-        """
+    def records(self, rows: Sequence[Row]) -> encoding.Records:
+        """The records of the rows to train on. Warns if the vocabulary or the length lose much of
+        the text."""
         # The number of choices may differ between training and prediction: a ranking trains on
         # pairs of documents, and scores documents one by one.
         settings, task = self._settings, self._task
         made = encoding.write_records(
             settings.output_dir,
-            f"{task.name}.{split}",
+            f"{task.name}.train",
             task.reader.examples(rows),
-            self._tokenizer,
+            self.tokenizer,
             self._layout,
             label_features=self._label_features(),
             label_names=task.labels,
@@ -153,45 +150,132 @@ class TaskData:
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
             overwrite=settings.overwrite_data,
-            is_training=is_training,
+            is_training=True,
         )
-        if made.path not in self._warned:
-            self._warned.add(made.path)
-            for warning in made.seen.warnings(task.reader.cut_words):
-                what = warning.partition(" % ")[2]
-                if what not in self._warned:  # of the first file; the vocabulary is the same
-                    self._warned.add(what)
-                    _log.warning("note: %s: %s", split, warning)
+        for warning in made.seen.warnings(task.reader.cut_words):
+            _log.warning("note: train: %s", warning)
         return made
 
     def batches(
-        self, path: str, is_training: bool = False, is_compiled: bool = False, **how: Any
-    ) -> Any:
-        """A `tf.data.Dataset` of the batches of a record file.
+        self, made: encoding.Records, start: int, replicas: int, is_compiled: bool
+    ) -> tf.data.Dataset:
+        """Shuffled batches of records to train on.
+
+        Which rows a step has follows from the seed and its number alone: a resumed run begins at
+        `start` without reading the batches before.
 
         Args:
-          path: of the file.
-          is_training: whether examples have the choices of training.
+          made: the records.
+          start: the first step.
+          replicas: each gets a part of a batch.
           is_compiled: whether XLA compiles what reads the batches, once for each length: they have
             then at most `MOST_LENGTHS` lengths.
-          how: other arguments of `input_pipeline.finetuning_batches`.
         """
-        task, length, padding = self._task, self._layout.max_seq_length, self._padding
-        features = feature_spec.finetuning_features(
-            length, self._label_features(), task.head.num_choices(is_training)
-        )
+        length, padding = self._layout.max_seq_length, self._padding
         multiple = padding.multiple
         if is_compiled:
             multiple = compiled_multiple(length, multiple)
-        return input_pipeline.finetuning_batches(
-            path,
-            features,
+        batches = input_pipeline.finetuning_batches(
+            made.path,
+            feature_spec.finetuning_features(
+                length, self._label_features(), self._task.head.num_choices(True)
+            ),
             row_length=length,
             multiple=multiple,
             pads=padding.side,
             token_features=padding.token_features,
-            **how,
+            num_examples=made.count,
+            batch_size=self._settings.train_batch_size,
+            shuffle_seed=self._settings.seed,
+            start_step=start,
         )
+        return input_pipeline.for_replicas(batches, replicas)
+
+    # -- prediction: rows to batches in memory
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether a row may have several records."""
+        return encoding.has_windows(self._layout)
+
+    def to_predictor(self, rows: Sequence[Row], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
+        """Yields batches of records of about equal length, with the number of each record, `index`,
+        and whether it `is_first` of its row. Warns if texts are cut."""
+        task, rest = self._task, iter(rows)
+        first = cut = 0
+        # As many rows as make a pool of batches are sorted by length together.
+        size = input_pipeline.POOL_BATCHES * batch_size
+        while block := list(itertools.islice(rest, size)):
+            records, counts = task.reader.encode(
+                list(task.reader.examples(block)), self.tokenizer, self._layout
+            )
+            starts = np.cumsum(counts) - counts
+            cut += int(encoding.pop_token_counts(records).is_cut[starts].sum())
+            is_first = np.zeros(len(records["input_ids"]), np.int32)
+            is_first[starts] = 1
+            records["is_first"] = is_first
+            for numbers, batch in by_length.batches_by_length(
+                records, self._layout.max_seq_length, self._padding, batch_size
+            ):
+                yield dict(batch, index=first + numbers)
+            first += len(is_first)
+        if cut:
+            _log.warning("note: %d of %d rows: %s", cut, len(rows), task.reader.cut_words)
+
+    def types_and_shapes(self) -> tuple[dict[str, tf.DType], dict[str, list[Optional[int]]]]:
+        """The types and the shapes of the batches of `to_predictor`, by feature."""
+        length = self._layout.max_seq_length
+        by_token = {*by_length.IDS, *self._padding.token_features}
+        types, shapes = {}, {}
+        for name, shape, dtype in feature_spec.finetuning_features(
+            length, self._label_features(), self._task.head.num_choices(False)
+        ):
+            types[name] = tf.int32 if dtype == "int" else tf.float32
+            shapes[name] = [None, None] if name in by_token else [None, *shape]
+        for name, dtype in (("index", tf.int64), ("is_first", tf.int32)):
+            types[name], shapes[name] = dtype, [None]
+        return types, shapes
 
     def _label_features(self) -> tuple:
         return self._task.head.features(self._layout.max_seq_length)
+
+
+# ---- texts that occur more than once
+
+
+def note_repeated_texts(train: Sequence[Row], evaluated: Mapping[str, Sequence[Row]]) -> None:
+    """Notes rows to train on whose label contradicts that of the same text, and rows to evaluate
+    that are trained on. Texts are compared, whatever files they come from."""
+    first: dict[int, Row] = {}  # of each text
+    count, example = 0, ("", "")
+    for row in train:
+        before = first.setdefault(_digest(row), row)
+        if before.label != row.label:
+            count, example = count + 1, (before.id, row.id)
+    if count:
+        _log.warning(
+            "note: train: %s of %s rows give a text another label than a row before, such as the "
+            "rows %s and %s",
+            f"{count:,}",
+            f"{len(train):,}",
+            *example,
+        )
+    for split, rows in evaluated.items():
+        count = sum(_digest(row) in first for row in rows)
+        if count and rows is not train:
+            _log.warning(
+                "note: %s: %s of %s rows are trained on: their scores say little about other texts",
+                split,
+                f"{count:,}",
+                f"{len(rows):,}",
+            )
+
+
+def _digest(row: Row) -> int:
+    # Only what the network reads is compared, not the names of rows and queries. Blanks are joined
+    # and characters composed, since programs write the same text in different ways.
+    texts = []
+    for pair in row.pairs:
+        for text in pair:
+            texts.append(" ".join(unicodedata.normalize("NFC", str(text or "")).split()))
+    return digest("\0".join(texts))

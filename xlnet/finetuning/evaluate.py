@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from typing import Any, Optional
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import Predictor
+from xlnet.engine.predictor import Predictor, in_order
 from xlnet.errors import UserError
-from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.task_settings import read_model
@@ -27,79 +27,94 @@ from xlnet.tasks.types.contract import Predictions
 _log = logging.getLogger(__name__)
 
 
+class _Predicted(NamedTuple):
+    """The predictions of the checkpoint of a step for rows."""
+
+    step: int
+    rows: Sequence[Row]
+    predictions: Predictions
+
+
 class Evaluator:
     """Predicts the files of a task with the checkpoints of a model directory."""
 
     def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
-        self._settings, self._task = settings, task = model.tuned.settings, model.tuned.task
+        self._settings, self._task = model.tuned.settings, model.tuned.task
         self._data = data
-        self._best: Optional[tuple[int, str]] = None  # (step, prefix) of those evaluated
+        self._rows: Sequence[Row] = ()  # that the predictor reads
+        # Predictions of the newest and of the best checkpoint: after training, evaluation and
+        # prediction of the same rows need not run the network again.
+        self._predicted: list[_Predicted] = []
         # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
         # step needs all cores.
-        in_turn = settings.do_train or settings.long_document == "memory"
+        in_turn = self._settings.do_train or self._settings.long_document == "memory"
         at_once = 1 if in_turn else devices.parallel_batches
-        rows = -(-settings.eval_batch_size // at_once)
-        self.predictor = Predictor(
-            model.outputs_of_records,
-            [lambda path: data.batches(path, batch_size=rows)],
-            devices,
-            at_once=at_once,
+        self._batch_size = -(-self._settings.eval_batch_size // at_once)
+        self._predictor = Predictor(
+            model.outputs_of_records, [self._batches], devices, at_once=at_once
         )
         # Results are written to the model directory, or, if that is read-only, to `predict_dir`.
-        directory: Optional[str] = settings.model_dir
-        if not files.is_writable(settings.model_dir):
-            directory = settings.predict_dir
-            if settings.do_eval and not directory:
-                _log.warning(
-                    "note: model_dir: %s cannot be written to: the evaluation is shown "
-                    "alone; give --predict_dir=DIRECTORY for its files",
-                    settings.model_dir,
-                )
-        self._evaluation = Evaluation(task, directory, settings.predict_threshold)
+        directory: Optional[str] = self._settings.model_dir
+        if not files.is_writable(self._settings.model_dir):
+            directory = self._settings.predict_dir
+        self._evaluation = Evaluation(self._task, directory, self._settings.predict_threshold)
 
-    def read(self, in_training: bool = False) -> None:
-        """Reads the rows to evaluate, here or `in_training`, and to predict: bad ones are found
-        before hours of work."""
-        if self._settings.do_eval or in_training:
-            self._data.of_split(self._settings.eval_split, need_labels=True)
-        if self._settings.do_predict:
-            self._data.to_predict()
+    # -- evaluation
 
     def checkpoints(self) -> list[tuple[int, str]]:
         """(step, prefix) of the checkpoints to evaluate, the newest last."""
-        own = dict(checkpoint.all_prefixes(self._settings.model_dir))
         best = best_checkpoint.best_or_newest(self._settings.model_dir)
         if not best:
             return []
-        if not (self._settings.eval_all_ckpt and own):
+        if not self._settings.eval_all_ckpt:
             return [best]
         # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
-        step, prefix = best
-        own.setdefault(step, prefix)
-        return sorted(own.items())
+        found = dict([best, *checkpoint.all_prefixes(self._settings.model_dir)])
+        return sorted(found.items())
 
     def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
+        # Of the evaluations before, those of the best checkpoint are kept.
+        best = best_checkpoint.best_or_newest(self._settings.model_dir)
+        self._predicted = [each for each in self._predicted if best and each.step == best[0]]
         results = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
-            result, _ = self._score(split, rows, step, prefix)
-            results.append(result)
+            results.append(self._evaluate(split, rows, step, prefix)[0])
         return self._evaluation.mean(results)
 
-    def _score(
-        self,
-        split: str,
-        rows: Sequence[Row],
-        step: int,
-        prefix: Optional[str],
+    def evaluate(self) -> None:
+        """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
+        to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
+        task, evaluation = self._task, self._evaluation
+        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
+            results: list[dict[str, Any]] = []
+            values = []
+            for step, prefix in self.checkpoints():
+                result, predictions = self._evaluate(split, rows, step, prefix)
+                results.append(dict(step=step, **result))
+                values.append(predictions.values)
+            best = best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
+            name = self._name_of(split)
+            thresholds = {}
+            if task.scorer.has_threshold:
+                thresholds["predict_threshold"] = self._settings.predict_threshold
+            constant = evaluation.constant_answer(split, rows)
+            evaluation.keep_results(name, rows, constant, results, best, thresholds)
+            # The tables show the best checkpoint; if none is better than others, the newest.
+            evaluation.keep_tables(name, rows, values[results.index(best) if best else -1])
+
+    def _evaluate(
+        self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
     ) -> tuple[dict[str, Any], Predictions]:
         """The metrics and predictions of a checkpoint for the rows of a split; prints the
         metrics."""
+        is_known = self._known(rows, step) is not None
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
-        predictions = self._predictions(split, rows, prefix)
+        predictions = self._predictions(split, rows, step, prefix)
         result = self._evaluation.score(predictions, rows)
-        self._evaluation.report(split, f"step {step}", result, rows)
+        if not is_known:
+            self._evaluation.report(split, f"step {step}", result, rows)
         return result, predictions
 
     def _name_of(self, split: str) -> str:
@@ -111,84 +126,24 @@ class Evaluator:
             return split
         return readers.stem(os.path.basename(self._data.paths(split)[0]))
 
-    def evaluate(self) -> None:
-        """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
-        to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
-        evaluation, checkpoints = self._evaluation, self.checkpoints()
-        run = read_model(self._settings.model_dir)
-        if run and not self._settings.do_train:
-            self.note_trained_on(None)
-        # Each file with each checkpoint.
-        by_split = []
-        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
-            name = self._name_of(split)
-            results: list[dict[str, Any]] = []
-            all_predictions: list[Predictions] = []
-            for step, prefix in checkpoints:
-                result, predictions = self._score(split, rows, step, prefix)
-                results.append(dict(step=step, **result))
-                all_predictions.append(predictions)
-            best = self._best_of(results)
-            constant = evaluation.constant_answer(split, rows)
-            evaluation.keep_results(name, rows, constant, results, best, self._thresholds())
-            # The tables show the best checkpoint; if none is better than others, the newest.
-            shown = results.index(best) if best else -1
-            evaluation.keep_tables(name, rows, all_predictions[shown].values)
-            by_split.append(results)
-        # The checkpoint with the best mean result on all files makes the predictions.
-        means = []
-        for index, (step, _) in enumerate(checkpoints):
-            of_checkpoint = [results[index] for results in by_split]
-            means.append(dict(evaluation.mean(of_checkpoint), step=step))
-        best = self._best_of(means)
-        self._best = (best["step"], dict(checkpoints)[best["step"]]) if best else None
-        # best/ is of the evaluations while training, which need not be those of all checkpoints.
-        of_others = best_checkpoint.best_or_newest(self._settings.model_dir)
-        if best and of_others and best["step"] != of_others[0]:
-            _log.warning(
-                "note: step %d is the best of these checkpoints; other commands use step %d (%s)",
-                best["step"],
-                *of_others,
-            )
-
-    def _thresholds(self) -> dict[str, Any]:
-        """The settings that decide, where a threshold does."""
-        if not self._task.scorer.has_threshold:
-            return {}
-        return {"predict_threshold": self._settings.predict_threshold}
-
-    def _best_of(self, results: Sequence[dict[str, Any]]) -> Optional[dict[str, Any]]:
-        task = self._task
-        return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
-
-    def note_trained_on(self, trained: Optional[np.ndarray]) -> None:
-        """Notes how many rows that are evaluated were trained on, and which contradict each other.
-        trained: digests of the texts that were trained on; None: not known."""
-        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
-            name = "{} ({})".format(split, ", ".join(self._data.paths(split)))
-            digests = repeated_texts.digests_of(rows)
-            if trained is not None:
-                repeated_texts.note_trained_on(name, digests, trained)
-            if split != "train":  # those were noted before
-                repeated_texts.note_contradictions(name, rows, digests)
+    # -- predictions
 
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
-        their files. The checkpoint is the best one of those evaluated, or of those kept. If some of
-        several files are bad, raises UserError after those of the others."""
+        their files. The checkpoint is the best one. If some of several files are bad, raises
+        UserError after those of the others."""
         settings, task = self._settings, self._task
-        chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
+        chosen = best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
         found = self._data.to_predict()
         for split, rows in found.items():
-            values = self._predictions(split, rows, prefix).values
             prediction_files.write(
                 settings.predict_dir or settings.model_dir,
                 task,
                 split,
                 rows,
-                values,
+                self._predictions(split, rows, step, prefix).values,
                 step=step,
                 threshold=settings.predict_threshold,
                 output=settings.predict_output,
@@ -201,8 +156,40 @@ class Evaluator:
                 "predictions"
             )
 
-    def _predictions(self, split: str, rows: Sequence[Row], prefix: Optional[str]) -> Predictions:
+    def _predictions(
+        self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
+    ) -> Predictions:
+        """The predictions of a checkpoint for rows; the same rows are predicted once."""
+        known = self._known(rows, step)
+        if known:
+            return known
+        self._rows = rows
+        parts = []
+        remaining = progress.Remaining(f"{self._task.name} {split}", len(rows), "rows")
+        for _, outputs in self._predictor(prefix):
+            parts.append(outputs)
+            remaining.add(int(outputs["is_first"].sum()))
+        outputs = in_order(parts)
         # A row may have several records; `join` makes one prediction of their outputs.
-        made = self._data.records(split, rows)
-        outputs = self.predictor.all_records(made, prefix, f"{self._task.name} {split}")
-        return self._task.head.join(outputs, made.windows)
+        starts = np.flatnonzero(outputs.pop("is_first"))
+        counts = np.diff(starts, append=len(outputs["loss"]))
+        predictions = self._task.head.join(outputs, counts if self._data.has_windows else None)
+        self._predicted.append(_Predicted(step, rows, predictions))
+        return predictions
+
+    def _known(self, rows: Sequence[Row], step: int) -> Optional[Predictions]:
+        for known in self._predicted:
+            if known.step == step and len(known.rows) == len(rows):
+                pairs = zip(known.rows, rows)
+                if all((a.id, a.pairs) == (b.id, b.pairs) for a, b in pairs):
+                    return known.predictions
+        return None
+
+    def _batches(self) -> tf.data.Dataset:
+        """The batches of the rows to predict, made while they are read."""
+
+        def batches() -> Iterator[dict[str, np.ndarray]]:
+            return self._data.to_predictor(self._rows, self._batch_size)
+
+        types, shapes = self._data.types_and_shapes()
+        return tf.data.Dataset.from_generator(batches, types, shapes).prefetch(4)

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import devices, train_step
+from xlnet.engine import checkpoint, devices, optimizer, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.model_directory.task_settings import FineTunedTask
@@ -46,15 +46,16 @@ class TaskModel:
             return self.tuned.task.head.outputs(nn, logits, features)
 
     def outputs_of_records(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """`outputs` with `loss`, `index` and `is_real_example` of each record, [B], for evaluation
-        and prediction files. The loss of a record without a label is that of label 0: not read."""
+        """`outputs` with the `loss` of each record, its number `index`, and whether it `is_first`
+        of its row, [B], for evaluation and prediction files. The loss of a record without a label
+        is that of label 0: not read."""
         with self._scope():
             (nn, logits), head = self._logits(features), self.tuned.task.head
             return dict(
                 head.outputs(nn, logits, features),
                 loss=head.loss(nn, logits, features, None),
                 index=features["index"],
-                is_real_example=features["is_real_example"],
+                is_first=features["is_first"],
             )
 
     def attention(self, features: dict[str, tf.Tensor]) -> Sequence[tf.Tensor]:
@@ -222,19 +223,21 @@ class TrainingModel:
     class_weights: Optional[list] = None
     xla: bool = False
 
-    def model_fn(self, features: dict) -> EstimatorSpec:
-        """The Estimator's; features: this replica's part of `input_pipeline.finetuning_batches`."""
+    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+        """A training step on one replica; features: its part of
+        `input_pipeline.finetuning_batches`, [b,...]."""
         model, settings, config = self.model, self.model.tuned.settings, self.model.config
         options = LossOptions(settings.label_smoothing, self.class_weights)
-        # The index of the first example in the global batch, on which dropout depends.
-        first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
+        batch = train_step.on_device(features)
+        # The index of the first example in the global batch.
+        first_row = devices.replica_index() * batch["is_real_example"].shape.as_list()[0]
 
-        # The loss of one micro-batch, whose first row is `row` of this replica's part. In
-        # pretraining, dropout masks are sampled for each batch element, so micro-batches have the
-        # masks of one large batch. That needs shapes that are known when the graph is built. Here
-        # a batch has the length of its longest text, so each micro-batch has a seed of its own,
-        # and its masks differ from those of one large batch.
-        def compute(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict]:
+        # Forward and loss, of each micro-batch. In pretraining, dropout masks are sampled for each
+        # batch element, so micro-batches have the masks of one large batch. That needs shapes that
+        # are known when the graph is built. Here a batch has the length of its longest text, so
+        # each micro-batch has a seed of its own, and its masks differ from those of one large
+        # batch.
+        def forward(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             with tf.variable_scope(
                 tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)
@@ -248,17 +251,25 @@ class TrainingModel:
             # All parts are equally large, so the mean of their means is that of the batch.
             return tf.reduce_mean(losses), {}
 
-        loss, update, _ = train_step.training_step(
-            compute,
-            train_step.on_device(features),
-            config=config,
-            network=model.network,
-            optimization=self.optimization,
-            settings=settings,
-            xla=self.xla,
-            frozen_rows=lambda name: frozen_rows(name, config, settings.freeze_layers),
+        # Gradients. In float16 the loss is scaled, since small gradients would become 0.
+        scale = optimizer.LossScale() if model.network.precision == "fp16" else None
+        loss, gradients, _ = train_step.loss_and_gradients(
+            forward, batch, settings.grad_accum_steps, scale, self.xla
         )
-        return EstimatorSpec(loss, update)
+        # The variables exist now: set where they start.
+        checkpoint.start_from(settings.init_checkpoint, config, settings.model_dir)
+        # Means over the replicas.
+        *gradients, loss = devices.mean_over_replicas([*gradients, loss])
+        # Clipping and update.
+        update, scalars = optimizer.minimize(
+            loss,
+            self.optimization,
+            tf.train.get_global_step(),
+            list(zip(gradients, tf.trainable_variables())),
+            scale,
+            lambda name: frozen_rows(name, config, settings.freeze_layers),
+        )
+        return EstimatorSpec(loss, update, scalars)
 
 
 # ---- frozen layers ----

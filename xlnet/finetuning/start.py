@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
-import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from xlnet import files, quiet
@@ -34,7 +32,6 @@ from xlnet.tokenization.tokenizer import Tokenizer
 if TYPE_CHECKING:  # these import TensorFlow
     from xlnet.engine.devices import Devices
     from xlnet.finetuning.data import TaskData
-    from xlnet.finetuning.model import TaskModel
 
 _log = logging.getLogger(__name__)
 
@@ -63,59 +60,39 @@ def run(
     )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
-    with contextlib.ExitStack() as stack:
-        # Nobody needs the records of a run that only predicts: they are removed when it ends.
-        if not settings.output_dir:
-            settings = dataclasses.replace(
-                settings,
-                output_dir=stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="xlnet-records-")
-                ),
-            )
-        tokenizer = task_settings.read_vocabulary(settings, config)
-        task_settings.check_columns(settings)
-        quiet.import_tensorflow()
-        from xlnet.engine.devices import connect
-        from xlnet.finetuning.data import TaskData
-        from xlnet.finetuning.evaluate import Evaluator
-        from xlnet.finetuning.model import TaskModel
+    tokenizer = task_settings.read_vocabulary(settings, config)
+    task_settings.check_columns(settings)
+    quiet.import_tensorflow()
+    from xlnet.engine.devices import connect
+    from xlnet.engine.stop_signal import StopSignal
+    from xlnet.finetuning import run as finetuning
+    from xlnet.finetuning.data import TaskData
+    from xlnet.finetuning.evaluate import Evaluator
+    from xlnet.finetuning.model import TaskModel
 
-        # The task, its files, the network, and what runs it over a file.
-        task = task_settings.task_of_run(settings, model_run)
-        tuned = FineTunedTask(task, settings)
-        data = TaskData(tuned, tokenizer)
-        _check_files(tuned, data)
-        devices = connect(device, compiles_on_gpus=True)
-        model = TaskModel(config, tuned, network)
-        evaluator = Evaluator(model, data, devices)
-        _check_settings(tuned, config, devices, given)
-        document = task_settings.document_of(settings, network, tuned.task, tokenizer)
-        document = dataclasses.replace(document, program=settings.program)
-        _check_model(model, document, evaluator.checkpoints())
+    # The task, its files, the network.
+    tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
+    data = TaskData(tuned, tokenizer)
+    _check_files(tuned, data)
+    devices = connect(device, compiles_on_gpus=True)
+    _check_settings(tuned, config, devices, given)
+    document = task_settings.document_of(settings, network, tuned.task, tokenizer)
+    document = dataclasses.replace(document, program=settings.program)
+    _check_model(tuned, config, document)
 
-        # Train, evaluate and predict, once all files are read: bad rows are found before any work.
-        if settings.do_train:
-            from xlnet.engine.stop_signal import ended_by_signals
-            from xlnet.finetuning.train import FineTuner
-
-            tuner = FineTuner(
-                model,
-                data,
-                evaluator,
-                tokenizer,
-                document,
-                optimization=optimization,
-                device_settings=device,
-                devices=devices,
-            )
-            tuner.prepare()
-            tuner.train()
-            # A signal still means that the run is not done.
-            stack.enter_context(ended_by_signals("the evaluation and prediction after training"))
-        else:
-            evaluator.read()
-            if settings.class_weights:  # not used, but refused if it is wrong
-                tuned.task.head.class_weights(settings.class_weights, None)
+    # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
+    if settings.do_eval:
+        data.of_split(settings.eval_split, need_labels=True)
+    if settings.do_predict:
+        data.to_predict()
+    model = TaskModel(config, tuned, network)
+    evaluator = Evaluator(model, data, devices)
+    if settings.do_train:
+        finetuning.train(model, data, evaluator, document, optimization, device, devices)
+    elif settings.class_weights:  # not used, but refused if it is wrong
+        tuned.task.head.class_weights(settings.class_weights, None)
+    # A signal still means that the run is not done.
+    with StopSignal() as stop, stop.ends("the evaluation and prediction"):
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_predict:
@@ -239,34 +216,31 @@ def _check_settings(
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
 
-def _check_model(
-    model: TaskModel, document: RunDocument, prefixes: Sequence[tuple[int, str]]
-) -> None:
+def _check_model(tuned: FineTunedTask, config: XLNetConfig, document: RunDocument) -> None:
     """Raises UserError if the model directory or the initial weights are of something else than the
-    `document` of this run. prefixes: (step, prefix) of the checkpoints that are there."""
-    from xlnet.engine import checkpoint
+    `document` of this run."""
+    from xlnet.engine import best_checkpoint, checkpoint
 
-    settings = model.tuned.settings
-    if not prefixes and not settings.do_train:
+    settings = tuned.settings
+    found = best_checkpoint.best_or_newest(settings.model_dir)
+    if not found and not settings.do_train:
         raise UserError(
             f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
         )
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, document, settings)
-    if prefixes:
-        checkpoint.check_config(prefixes[-1][1], model.config)
+    if found:
+        checkpoint.check_config(found[1], config)
     elif settings.init_checkpoint:
         prefix = checkpoint.resolve(settings.init_checkpoint)
-        checkpoint.check_config(prefix, model.config)
+        checkpoint.check_config(prefix, config)
         if settings.do_train:
             checkpoint.check_finite(prefix)
-            task_settings.check_start(
-                settings.init_checkpoint, model.tuned.task, document.task or {}
-            )
+            task_settings.check_start(settings.init_checkpoint, tuned.task, document.task or {})
 
 
 def make_records(settings: SpanSettings) -> None:
-    """Makes the records of the files that exist; arguments and errors as for `run`."""
+    """Makes the records of the train file; arguments and errors as for `run`."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
     check_directories(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
@@ -276,27 +250,9 @@ def make_records(settings: SpanSettings) -> None:
 
     model_run = task_settings.read_model(settings.model_dir) if settings.model_dir else None
     tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
-    task, data = tuned.task, TaskData(tuned, tokenizer)
-    to_read = []  # pairs, as a file to predict may be called train or dev
-    if task.files.dev_share or data.has("train"):
-        to_read.append(("train", data.to_train()))
-    if data.has("dev"):
-        to_read.extend(data.of_split("dev", need_labels=False).items())
-    path = settings.file_to_predict
-    if path and task.files.by_split.get("dev") != os.path.abspath(path):  # it is predicted alone
-        to_read.extend(data.to_predict().items())
-    if not to_read:
-        raise UserError(
-            f"data_dir: {settings.data_dir} has no file of task {task.name} to train on "
-            "or to evaluate"
-        )
-    for split, rows in to_read:
-        made = data.records(split, rows)
-        _log.info(
-            "%s: %s %s, %s records: %s",
-            split,
-            f"{len(rows):,}",
-            task.reader.unit,
-            f"{made.count:,}",
-            made.path,
-        )
+    data = TaskData(tuned, tokenizer)
+    rows = data.to_train()
+    made = data.records(rows)
+    _log.info(
+        "train: %d %s, %d records: %s", len(rows), tuned.task.reader.unit, made.count, made.path
+    )

@@ -323,7 +323,7 @@ def check_resumed(
     # Nothing resumes, and training would replace the best model.
     best = os.path.join(now.directory, BEST)
     is_of_run = os.path.exists(os.path.join(now.directory, EVALUATIONS_NAME))
-    if checkpoint.named_by_state_file(best) and not is_of_run:
+    if checkpoint.newest(best) and not is_of_run:
         raise UserError(
             f"model_dir: {best} has a model, but {now.directory} has no run that it could be from; "
             "give another model_dir"

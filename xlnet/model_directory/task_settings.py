@@ -10,9 +10,10 @@ import dataclasses
 import logging
 import os
 from collections.abc import Collection
-from typing import Any, NamedTuple, Optional, TypeVar
+from typing import Any, Optional, TypeVar
 
 from xlnet import files
+from xlnet.batches.by_length import Padding
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
@@ -39,14 +40,6 @@ _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 _OF_WEIGHTS = ("task", "labels", "is_regression", "head", "summary_type", "use_summ_proj", "kind")
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
-
-
-class Padding(NamedTuple):
-    """The padding that batches leave out."""
-
-    side: str  # "left" or "right"
-    token_features: tuple[str, ...]  # features [T] of the head that are truncated like the ids
-    multiple: int  # the length of batches is a multiple of it [tokens]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Pretraining on the engine's trainer.
+"""Pretraining, as one story read downward.
 
-Begin with `run`: what is read, trained and evaluated. `model` is a step on one device, `objectives`
-the targets and the losses, `held_out` the evaluation; `sources` finds the data.
+`run` goes from the settings to the loop; `data` reads records to batches, which `sources` finds;
+`model` is the step, with the targets and losses of `objectives`; `held_out` evaluates.
 
 A module of your own, named by --objective_module, calls `register_order` for a factorization order,
 and `objectives.register` for an objective.

@@ -9,90 +9,62 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from xlnet.engine import progress
 from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Predictor
+from xlnet.pretraining.data import PretrainingData
 from xlnet.pretraining.model import PretrainingModel
-from xlnet.records.manifest import Manifest
 
 _log = logging.getLogger(__name__)
 
 
 class HeldOut:
-    """Evaluates checkpoints on the held-out records of a manifest, on the devices of training.
-    make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
-    epoch. keeps: whether to add results to TensorBoard's files in the model directory."""
+    """Evaluates checkpoints on the held-out records of a run, on the devices of training."""
 
-    def __init__(
-        self,
-        model: PretrainingModel,
-        manifest: Manifest,
-        make_batches: Callable[[int, slice], tf.data.Dataset],
-        devices: Devices,
-        keeps: bool = True,
-    ):
-        self._model = model
+    def __init__(self, model: PretrainingModel, data: PretrainingData, devices: Devices):
+        manifest, settings = data.held_out, model.settings
+        assert manifest, "there are held-out records"
         self._windows = manifest.num_streams * manifest.windows_per_stream
-        self._unigram: Optional[float] = None  # its perplexity, once it is known
-        self._keeps = keeps
         # Each batch continues the text streams of the batch before, so each device has streams of
         # its own. It reads as many of them at once as divide their number, but not more than in
         # training. Example: six streams on two devices are three for each; they are read all at
         # once, or one after the other if a device trains on two sequences. The results are the
         # same, as a sequence depends only on its own stream.
         used = devices.local_devices(_largest_divisor(manifest.num_streams, devices.per_host))
-        count, settings = used.per_host, model.settings
+        count = used.per_host
         most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         each = _largest_divisor(manifest.num_streams // count, max(1, most))
+        sources = []
+        for number in range(count):
+            rows = slice(number * each, (number + 1) * each)
+            sources.append(functools.partial(data.to_evaluate, each * count, rows))
+        self._predictor = Predictor(model.held_out, sources, used, settings.seed)
 
-        def of_device(number: int, path: tf.Tensor) -> tf.data.Dataset:
-            del path  # there is one dataset
-            return make_batches(each * count, slice(number * each, (number + 1) * each))
-
-        self.predictor = Predictor(
-            model.held_out,
-            [functools.partial(of_device, number) for number in range(count)],
-            used,
-            settings.seed,
-        )
-
-    def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
-        them to TensorBoard. As `TrainingRun.evaluate`."""
+    def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        """Logs and returns the mean loss [nats per target] and the metrics derived from it.
+        Arguments as of `TrainingRun.evaluate`."""
         batches, remaining = [], progress.Remaining("held out", self._windows, "windows")
-        for _, batch in self.predictor("", prefix):
+        for _, batch in self._predictor(prefix):
             batches.append(batch)
             remaining.add(len(batch["weights"]))
         result = _result(batches)
-        if self._unigram is None:  # the targets are the same each time
-            self._unigram = unigram_perplexity(batches)
-            _log.info("held out: a unigram model of the same targets has ppl %.2f", self._unigram)
+        next_segment = ""
+        if "next_segment_accuracy" in result:
+            next_segment = f"  next segment {result['next_segment_accuracy']:.4f}"
         _log.info(
             "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s  (unigram model: ppl %.2f)",
             step,
             result["loss"],
             result["perplexity"],
             result["bits_per_token"],
-            "  next segment {:.4f}".format(result["next_segment_accuracy"])
-            if "next_segment_accuracy" in result
-            else "",
-            self._unigram,
+            next_segment,
+            unigram_perplexity(batches),
         )
-        if self._keeps:
-            progress.add_to_board(
-                self._model.settings.model_dir,
-                step,
-                {
-                    "held_out/" + name: result[name]
-                    for name in ("loss", "perplexity", "bits_per_token")
-                },
-            )
         return result
 
 
@@ -113,12 +85,13 @@ def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
 def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
     """The metrics over all batches of `PretrainingModel.held_out`. The sums are exact, so they do
     not depend on which device was first."""
-    total = math.fsum(
-        np.sum(batch["losses"] * batch["weights"], dtype=np.float64) for batch in batches
-    )
     # This is one mean over all targets; a mean of the means of batches would weight targets
     # differently, as batches have different numbers of them.
-    loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)
+    sums, counts = [], []
+    for batch in batches:
+        sums.append(np.sum(batch["losses"] * batch["weights"], dtype=np.float64))
+        counts.append(np.sum(batch["weights"], dtype=np.float64))
+    loss = math.fsum(sums) / math.fsum(counts)
     # The loss is limited, as exp of that of a diverged run would overflow.
     result = {
         "loss": loss,
@@ -126,7 +99,6 @@ def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
         "bits_per_token": loss / math.log(2),
     }
     if "continues" in batches[0]:
-        result["next_segment_accuracy"] = float(
-            np.mean(np.concatenate([batch["continues"] == batch["label"] for batch in batches]))
-        )
+        is_right = np.concatenate([batch["continues"] == batch["label"] for batch in batches])
+        result["next_segment_accuracy"] = float(np.mean(is_right))
     return result

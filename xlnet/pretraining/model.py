@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import recurrent_memory, train_step
+from xlnet.engine import checkpoint, optimizer, recurrent_memory, train_step
 from xlnet.engine.devices import mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import objectives
@@ -40,11 +40,10 @@ class PretrainingModel:
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: dict of `input_pipeline.pretraining_batches`,
         [b,...]."""
-        # The batch has targets and the memory of the sequences before it.
         settings = self.settings
-        batch, store = self._batch(features)
-        # The index of the first batch element in the global batch, on which dropout depends.
-        first_row = replica_index() * batch["ids"].shape.as_list()[0]
+        # The batch: its targets, and the memory of the sequences before it.
+        batch, memory = self._batch(features)
+        first_row = replica_index() * batch["ids"].shape.as_list()[0]  # in the global batch
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
@@ -52,10 +51,8 @@ class PretrainingModel:
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         target_count /= settings.grad_accum_steps
 
-        # `loss_and_gradients` calls this for each micro-batch, and differentiates its loss; the
-        # other result is the new memory. The mean of the losses over replicas and micro-batches is
-        # the sum over the global batch divided by its number of targets.
-        def compute(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        # Forward and loss, of each micro-batch; the memory that follows is kept.
+        def forward(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             outputs, kept = self._forward(part, first_row + row, is_training=True)
             loss = tf.reduce_sum(outputs.losses * part["weights"]) / target_count
             if settings.next_segment_loss:
@@ -66,17 +63,26 @@ class PretrainingModel:
                 )
             return loss, kept
 
-        loss, update, kept = train_step.training_step(
-            compute,
-            batch,
-            config=self.config,
-            network=self.network,
-            settings=settings,
-            optimization=self.optimization,
-            xla=self.xla,
+        # Gradients. In float16 the loss is scaled, since small gradients would become 0.
+        scale = optimizer.LossScale() if self.network.precision == "fp16" else None
+        loss, gradients, kept = train_step.loss_and_gradients(
+            forward, batch, settings.grad_accum_steps, scale, self.xla
         )
-        remember = [store.update(kept["memory"])] if store else []
-        return EstimatorSpec(loss, tf.group(update, *remember))
+        # The variables exist now: set where they start.
+        checkpoint.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        # Means over the replicas of all hosts.
+        *gradients, loss = mean_over_replicas([*gradients, loss])
+        # Clipping and update; then the new memory.
+        update, scalars = optimizer.minimize(
+            loss,
+            self.optimization,
+            tf.train.get_global_step(),
+            list(zip(gradients, tf.trainable_variables())),
+            scale,
+        )
+        if memory:
+            update = tf.group(update, memory.update(kept["memory"]))
+        return EstimatorSpec(loss, update, scalars)
 
     def _batch(
         self, features: dict[str, tf.Tensor]
@@ -152,7 +158,7 @@ class PretrainingModel:
         """
         batch, store = self._batch(features)
         outputs, kept = self._forward(batch, None, is_training=False)
-        train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
+        checkpoint.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         # The memory is updated before the losses can be read, as the next batch continues the text
         # streams. Each device has a memory, which is cleared where a stream starts (`Predictor`).
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):

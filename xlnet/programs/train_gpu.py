@@ -48,10 +48,9 @@ def main(
     device: DeviceSettings,
 ) -> None:
     quiet.import_tensorflow()
-    from xlnet.engine import multi_host
     from xlnet.engine.devices import connect
+    from xlnet.pretraining import run as pretraining
     from xlnet.pretraining import sources
-    from xlnet.pretraining.run import Pretrainer
 
     if settings.objective_module:
         own_modules.load(settings.objective_module, "objective_module")
@@ -60,27 +59,14 @@ def main(
     given = cli.given_names()
     settings = with_directories(settings, sources.find_records)
     settings, network, optimization = inherit_from_run(settings, network, optimization, given)
-    if not settings.do_eval:
-        multi_host.forget_errors(settings.model_dir)
     devices = connect(device, compiles_on_gpus=True)  # hosts meet here
-    with multi_host.reporting_errors(settings.model_dir, devices.host):
-        manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
-        check_against_manifest(settings, manifest)
-        config = choose_architecture(settings, architecture, manifest)
-        pretrainer = Pretrainer(
-            manifest,
-            settings=settings,
-            config=config,
-            network=network,
-            optimization=optimization,
-            device_settings=device,
-            devices=devices,
-        )
-        if settings.do_eval:
-            pretrainer.evaluate()
-            return
-        pretrainer.prepare()  # reads and checks everything, writes nothing
-        pretrainer.train()
+    manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
+    check_against_manifest(settings, manifest)
+    config = choose_architecture(settings, architecture, manifest)
+    if settings.do_eval:
+        pretraining.evaluate(manifest, settings, config, network, optimization, devices)
+        return
+    pretraining.train(manifest, settings, config, network, optimization, device, devices)
 
 
 def inherit_from_run(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from xlnet.batches.by_length import batches_by_length
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
@@ -169,9 +170,7 @@ def of_fine_tuned(
             f"{counts.read[0]} of {counts.total[0]} tokens are read, expected all: "
             f"{reader.cut_words}"
         )
-    ((_, record),) = session.batches_by_length(
-        records, length, tuned.padding._replace(multiple=1), 1
-    )
+    ((_, record),) = batches_by_length(records, length, tuned.padding._replace(multiple=1), 1)
     ids = record["input_ids"][0].tolist()
     _check(ids, layers, n_layer, settings)
     found = subgraph([str(layer - 1) for layer in layers], record)

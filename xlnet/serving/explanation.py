@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.batches.by_length import batches_by_length
 from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
@@ -188,9 +189,7 @@ def record_of(row: Row, tuned: FineTunedTask, tokenizer: Tokenizer) -> Record:
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
     encoding.pop_token_counts(records)
     batches = list(
-        session.batches_by_length(
-            records, layout.max_seq_length, tuned.padding._replace(multiple=1), 1
-        )
+        batches_by_length(records, layout.max_seq_length, tuned.padding._replace(multiple=1), 1)
     )
     _, features = batches[0]
     word_of_token = None

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from xlnet.batches.by_length import batches_by_length
 from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
@@ -118,7 +119,7 @@ class Inference:
         joined = in_order_of_records(
             [
                 dict(subgraph({name: name for name in subgraph.names}, batch), index=numbers)
-                for numbers, batch in session.batches_by_length(
+                for numbers, batch in batches_by_length(
                     records, layout.max_seq_length, tuned.padding, self.batch_size, self.most_tokens
                 )
             ]

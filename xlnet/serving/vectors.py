@@ -11,6 +11,7 @@ from typing import Any, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.batches.by_length import IDS, batches_by_length
 from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
@@ -18,7 +19,7 @@ from xlnet.model_directory.task_settings import Padding
 from xlnet.network import heads, modeling
 from xlnet.serving.batched_calls import BatchedCall, Computed, NotFinite, require_finite
 from xlnet.serving.inference import Inference
-from xlnet.serving.session import IDS, Arrays, Subgraph, Tensors, batches_by_length
+from xlnet.serving.session import Arrays, Subgraph, Tensors
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
 from xlnet.serving.texts import pair_of
 from xlnet.tasks.features import encoding

@@ -8,7 +8,6 @@ from xlnet.errors import UserError
 from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, share
 
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
-UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
 RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 BEST = "best"  # the directory of the best checkpoint in a model directory

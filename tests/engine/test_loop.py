@@ -1,0 +1,230 @@
+"""The loop, by train_gpu.py: evaluations that a kill or a signal cut off, changed settings, a
+second run in the directory, Ctrl-C."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+
+import pytest
+from helpers.finetuning import assert_same
+from helpers.pretraining import curve, start, train, wait_for_step, weights
+
+from xlnet import lock
+from xlnet.engine import loop, progress
+from xlnet.engine.predictor import Predictor
+from xlnet.pretraining.data import PretrainingData
+from xlnet.pretraining.held_out import HeldOut
+
+RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    return dict(RUN, eval_record_info_dir=place / "heldout")
+
+
+@pytest.fixture(scope="module")
+def whole(place, run):
+    """An uninterrupted run in `whole`; the sessions of its evaluations."""
+    sessions, infer = [], Predictor.__call__
+
+    def watched(self, prefix):
+        yield from infer(self, prefix)
+        sessions.append(self._session)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Predictor, "__call__", watched)
+        done = train(place, "whole", **run)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("held out: step") == 4
+    return sessions
+
+
+def check_same(place, name):
+    """A run is the uninterrupted one."""
+    found, expected = (place / each / "evaluations.json" for each in (name, "whole"))
+    assert found.read_text() == expected.read_text()
+    assert (curve(place, name) == curve(place, "whole")).all()
+    assert_same(weights(place, f"{name}/best"), weights(place, "whole/best"))
+
+
+def test_all_evaluations_have_one_session(whole):
+    assert len(whole) == 4 and len({id(session) for session in whole}) == 1
+
+
+class Killed(BaseException):
+    """As if the process had ended."""
+
+
+def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeypatch):
+    """Also that of the last step, beside files that the process left unfinished."""
+    evaluate = HeldOut.evaluate
+    for name, at, said in (("killed", 4, ["4", "4", "5", "6", "6"]), ("late", 6, ["6"])):
+
+        def killed(self, step, prefix, at=at):
+            if step == at:
+                raise Killed()
+            return evaluate(self, step, prefix)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(HeldOut, "evaluate", killed)
+            with pytest.raises(Killed):
+                train(place, name, **run)
+        (place / name / "unfinished").mkdir()
+        (place / name / "memory-5-0.npy").write_text("")
+        done = train(place, name, **run)
+        assert done.returncode == 0, done.stderr
+        # The evaluation that is made up, the banner, steps, the last evaluation.
+        assert re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M) == said
+        check_same(place, name)
+        left = {path.name for path in (place / name).iterdir()}
+        assert not left & {"unfinished", "memory-5-0.npy"}
+
+
+def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
+    shutil.copytree(place / "whole", place / "changed")
+    more = dict(run, train_steps=8, log_steps=2, num_core_per_host=2)
+    before = (place / "changed" / "run.json").read_text()
+    for changes, said in (
+        (
+            dict(dropout=0.3, learning_rate=0.02),
+            "dropout was 0.1, is 0.3; learning_rate was 0.01, is 0.02",
+        ),
+        (
+            dict(eval_record_info_dir=place / "train"),
+            "the held-out records (--eval_record_info_dir) have other content",
+        ),
+    ):
+        done = train(place, "changed", **dict(more, **changes))
+        assert done.returncode == 1 and len(done.errors) == 1
+        assert (
+            f"changed has other settings: {said}; leave them out or give them as they "
+            "were, or give another model_dir, or --allow_changes=True" in done.stderr
+        )
+    assert (place / "changed" / "run.json").read_text() == before
+    done = train(place, "changed", **dict(more, dropout=0.3, allow_changes=True))
+    assert done.returncode == 0, done.stderr
+    assert "note: settings changed: dropout was 0.1, is 0.3\n" in done.stdout
+    kept = json.loads((place / "changed" / "run.json").read_text())
+    assert kept["resolved"]["dropout"] == 0.3
+    assert "allow_changes" not in kept["resolved"]
+
+
+def test_what_is_left_out_is_that_of_the_run(place, run, whole):
+    """A command that names the directory and more steps resumes with all else as it was."""
+    shutil.copytree(place / "whole", place / "longer")
+    left_out = dict.fromkeys(
+        "model_config_path train_batch_size mem_len perm_size num_predict log_steps save_steps "
+        "warmup_steps learning_rate".split()
+    )
+    done = train(place, "longer", train_steps=7, **left_out)
+    assert done.returncode == 0, done.stderr
+    kept, before = (
+        json.loads((place / name / "run.json").read_text())["resolved"]
+        for name in ("longer", "whole")
+    )
+    different = {name for name in before if kept.get(name) != before[name]}
+    assert different == {"model_dir", "train_steps", "log_steps"}
+
+
+def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
+    """As of several replicas, of which one has a damaged record: the run ended with status 0."""
+    real = PretrainingData.to_train
+    monkeypatch.setattr(
+        PretrainingData, "to_train", lambda self, *arguments: real(self, *arguments).take(2)
+    )
+    done = train(place, "ends_early", **run)
+    assert done.returncode == 1 and len(done.errors) == 1
+    assert "the data ended at step 2 of 6" in done.errors[0]
+
+
+def test_a_second_run_in_the_directory_is_refused(place, run, whole):
+    with lock.held(str(place / "busy" / loop.LOCK), "held"):
+        done = train(place, "busy", **run)
+    assert done.returncode == 1 and done.stderr.startswith(
+        (
+            "train_gpu.py: model_dir: a run trains in {} already, on host {} as process {} since "
+        ).format(place / "busy", socket.gethostname(), os.getpid())
+    )
+    assert len(done.stderr.splitlines()) == 1 and not list((place / "busy").iterdir())
+    assert not (place / "whole" / loop.LOCK).exists()
+
+
+@pytest.mark.parametrize("step, work", ((0, "before the first step"), (2, "of step 2")))
+def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step, work):
+    """It is made when the run resumes."""
+    name, infer = f"cut_{step}", Predictor.__call__
+
+    def signalled(self, prefix):
+        for batch in infer(self, prefix):
+            yield batch
+            if not step or prefix and prefix.endswith(f"-{step}"):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Predictor, "__call__", signalled)
+        done = train(place, name, **run)
+    assert done.returncode == 75, done.stderr
+    assert f"stopped by SIGTERM in the evaluation {work}" in done.stderr
+    done = train(place, name, **run)
+    assert done.returncode == 0
+    assert re.search(r"^held out: step (\d)", done.stdout, re.M)[1] == str(step)
+    check_same(place, name)
+
+
+def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
+    """TensorFlow's error is of the class that means the end of the data elsewhere."""
+    wide = json.loads((place / "tiny.json").read_text())
+    (place / "wide.json").write_text(json.dumps(dict(wide, d_inner=16384, n_layer=1)))
+    process = start(
+        place,
+        "too_large",
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000)),
+        model_config_path=place / "wide.json",
+        train_steps=4,
+        save_steps=2,
+    )
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, printed
+    line = printed.splitlines()[-1]
+    folder = re.escape(str(place / "too_large"))
+    assert re.fullmatch(rf"train_gpu.py: {folder}/\S+: file too large: .*", line), printed
+    assert "Traceback" not in printed
+
+
+def test_a_signal_of_a_batch_system_saves_and_ends_the_run(place, run, whole):
+    """SLURM's --signal, and what its tools send before a job's time is over."""
+    process = start(place, "usr1", {"PYTHONUNBUFFERED": "1"}, **dict(run, train_steps=20000))
+    printed = wait_for_step(process, 3)
+    process.send_signal(signal.SIGUSR1)
+    printed += process.communicate(timeout=100)[0]
+    assert process.returncode == 75, printed
+    step = int(re.search(r"stopped by SIGUSR1 at step (\d+), saved", printed).group(1))
+    assert (place / "usr1" / (f"model.ckpt-{step}.index")).exists()
+
+
+def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
+    add = progress.Progress.add
+
+    def interrupt(self, step, values):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        add(self, step, values)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run without it
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(progress.Progress, "add", interrupt)
+            done = train(place, "interrupted", **run)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.returncode == 75
+    assert "stopped by SIGINT at step 4, saved" in done.stderr
+    assert train(place, "interrupted", **run).returncode == 0
+    check_same(place, "interrupted")

@@ -1,0 +1,194 @@
+"""A fine-tuning run, from its rows to the loop: what is read and checked, what is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet import errors
+from xlnet.engine import loop
+from xlnet.engine.best_checkpoint import BestCheckpoint
+from xlnet.engine.devices import Devices
+from xlnet.engine.estimator import EstimatorSpec
+from xlnet.finetuning.data import TaskData, note_repeated_texts
+from xlnet.finetuning.evaluate import Evaluator
+from xlnet.finetuning.model import TaskModel, TrainingModel
+from xlnet.model_directory import run_document
+from xlnet.model_directory.run_document import RunDocument
+from xlnet.model_directory.task_settings import AnySettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.training import OptimizationSettings
+from xlnet.tasks.task import Row
+from xlnet.tokenization.tokenizer import SPIECE_NAME
+
+_log = logging.getLogger(__name__)
+
+_MOST_UNSAVED = 1000  # steps between checkpoints by default, if an epoch has more
+
+
+def train(
+    model: TaskModel,
+    data: TaskData,
+    evaluator: Evaluator,
+    document: RunDocument,
+    optimization: OptimizationSettings,
+    device_settings: DeviceSettings,
+    devices: Devices,
+) -> None:
+    """Trains from the newest checkpoint to the last step, or until early stopping; evaluates in
+    between and keeps the best checkpoint.
+
+    Args:
+      model: the network with the task's output layer.
+      data: the files of the task.
+      evaluator: evaluates checkpoints during training.
+      document: that of the run, but for what its files say.
+      optimization: settings of the optimizer.
+      device_settings: which devices were asked for.
+      devices: those of the run.
+
+    Raises:
+      UserError: something does not fit; nothing was written.
+      Unfinished: a signal stopped it.
+    """
+    # Read the rows of all files: bad ones are found before hours of work.
+    settings, task = model.tuned.settings, model.tuned.task
+    given = settings  # as they are kept: lengths in epochs
+    rows = data.to_train()
+    labelled = data.of_split("train", need_labels=True)["train"]
+    if not data.can_evaluate():
+        _log.warning("note: there is no file %s to evaluate on while training", settings.eval_split)
+        settings = dataclasses.replace(settings, eval_steps=0)
+    settings, optimization = in_steps(settings, optimization, len(rows))
+    evaluated = {}
+    if settings.eval_steps or settings.do_eval:
+        evaluated = data.of_split(settings.eval_split, need_labels=True)
+    if settings.do_predict:
+        data.to_predict()
+    note_repeated_texts(labelled, evaluated)
+    class_weights = None
+    if settings.class_weights:
+        class_weights = task.head.class_weights(settings.class_weights, labelled)
+
+    # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
+    # are the copies in its directory.
+    resolved = run_document.values_of((given, model.network, optimization, device_settings))
+    resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
+    resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
+    document = dataclasses.replace(
+        document, resolved=resolved, read={"train": data.digests("train")}
+    )
+    run_document.check_resumed(document, model.config, data.tokenizer, settings.allow_changes)
+
+    # Train.
+    run = FineTuningRun(
+        TrainingModel(model, optimization, class_weights, devices.xla),
+        settings,
+        data,
+        rows,
+        evaluator,
+        document,
+        devices,
+    )
+    selection = BestCheckpoint(
+        settings.model_dir,
+        task.metrics[0],
+        settings.patience,
+        lower_is_better=task.lower_is_better,
+    )
+    with errors.translated_errors(records=run.records.path):
+        loop.fit(run, selection)
+
+
+def in_steps(
+    settings: AnySettings, optimization: OptimizationSettings, num_rows: int
+) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings with epochs over `num_rows` rows converted to steps.
+
+    A row of several windows counts once, so an epoch passes over a part of the windows. By default
+    a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch has more.
+    """
+    # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches of 4
+    # are 5 steps.
+    epoch = num_rows / settings.train_batch_size
+    if settings.epochs:
+        optimization = dataclasses.replace(
+            optimization, train_steps=max(1, round(settings.epochs * epoch))
+        )
+    optimization.check_warmup()
+    once = max(1, math.ceil(epoch))
+    return dataclasses.replace(
+        settings,
+        eval_steps=once if settings.eval_steps is None else settings.eval_steps,
+        save_steps=settings.save_steps or min(once, _MOST_UNSAVED),
+    ), optimization
+
+
+class FineTuningRun(loop.TrainingRun):
+    """A run of fine-tuning, for `loop.fit`."""
+
+    def __init__(
+        self,
+        model: TrainingModel,
+        settings: AnySettings,
+        data: TaskData,
+        rows: Sequence[Row],
+        evaluator: Evaluator,
+        document: RunDocument,
+        devices: Devices,
+    ):
+        self.settings = settings
+        self.config = model.model.config
+        self.optimization = model.optimization
+        self.devices = devices
+        self.unit = ("examples", settings.train_batch_size)
+        self.evaluates = bool(settings.eval_steps)
+        self.records = data.records(rows)
+        self._model = model
+        self._data = data
+        self._rows = rows
+        self._evaluator = evaluator
+        self._document = document
+
+    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+        return self._model.model_fn(features)
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        return self._data.batches(self.records, start, self.devices.replicas, self.devices.xla)
+
+    def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        return self._evaluator.evaluate_step(step, prefix)
+
+    def write_document(self) -> None:
+        tokenizer = self._data.tokenizer
+        run_document.write(self.settings.model_dir, self._document, self.config, tokenizer)
+
+    def banner(self) -> dict[str, str]:
+        settings, tuned = self.settings, self._model.model.tuned
+        task = tuned.task
+        held_out = ""
+        if task.files.dev_share:  # which decides by a hash: of few rows it is another share
+            count = len(self._data.of_split("dev", True)["dev"])
+            held_out = f"; {count:,} more of the file held out as dev"
+        epochs = self.optimization.train_steps * settings.train_batch_size / len(self._rows)
+        return {
+            "precision": self.devices.precision_in_words(self._model.model.network),
+            "task": (
+                f"{task.name}: {len(self._rows):,} {task.reader.unit}, "
+                f"{task.head.outputs_in_words()}{held_out}"
+            ),
+            "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
+            "length": f"{tuned.settings.max_seq_length} tokens, {tuned.settings.long_document}",
+            "text": self.records.seen.in_words(),
+            "epochs": (
+                f"{epochs:,.1f}; evaluated every {settings.eval_steps:,} steps (0: never), saved "
+                f"every {settings.save_steps:,}, the last {settings.max_save} kept (0: all)"
+            ),
+        }
