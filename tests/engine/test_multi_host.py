@@ -245,7 +245,7 @@ def test_lists_of_nodes(nodes):
     assert multi_host.expand_nodes(nodes) == NODES[nodes]
 
 
-@pytest.mark.parametrize("nodes", ("", "a,", "n[", "n]", "n[]", "n[a-b]", "n[1-]", "a b"))
+@pytest.mark.parametrize("nodes", ("", "a,", "n[", "n]", "n[]", "n[a-b]", "a b"))
 def test_lists_that_are_none_are_refused(nodes):
     with pytest.raises(ValueError):
         multi_host.expand_nodes(nodes)

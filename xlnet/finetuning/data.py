@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import cores, files, own_modules
-from xlnet.batches import by_length, input_pipeline
+from xlnet.batches import input_pipeline
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
-from xlnet.tasks.features import encoding
+from xlnet.tasks.features import by_length, encoding
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.files.row_store import digest
 from xlnet.tasks.task import Row, expand_split, splits_of

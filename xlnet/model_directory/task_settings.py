@@ -13,7 +13,6 @@ from collections.abc import Collection
 from typing import Any, Optional, TypeVar
 
 from xlnet import files
-from xlnet.batches.by_length import Padding
 from xlnet.errors import MissingFlag, UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
@@ -25,6 +24,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.tasks.features import encoding
+from xlnet.tasks.features.by_length import Padding
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside

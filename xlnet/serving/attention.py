@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.batches.by_length import batches_by_length
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
@@ -22,6 +21,7 @@ from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import AttentionSettings
 from xlnet.serving.texts import as_text, pair_of
 from xlnet.tasks.features import encoding
+from xlnet.tasks.features.by_length import batches_by_length
 from xlnet.tasks.task import InlineExample, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 

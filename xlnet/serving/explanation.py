@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.batches.by_length import batches_by_length
 from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
@@ -24,6 +23,7 @@ from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import ExplanationSettings, from_keywords
 from xlnet.serving.texts import pair_of
 from xlnet.tasks.features import encoding
+from xlnet.tasks.features.by_length import batches_by_length
 from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.files.tagged_words import find_words
 from xlnet.tasks.task import InlineExample, Row

@@ -8,7 +8,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.batches.by_length import batches_by_length
 from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
@@ -18,6 +17,7 @@ from xlnet.serving import session
 from xlnet.serving.language_model import LanguageModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
+from xlnet.tasks.features.by_length import batches_by_length
 from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.task import InlineExample, Row
 

@@ -16,13 +16,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
-from xlnet.batches.by_length import IDS
 from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.settings.devices import DeviceSettings
+from xlnet.tasks.features.by_length import IDS
 
 Tensors = dict[str, tf.Tensor]  # by name
 Arrays = dict[str, np.ndarray]  # by name, [m, ...]

@@ -11,7 +11,6 @@ from typing import Any, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.batches.by_length import IDS, batches_by_length
 from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.model_directory.model_files import LoadedModel
@@ -23,6 +22,7 @@ from xlnet.serving.session import Arrays, Subgraph, Tensors
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
 from xlnet.serving.texts import pair_of
 from xlnet.tasks.features import encoding
+from xlnet.tasks.features.by_length import IDS, batches_by_length
 from xlnet.tasks.features.encoding import TokenCounts
 
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
