@@ -1,4 +1,4 @@
-"""The job script of `docs/how_to/slurm.md`, with programs in place of SLURM's and of the run."""
+"""The job script of `docs/tutorials/several_gpus.md`, with programs in place of SLURM's."""
 
 import os
 import re
@@ -31,11 +31,9 @@ exit $STATUS
     ),
 )
 def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_signalled, log):
-    (script,) = re.findall(
-        r"^```bash\n(.*?)^```",
-        (ROOT / "docs/how_to/slurm.md").read_text(),
-        re.DOTALL | re.MULTILINE,
-    )
+    text = (ROOT / "docs/tutorials/several_gpus.md").read_text()
+    section = text.partition("\n## SLURM: save before the time limit and requeue\n")[2]
+    script = re.search(r"^```bash\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[1]
     for name, text in (
         ("python", RUN),
         ("scontrol", '#!/bin/bash\necho "$*" >> log\n'),
