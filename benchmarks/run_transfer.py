@@ -24,8 +24,8 @@ from xlnet.settings.fields import required, setting
 from xlnet.tasks import evaluation
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions.answers import BestSpans
+from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.types import contract, custom, known
-from xlnet.tasks.types.tagging import Tags
 from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
 

@@ -26,8 +26,12 @@ REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}
 # Folders that another file of tests reads.
 ELSEWHERE = {
-    "nested_tags": "test_reports_spans.py",
-    "tagger_tsv_saved_by_excel": "test_reports_spans.py",
+    "nested_tags": "tasks/test_tagging_files.py",
+    "tagger_tsv_saved_by_excel": "tasks/test_tagging_files.py",
+    "label_studio": "tasks/test_tagging_files.py",
+    "webanno": "tasks/test_tagging_files.py",
+    "tagged_csv": "tasks/test_tagging_files.py",
+    "empty_last_column": "tasks/test_tagging_files.py",
 }
 
 
@@ -42,15 +46,6 @@ class Refused(NamedTuple):
 # By folder, for each of its commands: the number of rows with each label, and a part of the log or
 # None; or a part of the error; or `Refused`.
 CASES = {
-    "label_studio": [(12, None), "full.json: item 1: Label Studio's complete JSON.*JSON-MIN"],
-    "webanno": ["doc.tsv: WebAnno TSV"] * 2,
-    "tagged_csv": [
-        "kaggle.csv:.*--delimiter=,.*empty line between sentences",
-        "kaggle.csv: .*--delimiter=,",
-        "simple.csv: .*--delimiter=,",
-        "words.csv: .*--delimiter=,",
-    ],
-    "empty_last_column": ["train.tsv: the last column is empty, .*--tag_column=2"],
     "rows_rejected_in_prodigy": [
         Refused(
             "column 'answer' is reject: give --keep_where=answer=accept", {"bad": 6, "good": 12}

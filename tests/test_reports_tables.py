@@ -1047,15 +1047,6 @@ def test_a_closed_standard_input(monkeypatch):
         readers.read_lines("-", "input")
 
 
-def test_a_delimiter_of_tagged_files(tmp_path):
-    (tmp_path / "t.txt").write_text("New York|B-LOC\nis|O\n")
-    task = custom.resolve_task(
-        settings(tmp_path / "t.txt", TaggerSettings, delimiter="|", dev_share=0.0)
-    )
-    (row,) = read_rows(task, "", "train")
-    assert row.source.words == ("New York", "is")
-
-
 # ---- metrics
 
 

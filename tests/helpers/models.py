@@ -64,7 +64,7 @@ KINDS = {
         dict(
             labels=["O", "B-PER", "I-PER"],
             columns=dict(label=["2"]),
-            kind_options=dict(scheme="bio2", is_spaced=True),
+            kind_options=dict(scheme="bio2", is_spaced=True, knows_spaces=True),
         ),
     ),
     "spans": (SpanSettings, dict(max_seq_length=32, max_query_length=12, doc_stride=8), {}),

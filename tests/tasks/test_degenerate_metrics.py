@@ -11,8 +11,8 @@ import pytest
 
 from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
-from xlnet.tasks.files import schemes
-from xlnet.tasks.metrics import entity_metrics, split_metrics
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.tagging import schemes, scores
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
@@ -134,11 +134,10 @@ def test_any_number_of_labels(values, labels, undefined):
 )
 def test_entities(found, true, expected):
     """Undefined where seqeval divides 0 by 0."""
-    counts = entity_metrics.total(
-        entity_metrics.by_label(*([schemes.spans(tags.split())] for tags in (found, true)))
-    )
+    spans = ([schemes.spans(tags.split(), "bio2")] for tags in (found, true))
+    counts = scores.total(scores.by_label(*spans))
     assert (counts.precision, counts.recall, counts.f1) == pytest.approx(expected, nan_ok=True)
-    table = entity_metrics.table({"A": counts})
+    table = scores.table({"A": counts})
     assert "nan" not in table  # 0, as in seqeval's report
 
 

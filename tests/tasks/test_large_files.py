@@ -14,9 +14,9 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import decoding, forms, parsing, row_store
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import Columns, Files, Form, Task
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow

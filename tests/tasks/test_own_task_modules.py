@@ -1,7 +1,5 @@
 """An own task type from a file: trained, evaluated, predicted and loaded without a fork."""
 
-import contextlib
-import dataclasses
 import importlib.metadata
 import json
 import random
@@ -13,19 +11,15 @@ import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED, ROOT
-from helpers.tasks import settings, write
+from helpers.tasks import settings
 
 import xlnet
 from xlnet import own_modules, tasks
 from xlnet.errors import UserError
-from xlnet.finetuning import start
 from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.settings.finetuning import TaggerSettings
-from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.simple import CLASSIFICATION
-from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -164,27 +158,6 @@ def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
     (tmp_path / "mine.py").write_text(READER.replace("SECOND", "ka ka"))
     assert data.records("train", data.to_train()).path == found[2].path
     assert found[0].seen.pieces < found[1].seen.pieces
-
-
-class OwnTags(TAGGING.scorer):
-    """Writes predictions in a form of its own."""
-
-
-@pytest.mark.parametrize("its_type", [TAGGING, dataclasses.replace(TAGGING, scorer=OwnTags)])
-def test_a_tagger_of_an_own_type_names_its_output_as_it_likes(tmp_path, its_type):
-    write(tmp_path, "new.jsonl", '{"text": "ka"}')
-    asked = settings(
-        tmp_path,
-        TaggerSettings,
-        do_train=False,
-        do_predict=True,
-        predict_file=str(tmp_path / "new.jsonl"),
-        predict_output=str(tmp_path / "out.csv"),
-    )
-    task = Task("custom", Columns(("1",)), ("O", "B-X"), ("f1",), its_type)
-    refused = pytest.raises(UserError, match="out.csv: predictions for a file in the form jsonl")
-    with refused if its_type is TAGGING else contextlib.nullcontext():
-        start._check_files(FineTunedTask(task, asked), None)
 
 
 def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):

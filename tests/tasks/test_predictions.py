@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import tagged_words
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions.answers import BestSpans
+from xlnet.tasks.tagging import words
+from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
-from xlnet.tasks.types.tagging import Tags
 
 # --- Prediction files
 
@@ -90,7 +90,7 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
-    rows = [row._replace(query="q", source=tagged_words.of_words(["x"])) for row in ROWS]
+    rows = [row._replace(query="q", source=words.of_call(["x"])) for row in ROWS]
     with pytest.raises(UserError, match="predictions are not finite numbers"):
         write(tmp_path / "out", task, rows, values)
     assert not (tmp_path / "out").exists()

@@ -20,7 +20,7 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import schemes
+from xlnet.tasks.tagging import schemes
 from xlnet.tasks.task import Columns as TaskColumns
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
@@ -136,7 +136,11 @@ def describe(
     stored: dict[str, Any] = {
         "labels": model.labels,
         "columns": {"label": []},
-        "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True},
+        "kind_options": {
+            "scheme": _scheme(model.labels or ()),
+            "is_spaced": True,
+            "knows_spaces": True,
+        },
     }
     if model.head == weights.CHOICE:
         # The labels of the model if there is one for each column; else numbers from 0 on.
@@ -204,8 +208,8 @@ def _scheme(labels: Sequence[str]) -> Optional[str]:
     """The scheme of the labels; None if they are not tags, or tags of iob1: it has I-PER without
     B-PER, and its I begins entities, which is illegal here."""
     for scheme, alone in _ALONE.items():
-        entities = schemes.labels_of([labels])
-        if not any(schemes.tag_error(label, scheme) for label in labels) and all(
+        entities = schemes.labels_of([labels], scheme)
+        if all(schemes.is_tag(label, scheme) for label in labels) and all(
             schemes.join(alone, entity) in labels for entity in entities
         ):
             return scheme

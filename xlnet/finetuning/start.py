@@ -23,7 +23,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers, tagged_files
+from xlnet.tasks.files import readers
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
@@ -173,9 +173,6 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
             )
         if data.has(parts[0]):  # if not, the error is that of reading it
             to_predict = data.paths(parts[0])[0]
-    is_own = known.module_of(task.type)
-    if output and to_predict and isinstance(settings, TaggerSettings) and not is_own:
-        tagged_files.check_output(to_predict, task.files.input_format, output)
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:

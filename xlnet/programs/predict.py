@@ -23,7 +23,7 @@ _COLUMNS = (
     "context_column",
     "question_column",
     "word_column",
-    "sentence_column",
+    "comment",
     "id_column",
 )
 
@@ -67,7 +67,7 @@ class PredictionSettings(Settings):
     context_column: Optional[str] = _column(finetuning.SpanSettings, "context_column")
     question_column: Optional[str] = _column(finetuning.SpanSettings, "question_column")
     word_column: Optional[str] = _column(finetuning.TaggerSettings, "word_column")
-    sentence_column: Optional[str] = _column(finetuning.TaggerSettings, "sentence_column")
+    comment: Optional[str] = same_as(finetuning.TaggerSettings, "comment")
     id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "id_column",

@@ -25,7 +25,7 @@ from xlnet.serving.texts import pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import batches_by_length
 from xlnet.tasks.features.encoding import TokenCounts
-from xlnet.tasks.files.tagged_words import find_words
+from xlnet.tasks.tagging.words import find_words
 from xlnet.tasks.task import InlineExample, Row
 from xlnet.tasks.types.contract import Head
 from xlnet.tokenization.offsets import Aligner

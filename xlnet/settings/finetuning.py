@@ -420,25 +420,25 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     word_column: str = setting(
         "1",
         "custom: column of the words, by number from 1 or by name; in JSON the key of the text or "
-        "the tokens",
+        "the tokens (a number: text)",
         belongs_to="model",
     )
     tag_column: Optional[str] = setting(
         None,
         "custom: column of the tags, by number or name; in JSON the key of the entities or the "
-        "tags; if not given, the last column, or a usual key",
+        "tags; if not given, the last column, the key entities of a text, the key tags of tokens",
         belongs_to="model",
     )
-    sentence_column: Optional[str] = setting(
+    comment: Optional[str] = setting(
         None,
-        "custom: column of the number or name of a word's sentence, on its first word or on all "
-        "words; if not given, an empty line is between sentences",
-        belongs_to="model",
+        "custom: how comments before a sentence in columns begin, such as #; if not given, all "
+        "lines are words",
     )
     scheme: Optional[str] = setting(
         None,
-        "tagging scheme of the files; if not given, that of a known task, or bio2",
-        choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
+        "tagging scheme of the files; plain: labels without prefixes, such as parts of speech; if "
+        "not given, that of a known task, or bio2",
+        choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2", "plain"),
         help_group=HelpGroup.TEXT,
         belongs_to="model",
     )
@@ -446,15 +446,15 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         TaskSettings,
         "input_format",
         help="form of the files. conll: a word a line with its columns (if not given, of any "
-        "extension but those of the others); conllu: the same with numbers of words and comments, "
-        "as in CoNLL-U and GermEval; jsonl, json, parquet: texts with entities, or tokens with "
-        "tags; text: a sentence a line, without tags",
-        choices=("conll", "conllu", "jsonl", "json", "parquet", "text"),
+        "extension but those of the others); jsonl, json, parquet: texts with entities, or tokens "
+        "with tags; text: a sentence a line, without tags",
+        choices=("conll", "jsonl", "json", "parquet", "text"),
     )
     delimiter: Optional[str] = same_as(
         TaskSettings,
         "delimiter",
-        help="character between columns, or tab; if not given, a tab in .tsv, else blanks",
+        help="character between columns, or tab; if not given, a tab in .tsv, a comma in .csv, "
+        "else blanks",
     )
 
     program = "xlnet tag"

@@ -15,10 +15,10 @@ from xlnet import files, own_modules
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.questions.spans import SPANS
 from xlnet.tasks.ranking.ranking import RANKING
+from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.simple import CLASSIFICATION, MULTI_LABEL, MULTIPLE_CHOICE, REGRESSION
-from xlnet.tasks.types.tagging import TAGGING
 
 # The task types by name; the flags for your own files choose the first one that fits. `register`
 # adds others.

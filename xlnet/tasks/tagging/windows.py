@@ -8,8 +8,6 @@ first word of a sentence has the mark in languages with spaces between words.
 A sentence that does not fit becomes several windows of complete words. Each word belongs to one
 window, in order; a window has as many words on both sides as fit, as context that is not tagged. A
 word that alone does not fit loses its end.
-
-Shape letters: T = `max_seq_length` tokens, n sentences, m windows, W words.
 """
 
 from __future__ import annotations
@@ -90,45 +88,44 @@ def arrays_of(
     `feature_spec.finetuning_features` with `features` lists them."""
     length = layout.max_seq_length
     room = length - 2  # without <sep> <cls>
-    words = iter(
-        tokenizer.encode_words(
-            [word for example in examples for word in example[0]],
-            [bool(after) for example in examples for after in example[1]],
-        )
-    )
     texts, labels, starts, edges, counts = [], [], [], [], []
     tokens_read, tokens = [], []
-    for example in map(TaggedExample._make, examples):
-        complete = [next(words) for _ in example.words]
+    words: list[str] = []
+    after_space: list[bool] = []
+    examples = list(map(TaggedExample._make, examples))
+    for example in examples:
+        words += example.words
+        after_space += map(bool, example.after_space)
+    encoded = iter(tokenizer.encode_words(words, after_space))
+    for example in examples:
+        complete = [next(encoded) for _ in example.words]
         pieces = [ids[:room] for ids in complete]
-        tokens.append(sum(map(len, complete)))
-        tokens_read.append(sum(map(len, pieces)))
         tags = example.tags or [-1] * len(pieces)
         parts = windows([len(ids) for ids in pieces], room)
         counts.append(len(parts))
+        tokens += [sum(map(len, complete))] * len(parts)
+        tokens_read += [sum(map(len, pieces))] * len(parts)
         for part in parts:
-            texts.append(([id for ids in pieces[part.first : part.last] for id in ids], None))
             # A word of the window's own has its tag at each piece, and a 1 at the first; context
             # and padding have 0.
+            text: list[int] = []
             label: list[int] = []
             start: list[int] = []
             for i in range(part.first, part.last):
                 is_own = part.own <= i < part.own_end
+                text += pieces[i]
                 label += [tags[i] + 1 if is_own else 0] * len(pieces[i])
                 start += [int(is_own)] + [0] * (len(pieces[i]) - 1)
             padding = [0] * (room - len(label))
+            texts.append((text, None))
             labels.append([*padding, *label, 0, 0])
             starts.append([*padding, *start, 0, 0])
             edges.append((part.own == 0, part.own_end == len(pieces)))
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
-    return dict(
-        arrays,
-        label_ids=np.array(labels, np.int32),
-        word_starts=np.array(starts, np.int32),
-        sentence_edges=np.array(edges, np.int32),
-        is_real_example=np.ones(len(texts), np.int32),
-        **{
-            encoding.TOKENS_READ: np.repeat(tokens_read, counts),
-            encoding.TOKENS: np.repeat(tokens, counts),
-        },
-    ), np.array(counts)
+    arrays["label_ids"] = np.array(labels, np.int32)
+    arrays["word_starts"] = np.array(starts, np.int32)
+    arrays["sentence_edges"] = np.array(edges, np.int32)
+    arrays["is_real_example"] = np.ones(len(texts), np.int32)
+    arrays[encoding.TOKENS_READ] = np.array(tokens_read)
+    arrays[encoding.TOKENS] = np.array(tokens)
+    return arrays, np.array(counts)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from helpers.finetuning import make_vocabulary
 
-from xlnet.tasks.features import encoding, word_encoding
+from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Layout
+from xlnet.tasks.tagging import windows
 from xlnet.tokenization.tokenizer import Tokenizer
 
 
@@ -23,7 +24,7 @@ def tokenizer(tmp_path_factory):
 
 def test_windows_of_single_pieces():
     """An eighth of a window on each side is context; the ends have it on one side."""
-    assert word_encoding.windows([1] * 40, 16) == [
+    assert windows.windows([1] * 40, 16) == [
         (0, 16, 0, 14),
         (12, 28, 14, 26),
         (24, 40, 26, 40),
@@ -35,10 +36,10 @@ def test_the_laws_of_windows():
     for _ in range(500):
         room = rng.randint(1, 30)
         sizes = [min(rng.choice([1, 1, 1, 2, 3, 9]), room) for _ in range(rng.randint(1, 80))]
-        windows = word_encoding.windows(sizes, room)
-        owned = [word for window in windows for word in range(window.own, window.own_end)]
+        found = windows.windows(sizes, room)
+        owned = [word for window in found for word in range(window.own, window.own_end)]
         assert owned == list(range(len(sizes)))  # each word once, in order
-        for window in windows:
+        for window in found:
             assert window.first <= window.own < window.own_end <= window.last
             used = sum(sizes[window.first : window.last])
             assert used <= room
@@ -50,7 +51,7 @@ def test_the_laws_of_windows():
 
 
 def encode(tokenizer, length, *examples):
-    return word_encoding.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
+    return windows.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
 
 
 def test_labels_are_at_the_pieces_of_words(tokenizer):

@@ -15,6 +15,9 @@ U, and at any other tag but O if the word before does not belong to an open enti
 label; it ends at E, L, S and U, before the next one begins, and before O. A sequence is repaired by
 writing the entities that were read in this way by the scheme's rules.
 
+In the scheme plain, a tag is a label without a prefix, such as a part of speech or a language: each
+word is an entity of its own. O is a label like others, but not an entity.
+
 Spans are (first word, word after the last, label).
 """
 
@@ -25,9 +28,8 @@ from typing import Optional
 
 import numpy as np
 
-from xlnet.errors import did_you_mean
-
 OUTSIDE = "O"
+PLAIN = "plain"
 
 # Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
 _PREFIXES = {
@@ -38,11 +40,10 @@ _PREFIXES = {
     "bilou": "BILU",
     "ioe2": "IIEE",
 }
-SCHEMES = tuple(_PREFIXES)
+SCHEMES = (*_PREFIXES, PLAIN)
 _TOUCHES = "B"  # iob1: begins right after an entity of the same label
 _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
-_ALL = "BIMESLU"
-_LABELS_LISTED = 20  # in an error; of more, their number
+_LABELS_LISTED = 20  # in an error
 
 TagSpan = tuple[int, int, str]
 
@@ -63,31 +64,49 @@ def prefixes(scheme: str) -> str:
     return "".join(dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else "")))
 
 
-def tag_error(tag: str, scheme: Optional[str] = None) -> Optional[str]:
-    """The error of a tag in a file of the scheme, or of any scheme; None if it is right."""
-    if "|" in tag and all(_is_tag(part, _ALL) for part in tag.split("|")):
-        return f"tags '{tag}', expected one tag: nested entities are not read"
-    known = prefixes(scheme) if scheme else _ALL
-    if _is_tag(tag, known):
-        return None
-    return "tag '{}', expected O, or {} before a label, as in {}-PER{}".format(
-        tag, ", ".join(known), known[0], f" (scheme {scheme})" if scheme else ""
-    )
+def label_of(tag: str, scheme: str) -> str:
+    """The label of a tag but O."""
+    return tag if scheme == PLAIN else split(tag)[1]
 
 
-def _is_tag(tag: str, known: str) -> bool:
-    """Whether a tag is O, or has one of the `known` prefixes, with a label or without hyphen."""
+# ---- the tags of a file
+
+
+def is_tag(tag: str, scheme: str) -> bool:
+    """Whether a tag is one of a scheme."""
+    if scheme == PLAIN:
+        return tag != ""
+    prefix, label = split(tag)
     if tag == OUTSIDE:
         return True
-    prefix, label = split(tag)
-    return len(prefix) == 1 and prefix in known and (label != "" or "-" not in tag)
+    return len(prefix) == 1 and prefix in prefixes(scheme) and (label != "" or "-" not in tag)
 
 
-# ---- spans and tags ----
+def check(tag: str, scheme: str, labels: Optional[Collection[str]] = None) -> None:
+    """Raises ValueError unless a tag is one of a scheme, with one of `labels`; None: any label."""
+    # The tags of nested entities are B-LOC|B-ORG; a bar within a label is a character.
+    parts = tag.split("|")
+    is_nested = scheme != PLAIN and len(parts) > 1 and all(is_tag(part, scheme) for part in parts)
+    if is_nested or not is_tag(tag, scheme):
+        expected = "a label"
+        if scheme != PLAIN:
+            known = prefixes(scheme)
+            expected = f"O, or {', '.join(known)} before a label, as in {known[0]}-PER"
+        raise ValueError(f"found tag '{tag}', expected {expected}; --scheme is {scheme}")
+    if labels is None or label_of(tag, scheme) in labels:
+        return
+    if tag != OUTSIDE or scheme == PLAIN:
+        listed = ", ".join(sorted(labels)[:_LABELS_LISTED])
+        raise ValueError(f"found tag '{tag}', expected one of {len(labels)} labels: {listed}")
 
 
-def spans(tags: Sequence[str]) -> list[TagSpan]:
+# ---- spans and tags
+
+
+def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     """The entities of a sequence, by the rule of the module's first lines."""
+    if scheme == PLAIN:
+        return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag != OUTSIDE]
     found: list[TagSpan] = []
     begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
@@ -107,10 +126,13 @@ def spans(tags: Sequence[str]) -> list[TagSpan]:
 
 def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str, ...]:
     """The legal tags of `length` words with these entities, which do not overlap."""
-    first, inside, last, only = tuple(_PREFIXES[scheme])
     tags = [OUTSIDE] * length
     before = None  # (end, label) of the entity before
     for start, end, label in sorted(entities):
+        if scheme == PLAIN:
+            tags[start:end] = [label] * (end - start)
+            continue
+        first, inside, last, only = tuple(_PREFIXES[scheme])
         middle = max(end - start - 2, 0) * inside
         prefixes = only if end - start == 1 else first + middle + last
         if scheme == "iob1" and before == (start, label):
@@ -120,20 +142,13 @@ def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str,
     return tuple(tags)
 
 
-def repaired(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
-    """The legal sequence with the same entities; a legal one is returned as it is."""
-    return tags_of(spans(tags), len(tags), scheme)
-
-
-def illegal(tags: Sequence[str], scheme: str) -> list[int]:
-    """The words whose tags `repaired` changes."""
-    return [i for i, pair in enumerate(zip(tags, repaired(tags, scheme))) if pair[0] != pair[1]]
-
-
 def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     """The legal transitions between L different `tags` of a learned scheme: bool arrays [L,L],
     whether a tag (row) may be followed by another one (column); [L], whether it may be the first;
     [L], whether it may be the last."""
+    if scheme == PLAIN:
+        count = len(tags)
+        return np.ones((count, count), bool), np.ones(count, bool), np.ones(count, bool)
     # Example: bioes has O, B-X, I-X, E-X and S-X. I and E continue an entity. After B and I the
     # entity is open and unfinished, so I or E of the same label must follow. In bio2 an entity is
     # open after B and I, too, but is never unfinished, as its last word has the prefix of an inner
@@ -148,28 +163,7 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     return after, ~continues, ~is_unfinished
 
 
-# ---- the scheme of a file ----
-
-
-def fitting(sequences: Collection[Sequence[str]]) -> Optional[str]:
-    """The scheme in which the fewest tags of a file are illegal; None if no scheme has all of its
-    prefixes. It only words errors: a file has the scheme that was declared."""
-    found = set()
-    for tags in sequences:
-        for tag in tags:
-            if tag_error(tag) is not None:
-                return None
-            if tag != OUTSIDE:
-                found.add(split(tag)[0])
-    best: Optional[str] = None
-    fewest = 0
-    for scheme in SCHEMES:
-        if not found <= set(prefixes(scheme)):
-            continue
-        count = sum(len(illegal(tags, scheme)) for tags in sequences)
-        if best is None or count < fewest:
-            best, fewest = scheme, count
-    return best
+# ---- the tags of a task
 
 
 def learned(scheme: str) -> str:
@@ -178,24 +172,21 @@ def learned(scheme: str) -> str:
     return "bio2" if scheme in ("iob1", "ioe2") else scheme
 
 
-def labels_of(sequences: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """The labels of all entities, sorted."""
-    return tuple(sorted({split(tag)[1] for tags in sequences for tag in tags if tag != OUTSIDE}))
+def labels_of(sequences: Iterable[Sequence[str]], scheme: str) -> tuple[str, ...]:
+    """The labels of all tags, sorted: those of entities, and the O of plain."""
+    found = set()
+    for tags in sequences:
+        for tag in tags:
+            if tag != OUTSIDE or scheme == PLAIN:
+                found.add(label_of(tag, scheme))
+    return tuple(sorted(found))
 
 
 def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
     """All tags of a scheme with these labels, O first."""
-    return (OUTSIDE, *(join(prefix, label) for label in labels for prefix in prefixes(scheme)))
-
-
-def unknown_label(tag: str, labels: Sequence[str], has_nearest: bool = True) -> Optional[str]:
-    """The error of a tag whose label was not in training; None if it was. has_nearest: whether to
-    name the nearest label, which takes long where there are thousands."""
-    label = split(tag)[1]
-    if tag == OUTSIDE or label in labels:
-        return None
-    nearest = did_you_mean(label, labels) if has_nearest else ""
-    listed = f"labels: {', '.join(labels)}"
-    if len(labels) > _LABELS_LISTED:
-        listed = f"{len(labels):,} labels"
-    return f"tag '{tag}' was not in training{nearest} ({listed})"
+    if scheme == PLAIN:
+        return tuple(labels)
+    tags = [OUTSIDE]
+    for label in labels:
+        tags += [join(prefix, label) for prefix in prefixes(scheme)]
+    return tuple(tags)

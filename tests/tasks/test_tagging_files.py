@@ -1,0 +1,440 @@
+"""Files of sentences with tagged words: what is read from each, refused, and written again.
+
+The folders of `reports` have the property of a public report each.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import random
+import re
+import unicodedata
+
+import numpy as np
+import pytest
+from helpers import tasks
+from helpers.paths import ROOT
+
+from xlnet.errors import UserError
+from xlnet.settings.finetuning import TaggerSettings
+from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.tagging import words
+from xlnet.tasks.tagging.tags import Tags
+from xlnet.tasks.types import custom
+
+REPORTS = ROOT / "tests" / "reports"
+
+
+def settings(path, **flags):
+    return tasks.settings(path, TaggerSettings, **flags)
+
+
+def write(directory, name, content):
+    path = directory / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def rows_of(path, **flags):
+    """(the task that is trained on a file, its rows)."""
+    task = custom.resolve_task(settings(path, **flags))
+    return task, parsing.read_file(task, str(path), need_labels=True)
+
+
+def tagged(row):
+    """ "word/tag" of each word that is part of an entity."""
+    pairs = zip(row.source.words, row.label)
+    return " ".join(f"{word}/{tag}" for word, tag in pairs if tag != "O")
+
+
+def check(path, flags, expected):
+    """expected: the entities of each sentence, or the error."""
+    if isinstance(expected, list):
+        assert list(map(tagged, rows_of(path, **flags)[1])) == expected
+        return
+    with pytest.raises(UserError) as e:
+        rows_of(path, **flags)
+    assert str(e.value).startswith(str(path)) and re.search(expected, str(e.value)), e.value
+    assert "\n" not in str(e.value)
+
+
+# --- Columns
+
+GERMEVAL = [
+    "Krumholz/B-LOC Pflaumen-Halle/B-LOCpart",
+    "SV/B-ORG Krumholz/I-ORG finnische/B-LOCderiv",
+]
+GERM = {"comment": "#", "word_column": "2", "tag_column": "3"}
+# Sentences of four kinds, in turn.
+WORDS = [
+    "Anna/B-PER Berg/I-PER Oslo/B-LOC",
+    "Kolmo/B-ORG Peter/B-PER Lund/I-PER",
+    "Rome/B-LOC",
+    "Maria/B-PER Paris/B-LOC Anna/B-PER Berg/I-PER",
+] * 3
+NAMED = {"word_column": "word", "tag_column": "tag"}
+REPORTED = (
+    ("germeval_comments_and_numbers/train.tsv", GERM, GERMEVAL),
+    ("germeval_comments_and_numbers/train.tsv", {"tag_column": "3"}, ":1: found tag '.2009-10-17"),
+    ("germeval_numbers_in_column_1/train.tsv", {}, ":1: found one column for words and tags"),
+    ("conll2012_brackets/train.conll", {}, ":1: found tag '000'"),
+    ("conll2002_in_latin1/esp.train", {"encoding": "latin-1"}, ["Coruña/B-LOC España/B-LOC"] * 6),
+    ("conll2002_in_latin1/esp.train", {}, "--encoding="),
+    ("tagged_csv/words.csv", {}, WORDS),
+    ("tagged_csv/kaggle.csv", {}, ":1: found tag 'Tag'"),
+    (
+        "nested_tags/train.txt",
+        {},
+        ":4: found tag 'B-LOC.B-LOC', expected O, or B, I before a label",
+    ),
+    ("tagger_tsv_saved_by_excel/train.tsv", NAMED, ["Anna/B-PER Oslo/B-LOC"] * 12),
+    ("empty_last_column/train.tsv", {}, ":1: found tag ''"),
+    ("webanno/doc.tsv", {}, ":1: found one column"),
+    ("label_studio/min.json", {"tag_column": "label"}, "item 1: found {.*}.* expected .start, end"),
+    ("label_studio/full.json", {}, "item 1: found keys .*, expected 'text'"),
+)
+
+
+@pytest.mark.parametrize("name, flags, expected", REPORTED)
+def test_reported_files(name, flags, expected):
+    check(REPORTS / name, flags, expected)
+
+
+@pytest.mark.parametrize(
+    "name, content, flags, expected",
+    [
+        ("a.txt", "-DOCSTART- -X- O\n\na x B-X\nb\ty\tI-X\n\n# z O\n", {}, ["a/B-X b/I-X", ""]),
+        ("a.tsv", "id\tword\ttag\n1\tNew York\tB-X\n", NAMED, ["New York/B-X"]),
+        ("a.tsv", "w\tt\na\tB-X\n", {"header": "names"}, ["a/B-X"]),
+        ("a.txt", "w t\na B-X\n", {}, ":1: found tag 't'"),
+        ("a.txt", "a,B-X\n,\nb,B-X\n", {"delimiter": ","}, ["a/B-X", "b/B-X"]),
+        ("a.csv", '",",B-X\n"""",I-X\n', {}, [',/B-X "/I-X']),
+        ("a.tsv", '"\tB-X\n5"\tI-X\n', {"quoting": "none"}, ['"/B-X 5"/I-X']),
+        ("a.tsv", '"\tB-X\nb\tO\n', {}, ":1: found .*, expected quoted cells; --quoting"),
+        ("a.tsv", '""\tB-X\n', {}, ":1: found an empty column 1, expected a word; --quoting"),
+        ("a.txt", "#c\n\n#c d e\na B-X\n# I-X\n", {"comment": "#"}, ["a/B-X #/I-X"]),
+        (
+            "a.txt",
+            "a B-X\nb O c\n\nd\n",
+            {},
+            ":2: found 3 columns, expected 2; --delimiter .and 1 more",
+        ),
+        (
+            "a.txt",
+            "a B-X\n",
+            {"tag_column": "3"},
+            ":1: found 1, 2, expected one column '3'; --tag_",
+        ),
+        (
+            "a.txt",
+            "word t word\na B-X b\n",
+            NAMED,
+            "found word, t, word, expected one column 'word'",
+        ),
+        ("a.txt", "a O\n", {}, ": found no tag but O"),
+        ("a.txt", "-DOCSTART- O\n", {}, ": found no sentences"),
+        ("a.txt", b"a O\rb B-X\rc O\n", {}, ":1: a carriage return"),
+        (
+            "a.txt",
+            b"\xef\xbb\xbfa B-X\r\n\xe3\x80\x80  O \r\n\xe2\x80\xa8 I-X\r\n",
+            {},
+            ["a/B-X \u2028/B-X"],
+        ),
+        (
+            "a.txt",
+            "a U-X\nb B-Y\nc L-Y\n",
+            {},
+            ":1: found tag 'U-X', .*--scheme is bio2 .and 1 more",
+        ),
+        ("a.txt", "a U-X\nb B-Y\nc L-Y\n", {"scheme": "bilou"}, ["a/U-X b/B-Y c/L-Y"]),
+        ("a.txt", "a I-X\nb B-X\n", {"scheme": "iob1"}, ["a/B-X b/B-X"]),
+        ("a.txt", "a NN\nb O\n", {"scheme": "plain"}, ["a/NN"]),
+        (
+            "a.txt",
+            "a B-X\nb I\n\nc O\n\nd Y\n",
+            {"on_error": "skip", "dev_share": 0},
+            ["a/B-X b/B", ""],
+        ),
+        # JSON
+        ("a.jsonl", '{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n\n', {}, ["Bonn/B-X"]),
+        (
+            "a.txt",
+            '{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n',
+            {"input_format": "jsonl"},
+            ["Bonn/B-X"],
+        ),
+        ("a.json", '[{"text": "a", "entities": [[0, 1, "X"]]}]', {"scheme": "bmes"}, ["a/S-X"]),
+        (
+            "a.jsonl",  # Prodigy
+            '{"text": "In Bonn", "spans": [{"start": 3, "end": 7, "label": "X", "token_end": 1}]}',
+            {"tag_column": "spans"},
+            ["Bonn/B-X"],
+        ),
+        (
+            "a.jsonl",
+            '{"text": "서울에서", "label": [[0, 2, "X"]]}',
+            {"tag_column": "label"},
+            ["서/B-X 울/I-X"],
+        ),
+        (
+            "a.jsonl",
+            '{"w": ["New York"], "t": ["B-X"]}',
+            {"word_column": "w", "tag_column": "t"},
+            ["New York/B-X"],
+        ),
+        (
+            "a.jsonl",
+            '{"text": [""], "tags": ["O"]}',
+            {},
+            ":1: found ..*, expected one or more words",
+        ),
+        (
+            "a.jsonl",
+            '{"text": ["a"], "tags": [3]}',
+            {},
+            ":1: found .3. in 'tags', expected the name",
+        ),
+        ("a.jsonl", '{"text": ["a"], "tags": ["O", "O"]}', {}, "a tag for each of 1 words"),
+        ("a.jsonl", '{"text": ["a"], "tags": ["X"]}', {}, ":1: found tag 'X'"),
+        ("a.jsonl", "{", {}, ":1: not valid JSON"),
+        ("a.jsonl", "[]", {}, ":1: found no object"),
+        ("a.jsonl", '{"text": "\\ud83d", "entities": []}', {}, ":1: found bytes or escapes"),
+        ("a.jsonl", '{"text": " ", "entities": []}', {}, ":1: found the text"),
+        ("a.jsonl", '{"body": "a"}', {}, ":1: found keys body, expected 'text'.*; --word_column"),
+        ("a.jsonl", '{"text": "a", "label": 1}', {}, "expected the list 'entities'; --tag_column"),
+        ("a.jsonl", '{"text": "ab", "entities": [[0, 3, "X"]]}', {}, "0 <= start < end <= 2"),
+        ("a.jsonl", '{"text": "a  b", "entities": [[1, 3, "X"]]}', {}, "around a word"),
+        ("a.jsonl", '{"text": "a", "entities": [[0, 1, ""]]}', {}, 'found .0, 1, "". in'),
+        (
+            "a.jsonl",
+            '{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
+            {},
+            "found .0, 2, 'X'. and .1, 3, 'Y'. in 'entities', expected no overlap",
+        ),
+        ("a.txt", "a\n", {"input_format": "text"}, "found raw text, expected words with tags"),
+    ],
+)
+def test_what_is_read(tmp_path, name, content, flags, expected):
+    """What does not fit is one error with its line, and the flag that may help."""
+    check(write(tmp_path, name, content), flags, expected)
+
+
+def test_the_line_of_each_error_is_listed(tmp_path, caplog):
+    caplog.set_level("INFO", "xlnet")
+    check(write(tmp_path, "a.txt", "a B-X\nb Y\n\nc\n"), {}, ":2: found tag 'Y'")
+    assert ":4: found 1 columns" in caplog.text
+
+
+def test_labels_and_columns_in_two_forms_of_unicode_are_one(tmp_path):
+    composed, decomposed = "Geb\u00e4ude", "Geba\u0308ude"
+    content = f"w\t{decomposed}\na\tB-{composed}\nb\tB-{decomposed}\n"
+    flags = {"word_column": "w", "tag_column": composed}
+    check(write(tmp_path, "a.tsv", content), flags, [f"a/B-{composed} b/B-{composed}"])
+    line = json.dumps({decomposed: "a", "t": [[0, 1, decomposed]]})
+    flags = {"word_column": composed, "tag_column": "t"}
+    check(write(tmp_path, "a.jsonl", line), flags, [f"a/B-{composed}"])
+
+
+# --- Texts
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("In New York, 3km.", ["In", "New", "York", ",", "3", "km", "."]),
+        ("don't", ["don", "'", "t"]),
+        ("A\u0301b", ["A\u0301b"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("1999年", ["1999", "年"]),
+        ("서울에서 KBS가", ["서", "울", "에", "서", "KBS", "가"]),
+        (unicodedata.normalize("NFD", "서울"), [unicodedata.normalize("NFD", c) for c in "서울"]),
+        ("a\u200bb", ["a", "b"]),
+        ("日本ゲーム", list("日本ゲーム")),
+        (" \u3000", []),
+    ],
+)
+def test_words(text, expected):
+    assert [text[start:end] for start, end in words.find_words(text)] == expected
+
+
+def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
+    """An entity inside of a word is not right because truth and prediction are widened alike."""
+    line = '{"text": "Unhappy  Oslo", "entities": [[0, 2, "A"], [2, 7, "A"], [8, 13, "B"]]}\n'
+    task, rows = rows_of(write(tmp_path, "train.jsonl", line))
+    assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
+    assert "an entity begins or ends inside of a word, so it is counted as missed" in caplog.text
+    values = [Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))]
+    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    assert (result["precision"], result["accuracy"]) == (0.5, 1)
+    assert result["recall"] == pytest.approx(1 / 3)
+
+
+# --- Predictions
+
+
+def outside(rows, tag=0):
+    """Predictions that every word has this tag."""
+    return [
+        Tags(np.full(len(row.source.words), tag), np.ones(len(row.source.words))) for row in rows
+    ]
+
+
+def predicted(task, path, tag=0, **flags):
+    """The lines of the predictions for a file by the model of a task."""
+    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options))
+    trained = custom.resolve_task(settings("", do_train=False, **flags), stored)
+    rows = parsing.read_to_predict(trained, path)
+    (file,) = trained.scorer.prediction_files(rows, outside(rows, tag))
+    return "".join(file.lines)
+
+
+@pytest.mark.parametrize(
+    "name, flags", [case[:2] for case in REPORTED if isinstance(case[2], list)]
+)
+def test_predictions_are_the_file_with_a_column_more(name, flags):
+    """Comments, numbers and what is between sentences stay."""
+    task, _ = rows_of(REPORTS / name, **flags)
+    lines = predicted(task, str(REPORTS / name), input_format="conll", **flags).split("\n")
+    content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
+    sources = content.replace("\r", "").split("\n")
+    assert len(lines) == len(sources)
+    for line, source in zip(lines, sources):
+        if not source.strip(" \t,") or source.startswith("#"):
+            assert line == source
+        else:
+            assert re.fullmatch(re.escape(source) + r"[\t ,](O|predicted|B-\w+)", line)
+
+
+@pytest.mark.parametrize(
+    "name, content, flags, expected",
+    [
+        ("a.txt", "EU\nsays\n", {"input_format": "conll"}, "EU B-X\nsays B-X\n"),
+        ("a.conll", "-DOCSTART- O\n\n\nEU x\n\n", {}, "-DOCSTART- O O\n\n\nEU x B-X\n\n"),
+        ("a.conll", "EU\tNNP\n", {}, "EU\tNNP\tB-X\n"),
+        ("a.csv", "w,t\nEU,\n", {"word_column": "w"}, "w,t,predicted\nEU,,B-X\n"),
+        ("a.txt", "EU says", {"input_format": "text"}, [[0, 2, "X"], [3, 7, "X"]]),
+        ("a.jsonl", '{"text": "我 在", "id": 7}', {}, [[0, 1, "X"], [2, 3, "X"]]),
+        ("a.jsonl", '{"text": ["New York"], "tags": 3, "predicted": 0}', {}, ["B-X"]),
+        ("a.txt", "EU\n", {}, "a.txt: found no form.*--input_format"),
+        ("a.jsonl", '{"text": "a"}\n\n', {}, "a.jsonl:2: found no object"),
+    ],
+)
+def test_what_is_predicted(tmp_path, name, content, flags, expected):
+    """Tags are not needed; the form of a .txt file must be declared."""
+    task, _ = rows_of(write(tmp_path, "train.txt", "EU B-X\nsays O\n"))
+    path = str(write(tmp_path, name, content))
+    if "found" in expected:
+        with pytest.raises(UserError, match=expected):
+            predicted(task, path, **flags)
+        return
+    found = predicted(task, path, task.labels.index("B-X"), **flags)
+    if isinstance(expected, list):
+        value = json.loads(found)
+        assert value["predicted"] == expected and value.get("id") in (7, None)
+    else:
+        assert found == expected
+
+
+def test_sentences_of_several_files_stay_apart_in_the_predictions(tmp_path):
+    task, _ = rows_of(write(tmp_path, "train.txt", "EU B-X\nsays O\n"))
+    write(tmp_path, "a.conll", "EU\n")
+    write(tmp_path, "b.conll", "Rome\n")
+    paths = readers.Paths.of(f"{tmp_path}/a.conll,{tmp_path}/b.conll", "predict_file")
+    assert predicted(task, paths) == "EU O\n\nRome O\n"
+
+
+def test_a_tag_that_would_be_two_columns_is_refused(tmp_path):
+    """Labels of JSON may have blanks."""
+    line = '{"text": "Eva Koch", "entities": [[0, 8, "Full name"]]}\n'
+    task, _ = rows_of(write(tmp_path, "train.jsonl", line))
+    with pytest.raises(UserError, match="a.conll: found tag 'B-Full name' of the model, .*--delim"):
+        predicted(task, str(write(tmp_path, "a.conll", "EU\n")))
+    assert predicted(task, str(write(tmp_path, "a.tsv", "EU\n")), 1) == "EU\tB-Full name\n"
+
+
+# --- Any words and tags, by standard writers
+
+PIECES = [*"aZ12\"',;#|{[-字é😀\\_"]
+
+
+def random_sentences(rng, pieces):
+    """Of three words or more, so that two lines that become one do not look like a file with other
+    columns."""
+    sentences = []
+    for _ in range(rng.randint(1, 4)):
+        sentence = []
+        for _ in range(rng.randint(3, 5)):
+            word = "".join(rng.choices(pieces, k=rng.randint(1, 3)))
+            sentence.append((word, rng.choice(["B-X", "I-X"])))
+        sentences.append(sentence)
+    return sentences
+
+
+def as_conll(sentences, rng):
+    between = rng.choice((" ", "\t", "  "))
+    lines = ["".join(f"{word}{between}{tag}\n" for word, tag in one) + "\n" for one in sentences]
+    return "".join(lines)
+
+
+def as_quoted(sentences, rng):
+    content = io.StringIO()
+    quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    end = rng.choice(["\n", "\r\n"])
+    writer = csv.writer(content, delimiter="\t", lineterminator=end, quoting=quoting)
+    for sentence in sentences:
+        writer.writerows(sentence)
+        writer.writerow([])
+    return content.getvalue()
+
+
+def as_jsonl(sentences, rng):
+    columns = [dict(zip(("text", "tags"), map(list, zip(*one)))) for one in sentences]
+    return "".join(json.dumps(each) + "\n" for each in columns)
+
+
+WRITERS = {"a.conll": as_conll, "a.tsv": as_quoted, "a.jsonl": as_jsonl}
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(10000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_is_read_back_or_refused(tmp_path, name, is_damaged, count):
+    """A damaged byte changes at most its word: no word is lost, joined or divided. (Where sentences
+    end cannot be checked.)"""
+    rng, equal = random.Random(name), 0
+    pieces = PIECES if name == "a.conll" or is_damaged else [*PIECES, " "]
+    for _ in range(count):
+        sentences = random_sentences(rng, pieces)
+        content = bytearray(WRITERS[name](sentences, rng).encode())
+        if is_damaged:
+            bad = rng.choice([*b'",\t\n\r\\{}[]: ;#', rng.randrange(256)])
+            content[rng.randrange(len(content))] = bad
+        path = write(tmp_path, name, bytes(content))
+        try:
+            rows = rows_of(path)[1]
+        except UserError:
+            continue
+        found = [pair for row in rows for pair in zip(row.source.words, row.source.tags)]
+        expected = [pair for sentence in sentences for pair in sentence]
+        if name == "a.tsv":  # blanks around a cell do not count
+            expected = [(word.strip(" "), tag) for word, tag in expected]
+        assert len(found) == len(expected), bytes(content)
+        different = [pair for pair in zip(found, expected) if pair[0] != pair[1]]
+        assert len(different) <= is_damaged, bytes(content)
+        equal += 1
+    assert equal >= (0.1 if is_damaged else 0.4) * count
+
+
+def test_parquet_has_tokens_or_texts(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = str(tmp_path / "a.parquet")
+    for columns, expected in (
+        ({"text": [["In", "Bonn"]], "tags": [["O", "B-X"]]}, ["Bonn/B-X"]),
+        ({"text": ["In Bonn"], "entities": [[{"start": 3, "end": 7, "label": "X"}]]}, ["Bonn/B-X"]),
+        ({"text": [["In", "Bonn"]], "tags": [[0, 1]]}, ": row 1: found .0, 1. in 'tags'"),
+    ):
+        parquet.write_table(pyarrow.table(columns), path)
+        check(path, {}, expected)
