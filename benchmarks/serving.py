@@ -158,34 +158,35 @@ def make_texts(spiece_model_file, pieces, count):
 def measure(settings):
     """Load time of a model; of each batch size the p50 and p99 of an answer [ms], and texts a
     second."""
-    from xlnet.serving.server import http_server
-    from xlnet.serving.server.model_directory import ServedModel
-    from xlnet.serving.settings import LimitSettings
+    from xlnet.serving.server import application
+    from xlnet.serving.server.served_model import ServedModel
 
     texts = make_texts(settings.spiece_model_file, settings.pieces, _TEXTS)
     began = time.monotonic()
     model = ServedModel(
         settings.model_dir,
-        LimitSettings().budget,
         DeviceSettings(),
         network=NetworkSettings(precision=settings.precisions),
     )
     load = time.monotonic() - began
-    server = http_server.Server(model, "m", http_server.bind("127.0.0.1", 0))
-    thread = threading.Thread(target=server.run)
+    listening = application.bind("127.0.0.1", 0)
+    server = application.server(model, "m", listening)
+    port = listening.getsockname()[1]
+    listening.listen()
+    thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
     try:
         rows = [
             dict(
                 batch=batch,
                 process=in_process(model, texts, batch, settings.seconds),
-                http=over_http(server, texts, batch, settings.seconds),
+                http=over_http(port, texts, batch, settings.seconds),
             )
             for batch in map(int, settings.batches.split(","))
         ]
     finally:
         # The process would wait for the thread without end, and its parent for the process.
-        server.stop()
+        server.should_exit = True
         thread.join()
     return dict(load=load, rows=rows)
 
@@ -204,12 +205,12 @@ def in_process(model, texts, batch, seconds):
     return [*in_figures(times, batch), 1000 * (time.process_time() - before) / (batch * len(times))]
 
 
-def over_http(server, texts, clients, seconds):
+def over_http(port, texts, clients, seconds):
     """Times several clients that each request one text after the other."""
 
     def client(number):
         draw = random.Random(number)
-        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection = http.client.HTTPConnection("127.0.0.1", port)
 
         def ask():
             connection.request(

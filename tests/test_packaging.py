@@ -205,7 +205,13 @@ def test_extras(installed):
     assert set(gpu) == {"tensorflow", "triton"}
     assert gpu["tensorflow"].extras == {"and-cuda"}
     assert gpu["tensorflow"].specifier == ranges["tensorflow"]
-    assert set(serve) == {"uvicorn", "h11", "prometheus-client", "tensorflow-text", "setuptools"}
+    assert set(serve) == {
+        "starlette",
+        "uvicorn",
+        "prometheus-client",
+        "tensorflow-text",
+        "setuptools",
+    }
     assert not serve["tensorflow-text"].specifier.contains("2.22.0")
 
 

@@ -10,7 +10,7 @@ from helpers.language_model import hidden_in_order
 import xlnet
 from xlnet.errors import UserError
 from xlnet.serving import factorization
-from xlnet.serving.server.model_directory import ServedModel
+from xlnet.serving.server.served_model import ServedModel
 from xlnet.serving.settings import FactorizationSettings
 from xlnet.settings.devices import DeviceSettings
 
@@ -122,12 +122,13 @@ def test_what_does_not_fit_is_said(permuted, causal):
 
 @pytest.mark.slow
 def test_the_server_and_python_give_the_same_numbers(permuted, causal):
-    model = ServedModel(str(permuted.folder), 32 * 512**2, DeviceSettings(device="cpu"))
+    model = ServedModel(str(permuted.folder), DeviceSettings(device="cpu"))
     assert "factorize" in model.names and model.default == "fill"
     call = model.call("factorize", {"order": "left_to_right", "known": 1, "top": 2})
     (found,) = model.run(call, [{"text": TEXT}])
-    assert found.tokens_read == found.tokens == len(permuted.tokenizer.ids(TEXT))
-    answer = json.loads(json.dumps(found.result, allow_nan=False))
+    count = len(permuted.tokenizer.ids(TEXT))
+    assert found.reading.tokens_read == found.reading.tokens == count
+    answer = json.loads(json.dumps(found.prediction, allow_nan=False))
     with xlnet.load(permuted.folder, device="cpu") as other:
         expected = other.factorize(TEXT, order="left_to_right", known=1, top=2)
     assert answer["pieces"] == list(expected.pieces) and answer["order"] == expected.order
@@ -142,7 +143,4 @@ def test_the_server_and_python_give_the_same_numbers(permuted, causal):
     for parameters, said in ((dict(most_tokens=65), "at most 64"), (dict(topp=1), "no 'topp'")):
         with pytest.raises(UserError, match=said):
             model.call("factorize", parameters)
-    model.close()
-    model = ServedModel(str(causal.folder), 32 * 512**2, DeviceSettings(device="cpu"))
-    assert "factorize" not in model.names
     model.close()

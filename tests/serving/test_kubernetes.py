@@ -6,7 +6,7 @@ import pytest
 from helpers.paths import ROOT
 from helpers.serving import Echo, ask, running
 
-from xlnet.serving.settings import LimitSettings
+from xlnet.serving.server import limits
 
 yaml = pytest.importorskip("yaml")
 
@@ -35,5 +35,4 @@ def test_a_pod_has_time_to_end():
     pod = documents()[0]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     sleep = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    limits = LimitSettings()
-    assert pod["terminationGracePeriodSeconds"] > sleep + limits.drain + limits.grace
+    assert pod["terminationGracePeriodSeconds"] > sleep + limits.GRACE_SECONDS

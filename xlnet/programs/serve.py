@@ -7,16 +7,16 @@ the state. Requests that arrive together are computed together. Exported models 
 TensorFlow Serving.
 """
 
+import asyncio
 import dataclasses
-import logging
 import os
 import signal
 import urllib.parse
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.errors import UserError
-from xlnet.serving.settings import LimitSettings, LoadSettings
+from xlnet.errors import UserError, wrong
+from xlnet.serving.settings import LoadSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
@@ -36,70 +36,56 @@ class ServingSettings(Settings):
         "address to listen at; 0.0.0.0, or :: for IPv6 too, for other machines: without encryption "
         "or access control",
     )
-    allowed_hosts: str = setting(
-        "",
-        "accept requests for these host names, and from pages of theirs, comma-separated; default: "
-        "any, but only local ones at a local address",
-    )
-    quiet: bool = setting(False, "no line for each request")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
 
     def check(self) -> None:
         super().check()
         if not self.host.strip():  # it would be every address of this machine
-            raise UserError(
-                f"host is {self.host!r}, expected an address such as 127.0.0.1, or 0.0.0.0 for "
-                "other machines"
-            )
+            raise wrong("host", repr(self.host), "an address such as 127.0.0.1", "--host")
+        if self.name and "/" in self.name:
+            raise wrong("name", f"'{self.name}'", "a name without /", "--name")
 
 
-def main(settings: ServingSettings, limits: LimitSettings) -> None:
+def main(settings: ServingSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.serving.server import http_server, log_queue
-    from xlnet.serving.server.model_directory import ServedModel
+    try:
+        from xlnet.serving.server import application
+    except ModuleNotFoundError as e:
+        raise UserError(
+            f"the server needs the package {e.name}: pip install starlette uvicorn "
+            "prometheus-client"
+        ) from None
+    from xlnet.serving.server.served_model import ServedModel
     from xlnet.tasks.types import known
 
-    # an address in use is an error before the model is loaded
-    listening = http_server.bind(settings.host, settings.port)
+    # An address in use is an error before the model is loaded; who connects until then is refused.
+    listening = application.bind(settings.host, settings.port)
     known.load(settings.task_module)
-    # Loads the model and computes once, so that the first request does not wait.
     model = ServedModel(
         settings.model_dir,
-        limits.budget,
         DeviceSettings(device=settings.device),
         network=NetworkSettings(precision=settings.precision),
     )
-    if settings.quiet:
-        logging.getLogger(http_server.__name__ + ".access").setLevel(logging.WARNING)
     name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
-    server = http_server.Server(
-        model, name, listening, limits, settings.allowed_hosts.replace(",", " ").split()
-    )
+    listening.listen()  # who connects from now on waits for the server
     # In a URL, IPv6 addresses have brackets.
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listening.getsockname()[1]}"
     print(
-        "serving {} at http://{}:{}/v1/models/{} (signatures {})".format(
-            model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)
+        "serving {} at {}/v1/models/{} (signatures {})\na page to try it: {}/".format(
+            model.path, address, urllib.parse.quote(name), ", ".join(model.names), address
         ),
         flush=True,
     )
-    print(f"a page to try it: http://{host}:{server.port}/", flush=True)
+    server = application.server(model, name, listening)
     for number in (signal.SIGINT, signal.SIGTERM):
-        # `run` ends by them, and raises them again; one that comes before ends it at once.
-        signal.signal(number, lambda *_: server.stop())
-    with log_queue.written_by_thread():
-        server.run()
-    # All responses are sent. Exit at once: TensorFlow would take seconds to end, and an abandoned
-    # computation longer. Each line was flushed; to flush once more would wait for a reader of the
-    # standard output that has stalled.
+        # uvicorn ends by them, and raises them again; one that comes before ends it at once.
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    asyncio.new_event_loop().run_until_complete(server.serve([listening]))
+    # Responses are sent, or out of time. Exit at once: TensorFlow would take seconds to end, and an
+    # abandoned computation longer.
     os._exit(0)
 
 
 def run() -> None:
-    cli.run(
-        main,
-        ServingSettings,
-        LimitSettings,
-        about=__doc__,
-        examples=("--model_dir=model --port=8501",),
-    )
+    cli.run(main, ServingSettings, about=__doc__, examples=("--model_dir=model --port=8501",))

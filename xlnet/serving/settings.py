@@ -327,38 +327,6 @@ class ErrorSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class LimitSettings(Settings):
-    """Limits of a server."""
-
-    budget: int = setting(
-        32 * 512**2,
-        "largest examples x tokens^2 computed together; memory is proportional; larger requests "
-        "are split",
-        minimum=1,
-    )
-    max_batch: int = setting(32, "most examples computed together", minimum=1)
-    max_rows: int = setting(128, "most examples in a request", minimum=1)
-    max_characters: int = setting(100_000, "longest text [characters]", minimum=1)
-    max_body: int = setting(1 << 20, "largest request [bytes]", minimum=1)
-    max_waiting: int = setting(1024, "most examples that wait; others are refused", minimum=1)
-    max_connections: int = setting(256, "most connections open; others are refused", minimum=1)
-    max_seconds: int = setting(
-        300, "longest that a request may take, waiting included; then it is dropped [s]", minimum=1
-    )
-    drain: float = setting(
-        1.0,
-        "how long the server is not ready, but still answers, before it closes its port when it is "
-        "terminated [s]",
-        minimum=0.0,
-    )
-    grace: int = setting(
-        4,
-        "longest that requests in progress are still answered when the server ends [s]",
-        minimum=0,
-    )
-
-
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
 

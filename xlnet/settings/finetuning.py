@@ -9,7 +9,6 @@ from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
 
-EXAMPLES_NAME = "examples.json"  # in a model directory: rows for the page of the server
 QUESTION_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of a paragraph's window with its question
 
 

@@ -5,15 +5,14 @@ import { bars, copy, count, headline, hint, make, percent, round, roving, signed
 const COLOURS = 8;          // of entity labels; more labels share them
 const AROUND = 30;          // characters shown on each side of a blank
 
-// What the data says about an example.
-export function goldLabel({ gold, is_right }, name) {
-  if (gold === null) return [];
-  const text = Array.isArray(gold) ? gold.join(", ") || "none" : String(gold);
-  const verdict = is_right === null ? "" : is_right ? " \u2713 The model is right."
-    : " \u2717 The model is wrong here.";
-  return [make("p", { className: "gold", dir: "auto" }, name === "fill"
-    ? "The word that was left out: " : "Label in the data: ",
-    make("strong", { textContent: text }), verdict)];
+// The tokens that the vocabulary does not know, marked in their texts. `unknown`: [start, end] of
+// their characters by the name of the text; null: there are none, or it is not known where.
+export function whatIsUnknown({ unknown_tokens: unknown, characters_unknown: parts }, row) {
+  if (!unknown) return [];
+  const said = `The vocabulary does not know ${unknown > 1 ? `${count(unknown)} tokens` : "a token"} of this.`;
+  const texts = Object.entries(parts || {}).filter(([, spans]) => spans.length)
+    .map(([name, spans]) => marked(row[name], spans.map(([start, end]) => [start, end, "", "unknown"])));
+  return [make("p", { className: "warning", textContent: said }), ...texts];
 }
 
 // How much of the texts was read, and what of them was not, in grey. `read`: [start, end] of the
@@ -152,8 +151,7 @@ export function span(answer, context) {
   ];
 }
 
-// Fillings with some characters around each blank; a click puts the words into the text. The bar of
-// the best one is full.
+// Fillings with some characters around each blank; a click puts the words into the text.
 export function filled(answer, text, put) {
   const parts = text.split(/_{3,}/);
   const around = (part, at) => {
@@ -167,8 +165,7 @@ export function filled(answer, text, put) {
       onclick: () => put(answer.texts[row]) }, ...shown);
     return [button, answer.probabilities[row], !row];
   });
-  return [bars(rows, Math.max(...answer.probabilities)),
-    hint("Bars are relative to the likeliest filling.")];
+  return [bars(rows)];
 }
 
 // How similar two texts are, and how similar other texts are that have nothing to do with each

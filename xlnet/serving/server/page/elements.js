@@ -53,12 +53,12 @@ export const headline = (what, more = "") => make("p", { className: "headline", 
 export const hint = text => make("p", { className: "hint", textContent: text });
 
 // Bars for rows of [name, probability, whether it is chosen], most probable first. A bar is as long
-// as its probability; with `most`, relative to that.
-export function bars(rows, most = 1) {
+// as its probability.
+export function bars(rows) {
   const sorted = [...rows].sort((a, b) => b[1] - a[1]).slice(0, BARS);
   return make("div", { className: "bars" }, ...sorted.flatMap(([what, probability, chosen]) => {
     const inner = make("div");
-    inner.style.width = 100 * Math.min(probability / (most || 1), 1) + "%";
+    inner.style.width = 100 * probability + "%";
     return [
       make("span", { className: chosen ? "chosen" : "", dir: "auto" }, what),
       make("span", { textContent: percent(probability) }),

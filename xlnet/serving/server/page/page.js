@@ -1,16 +1,19 @@
 // The page of a served model: fields by signature, requests, and where the answers go.
 
-import { chosenAnswer, entities, explained, filled, goldLabel, labelled, similarity, span,
+import { chosenAnswer, entities, explained, filled, labelled, similarity, span, whatIsUnknown,
   whatWasRead } from "./answers.js";
-import { copy, get, headline, hint, make, percent, round } from "./elements.js";
+import { copy, count, get, headline, hint, make, percent, round } from "./elements.js";
 import { attention, play } from "./streams.js";
 
+const GONE = `The server at ${location.host} does not answer. It may have ended, or the network is down.`;
 const ENDED = { length: "as long as was asked for", stop: "ended by the stop text",
   document: "the model ended the text" };
 
 const drafts = {};          // what is entered, of each signature
 const shownBefore = {};     // its answer, as elements
+const shownFor = {};        // what was entered when that was asked for, as JSON
 let forms;                  // forms.json: of each signature its words, fields and parameters
+let examples;               // examples.json: of each signature some inputs
 let model, signatures, current, running;
 
 async function request(path, options) {
@@ -19,7 +22,7 @@ async function request(path, options) {
     answer = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer. It may have ended, or the network is down.");
+    throw new Error(GONE);
   }
   if (answer.ok) return answer;
   const text = await answer.text();
@@ -34,7 +37,7 @@ const fetchJson = async (path, options) => (await request(path, options)).json()
 
 async function start() {
   try {
-    forms = await fetchJson("forms.json");
+    [forms, examples] = await Promise.all(["forms.json", "examples.json"].map(path => fetchJson(path)));
     const { models: [{ name }] } = await fetchJson("v1/models");
     const path = "v1/models/" + encodeURIComponent(name);
     model = { path, name, ...await fetchJson(path) };
@@ -44,18 +47,25 @@ async function start() {
   }
   document.title = get("name").textContent = model.name;
   get("about").textContent = model.about;
+  get("model").textContent = whatModel(model.model);
   // What explains a prediction has no tab: it is asked for below a prediction.
   const tabs = Object.keys(signatures).filter(name => name !== "explain")
     .sort((a, b) => (b === "factorize") - (a === "factorize"));
   get("signatures").append(...tabs.map(name => make("button", { type: "button",
     textContent: form(name).tab, onclick: () => choose(name), "data-signature": name })));
-  for (const [name, [first, second]] of Object.entries(model.examples)) {
-    if (first) drafts[name] = { row: { ...first.row } };
-    if (name === "vectors" && second) drafts.vectors.row.other = second.row.text_a;
+  for (const [name, [first, second]] of Object.entries(examples)) {
+    drafts[name] = { row: { ...first } };
+    if (name === "vectors") drafts.vectors.row.other = second.text_a;
   }
   // What a pretrained model shows first is the paper's idea.
   const first = model.verb === null && signatures.factorize ? "factorize" : model.default_signature;
   if (!openLink()) choose(first);
+}
+
+// What model it is, in a line.
+function whatModel({ layers, width, vocabulary, objective, task, checkpoint }) {
+  const trained = task ? `fine-tuned for ${task}` : `pretrained with the ${objective} objective`;
+  return `XLNet, ${layers} layers of width ${width}, ${count(vocabulary)} tokens, ${trained}; ${checkpoint}`;
 }
 
 // A link with the input, if the address is one.
@@ -66,7 +76,7 @@ function openLink() {
   } catch { /* none */ }
   if (!linked || !signatures[linked.signature]) return false;
   drafts[linked.signature] = linked;
-  delete shownBefore[linked.signature];
+  delete shownFor[linked.signature];
   current = null;
   choose(linked.signature);
   return true;
@@ -81,7 +91,7 @@ const parametersOf = name => Object.entries(form(name).parameters || {})
 function choose(name) {
   if (current) {
     drafts[current] = entered();
-    if (!running) shownBefore[current] = [...get("answer").childNodes];
+    shownBefore[current] = [...get("answer").childNodes];
   }
   if (running) running.abort();
   running = null;
@@ -99,28 +109,38 @@ function choose(name) {
     make("textarea", { id: "in-" + key, rows: key === "question" ? 1 : at ? 3 : 4, dir: "auto",
       required: key !== "other" })]));
   get("parameters").replaceChildren(...parametersOf(name).map(parameter));
-  const examples = model.examples[name] || [];
-  get("examples").hidden = !examples.length;
-  get("examples").replaceChildren("Examples:", ...examples.map(({ row }) => make("button", {
+  get("more").hidden = !parametersOf(name).length;
+  const rows = examples[name] || [];
+  get("examples").hidden = !rows.length;
+  get("examples").replaceChildren("Examples:", ...rows.map(row => make("button", {
     type: "button", textContent: String(Object.values(row)[0]),
     onclick: () => { enter({ row }); get("form").requestSubmit(); } })));
-  get("answer").replaceChildren(...shownBefore[name] || []);
   get("same").hidden = true;
   get("ask").textContent = form(name).button;
   enter(drafts[name] || {});
-  if (shownBefore[name]) describe(body());
+  // The answer comes back with its own input alone.
+  const isOfThis = shownFor[name] === JSON.stringify(entered());
+  get("answer").replaceChildren(...isOfThis ? shownBefore[name] : []);
+  markStale();
+  if (isOfThis) describe(body());
   else if (get("form").checkValidity()) get("form").requestSubmit();
 }
 
+// Greys an answer that is not to what is entered.
+function markStale() {
+  get("answer").classList.toggle("stale", shownFor[current] !== undefined
+    && shownFor[current] !== JSON.stringify(entered()));
+}
+
 // The field of a parameter with its title: one of some options, a text, or a number.
-function parameter([key, { title, value, options }]) {
-  const layers = Array.from({ length: model.layers }, (_, at) => [at + 1, at + 1]);
+function parameter([key, { title, value, options, min, max }]) {
+  const layers = Array.from({ length: model.model.layers }, (_, at) => [at + 1, at + 1]);
   const listed = options === "layers" ? layers : options && Object.entries(options);
   const field = listed
     ? make("select", {}, ...listed.map(([name, textContent]) =>
       make("option", { value: name, textContent, selected: name === value })))
     : make("input", { type: typeof value === "string" ? "text" : "number", step: "any",
-      value: value ?? "", placeholder: value ?? "a new one" });
+      value: value ?? "", placeholder: value ?? "a new one", min: min ?? "", max: max ?? "" });
   field.id = "set-" + key;
   field.onchange = () => {
     showParameters();
@@ -155,6 +175,7 @@ function enter({ row = {}, parameters = {} }) {
       if (field) field.value = Array.isArray(value) ? value.filter(Boolean).join("\n") : value;
     }
   showParameters();
+  markStale();
 }
 
 // The body of the request; a number that was cleared is left to the server.
@@ -166,7 +187,7 @@ function body() {
   const asked = { signature_name: current, instances: [first] };
   if (current === "vectors" && other.trim()) {
     // With the texts of the examples, which say how similar texts are anyway.
-    const others = model.examples.vectors.map(({ row: { text_a } }) => text_a)
+    const others = examples.vectors.map(({ text_a }) => text_a)
       .filter(text => text !== first.text_a && text !== other);
     asked.instances.push(...[other, ...others].map(text_a => ({ text_a })));
   }
@@ -189,7 +210,7 @@ async function send(asked, place) {
   if (running) running.abort();
   const mine = running = new AbortController();
   const streams = asked.signature_name === "generate";
-  const began = Date.now();
+  const began = Date.now(), input = JSON.stringify(entered());
   const tick = () => { get("wait").textContent = Math.round((Date.now() - began) / 1000) + " s"; };
   const clock = setInterval(tick, 1000);
   tick();
@@ -198,12 +219,18 @@ async function send(asked, place) {
   try {
     const options = { method: "POST", signal: mine.signal,
       body: JSON.stringify(streams ? { ...asked, stream: true } : asked) };
-    if (streams) await generate(asked.instances[0], options);
+    if (streams) await generate(asked.instances[0], options, () => answered(place, input));
     else {
       const answer = await fetchJson(model.path + ":predict", options);
-      if (running === mine) place.replaceChildren(...shown(answer, asked));
+      if (running === mine) {
+        const isEdited = input !== JSON.stringify(entered());
+        place.replaceChildren(...shown(answer, asked));
+        // The order of the answer may have been put into its field.
+        answered(place, isEdited ? input : JSON.stringify(entered()));
+      }
     }
   } catch (error) {
+    if (running === mine) answered(place, input);
     if (running === mine && error.name !== "AbortError") fail(error, place);
     else if (running === mine) place.append(make("p", { textContent: "stopped" }));
   }
@@ -212,6 +239,13 @@ async function send(asked, place) {
   running = null;
   get("wait").textContent = "";
   get("stop").hidden = true;
+}
+
+// Notes for which input the answer is.
+function answered(place, input) {
+  if (place !== get("answer")) return;
+  shownFor[current] = input;
+  markStale();
 }
 
 // The request as a link, for a shell and in Python.
@@ -229,23 +263,30 @@ function describe(asked) {
 }
 
 function fail(error, place = get("answer")) {
-  const text = error.message.replace(/^row 0: /, "").replace(/^parameters: /, "");
+  // The server names a field by its key, the page by its title.
+  const titles = { text_a: "Text", text_b: "Second text", ...current && form(current).fields };
+  for (const [key, { title }] of current ? parametersOf(current) : []) titles[key] = title;
+  const text = error.message.replace(/^instance 0: |^parameters: /, "")
+    .replace(/\b[a-z_]+\b/, key => titles[key] || key);
   const said = make("p", { className: "error", role: "alert", textContent: text });
   if (error.hasBegun) place.append(said);   // behind the text that has arrived
   else place.replaceChildren(said);
 }
 
 // Shows generated text as it arrives, a JSON object a line; each token has its probability.
-async function generate(row, options) {
+async function generate(row, options, begun) {
   const answer = await request(model.path + ":predict", options);
   const text = make("div", { className: "text", dir: "auto" }, row.prompt);
   const note = make("p");
   get("answer").replaceChildren(text, note);
+  begun();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { done, value } = await reader.read()
-      .catch(error => { throw Object.assign(error, { hasBegun: true }); });
+      .catch(error => {
+        throw error.name === "AbortError" ? error : Object.assign(new Error(GONE), { hasBegun: true });
+      });
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop();
@@ -260,7 +301,10 @@ async function generate(row, options) {
         }
         text.append(token);
       }
-      if (part.ended) note.textContent = ENDED[part.ended] || part.ended;
+      if (part.ended) {
+        note.textContent = ENDED[part.ended] || part.ended;
+        note.after(...whatIsUnknown(part, row));
+      }
     }
   }
 }
@@ -271,11 +315,8 @@ function shown({ predictions, labels = [], ...counts }, asked) {
   // What was read of the first example.
   const first = Object.fromEntries(Object.entries(counts).map(([key, [value]]) => [key, value]));
   if (name === "explain") return explained(answer, row, !model.labels, first.characters_read);
-  const example = (model.examples[name] || []).find(each =>
-    JSON.stringify(each.row) === JSON.stringify(row));
-  return [...example ? goldLabel(example, name) : [], ...elements(),
-    ...form(name).again ? [] : whatWasRead(first, row), ...why(asked)].sort((a, b) =>
-    (b.className === "headline") - (a.className === "headline"));
+  return [...elements(), ...whatIsUnknown(first, row),
+    ...form(name).again ? [] : whatWasRead(first, row), ...why(asked)];
 
   function elements() {
     if (name === "vectors") return similarity(predictions, predictions.length > 1);
@@ -299,8 +340,10 @@ function shown({ predictions, labels = [], ...counts }, asked) {
 }
 
 function put(text) {
-  get("in-text").value = text;
+  // As if it was typed, so that the browser can undo it.
   get("in-text").focus();
+  get("in-text").select();
+  document.execCommand("insertText", false, text);
 }
 
 const noteOrder = order => { get("set-own").value = order.map(at => at + 1).join(","); };
@@ -322,6 +365,8 @@ function why(asked) {
     onclick: () => send({ signature_name: "explain", instances: asked.instances }, place) }), place];
 }
 
+get("form").addEventListener("input", markStale);
+get("more").open = !matchMedia("(max-width: 40rem)").matches;
 get("form").addEventListener("submit", event => {
   event.preventDefault();
   send(body(), get("answer"));

@@ -119,13 +119,12 @@ export function play(answer, reorder) {
     const likelier = answer.likelier[target];
     const rows = answer.candidates[target].map((piece, index) =>
       [nameOf(piece, 1), answer.probabilities[target][index], index === likelier]);
-    const most = Math.max(...rows.map(row => row[1]));
     if (likelier >= rows.length) rows.push([name, probability, true]);
     const condition = make("span", { className: "given", textContent: before.join(" ") || "nothing" });
     predicted.replaceChildren(
       make("h3", {}, "p(", make("b", { textContent: "?" }), make("sub", { textContent: target + 1 }),
         " | ", condition, ")"),
-      bars(rows, most),
+      bars(rows),
       hint(`The text has \u201c${name}\u201d: ${percent(probability)}, ${likelier
         ? `${thousands(likelier)} ${likelier > 1 ? "tokens are" : "token is"} likelier`
         : "the likeliest of all tokens"}.`));

@@ -1,0 +1,554 @@
+"""The model of a model directory behind the server: its signatures, instances from and to JSON.
+
+A fine-tuned model has `text`, what it was trained for, and `explain`, how much each word counts for
+it; a pretrained one has `fill`, `factorize`, `generate` and `attention`; both have `vectors`. An
+instance is a dict: texts by name, or lists of texts (choices).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+
+from xlnet.errors import UserError, wrong
+from xlnet.model_directory import model_files
+from xlnet.serving import explanation, vectors
+from xlnet.serving.model import Model
+from xlnet.serving.server import limits
+from xlnet.serving.settings import (
+    AttentionSettings,
+    ExplanationSettings,
+    FactorizationSettings,
+    FillingSettings,
+    GenerationSettings,
+    from_keywords,
+)
+from xlnet.settings.devices import DeviceSettings
+from xlnet.tasks.features import encoding
+from xlnet.tasks.output import results
+from xlnet.tokenization.offsets import Aligner
+from xlnet.tokenization.tokenizer import WORD_START, is_text
+
+_log = logging.getLogger(__name__)
+
+PARAMETERS: dict[str, Any] = {  # the settings of the signatures with parameters
+    "explain": ExplanationSettings,
+    "fill": FillingSettings,
+    "generate": GenerationSettings,
+    "attention": AttentionSettings,
+    "factorize": FactorizationSettings,
+}
+_OF_LANGUAGE_MODELS = {  # the input of each
+    "fill": "text",
+    "factorize": "text",
+    "generate": "prompt",
+    "attention": "text",
+}
+_NAMES = ("text", "explain", *_OF_LANGUAGE_MODELS, "vectors")  # in the order that they are shown
+_ORDER = ("question", "context", "text_a", "choices", "text_b")  # of the texts in `Model.predict`
+_TOKENS_SHOWN = 40  # of `attention`, unless `most_tokens` says so
+# An instance of each signature with settings: one piece fills the blank where pieces are words, two
+# where they are characters.
+_WARM_UP: dict[str, dict[str, Any]] = {
+    "fill": {"pieces": "1-2", "whole_words": False},
+    "generate": {"max_tokens": 1},
+}
+_LABELS_SHOWN = 20
+_ABOUT = {  # by the method of `xlnet.load`
+    "classify": "Assigns labels to a text",
+    "score": "Gives a text a score",
+    "choose": "Chooses the right one of several answers",
+    "rank": "Tells how relevant a document is for a query",
+    "answer": "Answers a question from a text",
+    "tag": "Finds entities in a text",
+}
+
+Row = dict[str, Any]  # an instance: str by name, or a list of str
+Spans = dict[str, list[tuple[int, int]]]  # (start, end) of parts of each text [characters]
+
+
+class Call(NamedTuple):
+    """A signature with the parameters of a request, and the settings that they are."""
+
+    signature: str
+    parameters: dict[str, Any] = {}
+    settings: Any = None
+
+
+class Reading(NamedTuple):
+    """What the model reads of an instance.
+
+    Attributes:
+      tokens: of its texts, without special ones.
+      tokens_read: how many of them the network reads; the others are cut.
+      unknown_tokens: how many of `tokens` the vocabulary does not know.
+      characters_read: the parts that are read, of an instance that is cut; None: all, or unknown.
+      characters_unknown: the parts that are unknown tokens; None: none.
+    """
+
+    tokens: int
+    tokens_read: int
+    unknown_tokens: int
+    characters_read: Optional[Spans]
+    characters_unknown: Optional[Spans]
+
+
+class Answer(NamedTuple):
+    """The answer to an instance, for `json`, and what was read of it."""
+
+    prediction: Any
+    reading: Reading
+
+
+class ServedModel:
+    """A model loaded as by `xlnet.load`. Any number of threads may call it.
+
+    Attributes:
+      verb: the method of `xlnet.load` for the signature `text`; None: it has none.
+      labels: names in the order of the probabilities; None: it has none.
+      names: of its signatures.
+      default: the signature of requests that name none.
+    """
+
+    def __init__(self, path: str, device: DeviceSettings, **given: Any):
+        if os.path.exists(os.path.join(path, "saved_model.pb")):
+            raise wrong(
+                "model_dir", f"the SavedModel {path}", "the model directory it was exported from"
+            )
+        found = model_files.read(path, **given)
+        most_tokens = limits.CALL_TOKENS_GPU if _has_gpu(device) else limits.CALL_TOKENS_CPU
+        self._model = model = Model(found, device, limits.MAX_BATCH, most_tokens=most_tokens)
+        self._loaded, self._tuned = found, found.tuned
+        self._aligner = Aligner(model.tokenizer)
+        # Tokens that say nothing: unknown ones, and the space before one.
+        self._empty = {model.tokenizer.unk_id}
+        for id in range(model.tokenizer.vocab_size):
+            if model.tokenizer.id_to_piece(id) == WORD_START:
+                self._empty.add(id)
+        self.path = path
+        self.verb = model.verb
+        self.labels = list(model.labels) if model.labels else None
+        # The signatures with their inputs.
+        self._inputs: dict[str, tuple[str, ...]] = {"vectors": ("text_a",)}
+        if self._tuned:
+            self._inputs["text"] = self._tuned.task.reader.texts
+            if self.verb in explanation.VERBS:
+                self._inputs["explain"] = self._inputs["text"]
+        else:
+            for name, text in _OF_LANGUAGE_MODELS.items():
+                self._inputs[name] = (text,)
+        self._warm_up()
+        self.names = [name for name in _NAMES if name in self._inputs]
+        self.default = self.names[0]
+
+    def close(self) -> None:
+        """Frees the memory of the weights."""
+        self._model.close()
+
+    def _warm_up(self) -> None:
+        """Builds all graphs, so that no request waits for them; removes the signatures that a
+        pretrained model cannot have."""
+        for name in list(self._inputs):
+            text = "a ___" if name == "fill" else "a"
+            row: Row = {}
+            for key, count in self.inputs(name).items():
+                row[key] = [text] * count if count else text
+            call = self.call(name, _WARM_UP.get(name, {}))
+            try:
+                (found,) = self._predictions(call, [row])
+            except UserError as e:
+                found = e
+            if isinstance(found, UserError):
+                if name not in _OF_LANGUAGE_MODELS:
+                    raise found
+                _log.info("note: no signature %s: %s", name, found)
+                del self._inputs[name]
+        if "generate" in self._inputs:
+            copies = limits.GENERATING + limits.READING + 1  # one for the batch of all prompts
+            self._model.inference.language_model().prepare(copies)
+
+    def describe(self) -> dict[str, Any]:
+        """What it is and what it takes, for `json`."""
+        config = self._loaded.config
+        about = "A pretrained language model"
+        if self.verb:
+            about = _ABOUT[self.verb]
+        if self.labels and self.verb in ("classify", "tag"):
+            names = self.labels
+            if self.verb == "tag":  # by the types of entities, without the B- and I- of words
+                names = sorted({label.partition("-")[2] for label in names} - {""})
+            rest = ", ..." if len(names) > _LABELS_SHOWN else ""
+            about += ": " + ", ".join(names[:_LABELS_SHOWN]) + rest
+        return {
+            "about": about,
+            "model": {
+                "layers": config.n_layer,
+                "heads": config.n_head,
+                "width": config.d_model,
+                "vocabulary": config.n_token,
+                "objective": None if self._tuned else self._loaded.objective,
+                "task": self._tuned.task.name if self._tuned else None,
+                "checkpoint": os.path.basename(self._loaded.prefix),
+            },
+            "labels": self.labels,
+            "verb": self.verb,
+            "default_signature": self.default,
+            "signatures": {name: list(self.inputs(name)) for name in self.names},
+        }
+
+    # ---- what a request may have
+
+    def inputs(self, signature: str) -> dict[str, Optional[int]]:
+        """The inputs of a signature by name: the number of texts in a list, or None for a text."""
+        found: dict[str, Optional[int]] = {}
+        for name in sorted(self._inputs[signature]):
+            found[name] = len(self.labels or ()) if name == "choices" else None
+        return found
+
+    def call(self, signature: str, parameters: dict[str, Any]) -> Call:
+        """A signature with the parameters of a request, checked."""
+        signature = self.default if signature == "serving_default" else signature
+        if signature not in self._inputs:
+            raise wrong("signature_name", f"'{signature:.80}'", "one of " + ", ".join(self.names))
+        if signature not in PARAMETERS:
+            if parameters:
+                raise wrong("parameters", ", ".join(parameters)[:80], f"none for {signature}")
+            return Call(signature)
+        given = dict(parameters)
+        layers = given.pop("layers", [1]) if signature == "attention" else None
+        if signature == "attention":
+            given.setdefault("most_tokens", _TOKENS_SHOWN)
+        settings = from_keywords(PARAMETERS[signature], given, "parameters", shown=_in_json)
+        for name, most in limits.MAX_OF_PARAMETER.items():
+            if getattr(settings, name, 0) > most:
+                raise wrong(f"parameters: {name}", getattr(settings, name), f"at most {most}")
+        if isinstance(settings, ExplanationSettings):
+            if settings.method != "leave_one_out":
+                raise wrong("parameters: method", settings.method, "leave_one_out")
+            explanation.check_label(self._tuned, settings.label, "parameters")
+        if layers is not None:
+            _check_layers(layers, self._loaded.config.n_layer)
+            given["layers"] = layers
+        return Call(signature, given, settings)
+
+    def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
+        """Instances in JSON, dicts or the value of the only input, as rows, checked."""
+        inputs = self.inputs(call.signature)
+        expected = ", ".join(inputs)
+        rows: list[Row] = []
+        for number, row in enumerate(instances):
+            where = f"instance {number}"
+            if not isinstance(row, dict) and len(inputs) == 1:
+                row = dict.fromkeys(inputs, row)
+            if not isinstance(row, dict):
+                raise wrong(where, _in_json(row)[:80], f"an object with {expected}")
+            if set(row) != set(inputs):
+                raise wrong(where, ", ".join(row)[:200] or "nothing", expected)
+            for name, count in inputs.items():
+                _check_text(f"{where}: {name}", row[name], count)
+            if isinstance(call.settings, FillingSettings):
+                _check_blanks(where, row["text"], call.settings)
+            rows.append(row)
+        return rows
+
+    def is_short(self, call: Call, rows: Sequence[Row]) -> bool:
+        """Whether a request is computed in a batch with others: it has few and short texts, and no
+        parameters."""
+        longest = max(len(str(row)) for row in rows)
+        return (
+            call.settings is None and len(rows) <= limits.MAX_BATCH and longest <= limits.MAX_SHORT
+        )
+
+    def has_own_graph(self, call: Call, rows: Sequence[Row]) -> bool:
+        """Whether a request keeps tokens on the device with a graph of its own, not in the batch of
+        all prompts."""
+        settings = call.settings
+        if not isinstance(settings, GenerationSettings):
+            return call.signature in _OF_LANGUAGE_MODELS
+        texts = settings.beams if settings.method == "beam" else settings.samples
+        ids = self._model.tokenizer.ids
+        longest = max(len(ids(row["prompt"])) for row in rows)
+        return texts > limits.MAX_SHARING or longest > settings.context
+
+    # ---- answers
+
+    def run(self, call: Call, rows: Sequence[Row]) -> list[Union[Answer, UserError]]:
+        """The answer to each row; that of a bad one is its UserError."""
+        answers: list[Any] = []
+        for row in rows:
+            try:
+                answers.append(self._read(call, row))
+            except UserError as e:
+                answers.append(e)
+        good = [number for number, each in enumerate(answers) if isinstance(each, Reading)]
+        if call.signature == "explain":
+            rows = [_as_read(row, reading) for row, reading in zip(rows, answers)]
+            words = [len(explanation.words_of(text)) for n in good for text in rows[n].values()]
+            if sum(words) > limits.MAX_WORDS:
+                raise wrong("instances", f"{sum(words)} words", f"at most {limits.MAX_WORDS}")
+        predictions = self._predictions(call, [rows[number] for number in good]) if good else []
+        for number, prediction in zip(good, predictions):
+            if isinstance(prediction, UserError):
+                answers[number] = prediction
+                continue
+            # Results of several texts, such as choices, are counted where they are encoded; a text
+            # to explain has lost its end.
+            reading, counted = answers[number], prediction
+            if call.signature == "fill":
+                counted = prediction[0] if prediction else None
+            if call.signature != "explain" and getattr(counted, "tokens_read", None) is not None:
+                reading = reading._replace(tokens=counted.tokens, tokens_read=counted.tokens_read)
+            answers[number] = Answer(_short(self._as_json(call, prediction)), reading)
+        return answers
+
+    def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
+        """Yields the parts of a generated text as they come; its last one says what was read."""
+        reading = self._read(call, row)
+        parts: Any = self._model.stream(row["prompt"], **call.parameters)
+        try:
+            for part in parts:
+                shown = {"number": part.number, "text": part.text}
+                if part.probability is not None:
+                    shown["probability"] = _short(part.probability)
+                if part.whole:
+                    shown.update(reading._asdict(), ended=part.whole.ended)
+                yield shown
+        finally:
+            parts.close()
+
+    def _read(self, call: Call, row: Row) -> Reading:
+        """What is read of a row; UserError if the vocabulary knows nothing of a text."""
+        tokenizer = self._model.tokenizer
+        texts = {name: text for name, text in row.items() if isinstance(text, str)}
+        if call.signature == "fill":
+            blank = call.settings.blank
+            mark = blank if blank.strip("_") else "_"
+            texts["text"] = row["text"].replace(mark, " " * len(mark))
+        # As the task changes them; then positions in a text are not those of the request.
+        replaced = self._tuned.task.published.replaced if self._tuned else str
+        is_changed = False
+        ids_of: dict[str, list[int]] = {}
+        unknown = tokens = 0
+        for name, text in texts.items():
+            changed = replaced(text)
+            is_changed = is_changed or changed != text
+            ids_of[name] = ids = tokenizer.ids(changed)
+            if text.strip() and self._empty.issuperset(ids):
+                raise UserError(f"{name}: the vocabulary knows no token of it")
+            unknown += ids.count(tokenizer.unk_id)
+            tokens += len(ids)
+        kept = self._kept(call, ids_of)
+        tokens_read = sum(map(len, kept.values())) if kept else tokens
+        read, unknown_parts = None, None
+        if not is_changed and (unknown or tokens_read < tokens):
+            read, unknown_parts = {}, {}
+            for name, text in zip(texts, self._aligner.encode(list(texts.values()))):
+                is_unknown = np.flatnonzero(text.ids == tokenizer.unk_id)
+                unknown_parts[name] = _spans(text, is_unknown)
+                read[name] = _spans(text, kept[name] if kept else range(len(text.ids)))
+        return Reading(
+            tokens,
+            tokens_read,
+            unknown,
+            read if tokens_read < tokens else None,
+            unknown_parts if unknown else None,
+        )
+
+    def _kept(self, call: Call, ids_of: Mapping[str, list[int]]) -> Optional[dict[str, list[int]]]:
+        """Of each text the numbers of the tokens that are read; None: all, or it is not known."""
+        if call.signature not in ("text", "explain", "vectors") or not set(ids_of) <= {
+            "text_a",
+            "text_b",
+        }:
+            return None
+        if self.verb in ("tag", "choose") and call.signature == "text":
+            return None  # all words are read, of some without their ends; texts meet all choices
+        layout = vectors.layout_of(self._loaded)
+        if self._tuned and call.signature != "vectors":
+            layout = self._tuned.layout
+        if encoding.has_windows(layout):
+            return None
+        names = sorted(ids_of)
+        numbers = [list(range(len(ids_of[name]))) for name in names]
+        ((first, second),) = encoding.fit_to_length(
+            numbers[0], numbers[1] if len(numbers) > 1 else None, layout
+        )
+        return dict(zip(names, (first, second)))
+
+    def _predictions(self, call: Call, rows: Sequence[Row]) -> list[Any]:
+        """The results of the model for rows; of a bad one its UserError."""
+        model, parameters = self._model, call.parameters
+        texts: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
+        if call.signature == "vectors":
+            return list(model.vectors(texts["text_a"], errors="return"))
+        if call.signature == "fill":
+            return model.fill(texts["text"], errors="return", **parameters)
+        if call.signature == "generate":
+            return model.generate(texts["prompt"], errors="return", **parameters)
+        if call.signature in ("attention", "factorize"):
+            method = model.attention if call.signature == "attention" else model.factorize
+            found: list[Any] = []
+            for text in texts["text"]:
+                try:
+                    found.append(method(text, **parameters))
+                except UserError as e:
+                    found.append(e)
+            return found
+        columns = [texts[name] for name in _ORDER if name in texts]
+        if self.verb == "rank" and call.signature == "text":  # each document by itself
+            columns[1] = [[document] for document in columns[1]]
+        items: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
+        if call.signature == "explain":
+            return model.explain(items, errors="return", **parameters)
+        return model.predict(items, errors="return")
+
+    def _as_json(self, call: Call, result: Any) -> Any:
+        """A result of the model for `json`."""
+        if call.signature == "vectors":
+            return result.tolist()
+        if call.signature == "explain":
+            return {
+                "words": result.words,
+                "weights": result.weights.tolist(),
+                "first_words": result.first_words,
+                "output": result.output,
+                "value": result.value,
+            }
+        if call.signature == "fill":
+            return {
+                "texts": [each.text for each in result],
+                "words": [each.words for each in result],
+                "probabilities": [each.probability for each in result],
+            }
+        if call.signature == "generate":
+            texts = result if isinstance(result, list) else [result]
+            return {
+                "texts": [one.text for one in texts],
+                "ended": [one.ended for one in texts],
+                "log_probabilities": [one.log_probability for one in texts],
+            }
+        if call.signature == "attention":
+            return {
+                "pieces": result.pieces,
+                "layers": result.layers,
+                "places": None if result.places is None else result.places.tolist(),
+                "streams": {name: _rounded(each) for name, each in result.streams.items()},
+                "sees": {name: (~hidden).tolist() for name, hidden in result.hidden.items()},
+            }
+        if call.signature == "factorize":
+            return _factorized(result)
+        if self.verb in ("score", "rank"):
+            return result if self.verb == "score" else result[0].score
+        return results.as_json(result, self.labels)
+
+
+def _has_gpu(device: DeviceSettings) -> bool:
+    import tensorflow.compat.v1 as tf
+
+    return device.device != "cpu" and bool(tf.config.list_physical_devices("GPU"))
+
+
+def _in_json(value: object) -> str:
+    """A value as a request has it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _check_text(where: str, value: Any, count: Optional[int]) -> None:
+    """Checks an input: a text, or a list of `count` texts."""
+    texts = [value] if count is None else value
+    is_list = isinstance(texts, list) and len(texts) == (count or 1)
+    if not is_list or not all(isinstance(text, str) for text in texts):
+        expected = "a string" if count is None else f"an array of {count} strings"
+        raise wrong(where, _in_json(value)[:80], expected)
+    for text in texts:
+        if not is_text(text):
+            raise wrong(where, "half a character, as \\ud800 by itself", "whole ones")
+        if len(text) > limits.MAX_CHARACTERS:
+            raise wrong(where, f"{len(text)} characters", f"at most {limits.MAX_CHARACTERS}")
+
+
+def _check_layers(layers: Any, n_layer: int) -> None:
+    numbers = layers if isinstance(layers, list) else []
+    are_layers = all(type(layer) is int and 1 <= layer <= n_layer for layer in numbers)
+    if not are_layers or not 1 <= len(numbers) <= limits.MAX_LAYERS:
+        raise wrong(
+            "parameters: layers",
+            _in_json(layers)[:80],
+            f"a list of 1 to {limits.MAX_LAYERS} numbers from 1 to {n_layer}",
+        )
+
+
+def _check_blanks(where: str, text: str, settings: FillingSettings) -> None:
+    pieces = settings.pieces_range()[-1] * (len(settings.split(text)) - 1)
+    if settings.beams * pieces > limits.MAX_PREDICTED:
+        raise wrong(
+            f"{where}: text",
+            f"{pieces} pieces of blanks with beams={settings.beams}",
+            f"at most {limits.MAX_PREDICTED} together",
+        )
+
+
+def _spans(text: Any, numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """(start, end) of tokens of an aligned text; tokens that follow each other are one part, with
+    the space between them."""
+    spans: list[tuple[int, int]] = []
+    last = -2
+    for number in numbers:
+        start, end = int(text.starts[number]), int(text.ends[number])
+        if number - 1 == last:
+            start = spans.pop()[0]
+        spans.append((start, end))
+        last = number
+    return spans
+
+
+def _as_read(row: Row, reading: Any) -> Row:
+    """A row without the end that is not read, so that only words that are read are explained."""
+    if not isinstance(reading, Reading) or not reading.characters_read:
+        return row
+    read = {}
+    for name, spans in reading.characters_read.items():
+        is_beginning = len(spans) == 1 and spans[0][0] == 0
+        read[name] = row[name][: spans[0][1]] if is_beginning else row[name]
+    return read
+
+
+def _short(value: Any) -> Any:
+    """An answer with the fewest digits of its float32 numbers, as of an export."""
+    if isinstance(value, dict):
+        return {name: _short(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_short(each) for each in value]
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
+def _rounded(values: np.ndarray) -> list:
+    return np.round(values.astype(float), 4).tolist()
+
+
+def _factorized(found: Any) -> dict[str, Any]:
+    # Of a known token, which is not predicted, the numbers are null and the lists empty.
+    log_probabilities: list[Optional[float]] = []
+    likelier: list[Optional[int]] = []
+    for value, count in zip(found.log_probabilities, found.likelier):
+        log_probabilities.append(None if count < 0 else float(value))
+        likelier.append(None if count < 0 else int(count))
+    return {
+        "pieces": found.pieces,
+        "order": found.order,
+        "known": found.known,
+        "candidates": found.candidates,
+        "probabilities": [np.exp(each).tolist() for each in found.candidate_log_probabilities],
+        "log_probabilities": log_probabilities,
+        "likelier": likelier,
+        "sees": {
+            "content": (~found.content_hides).tolist(),
+            "query": (~found.query_hides).tolist(),
+        },
+        "query_attention": _rounded(found.query_attention),
+    }
