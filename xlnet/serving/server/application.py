@@ -75,6 +75,11 @@ class Application:
     def __init__(self, model: ServedModel, name: str, is_local: bool) -> None:
         self._model, self._name, self._is_local = model, name, is_local
         path = "/v1/models/{name}"
+        handlers: dict[Any, Any] = {
+            HTTPException: self._refused,
+            UserError: self._wrong,
+            Exception: self._failed,
+        }
         self._starlette = Starlette(
             routes=[
                 Route("/health", self._health),
@@ -86,11 +91,7 @@ class Application:
                 Route(path, self._status),
                 Mount("/", StaticFiles(directory=PAGE, html=True)),
             ],
-            exception_handlers={
-                HTTPException: self._refused,
-                UserError: self._wrong,
-                Exception: self._failed,
-            },
+            exception_handlers=handlers,
             lifespan=self._lifespan,
         )
         self._registry = registry = prometheus_client.CollectorRegistry()

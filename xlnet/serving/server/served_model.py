@@ -230,6 +230,7 @@ class ServedModel:
         if isinstance(settings, ExplanationSettings):
             if settings.method != "leave_one_out":
                 raise wrong("parameters: method", settings.method, "leave_one_out")
+            assert self._tuned
             explanation.check_label(self._tuned, settings.label, "parameters")
         if layers is not None:
             _check_layers(layers, self._loaded.config.n_layer)
@@ -347,10 +348,10 @@ class ServedModel:
         read, unknown_parts = None, None
         if not is_changed and (unknown or tokens_read < tokens):
             read, unknown_parts = {}, {}
-            for name, text in zip(texts, self._aligner.encode(list(texts.values()))):
-                is_unknown = np.flatnonzero(text.ids == tokenizer.unk_id)
-                unknown_parts[name] = _spans(text, is_unknown)
-                read[name] = _spans(text, kept[name] if kept else range(len(text.ids)))
+            for name, aligned in zip(texts, self._aligner.encode(list(texts.values()))):
+                is_unknown = np.flatnonzero(aligned.ids == tokenizer.unk_id)
+                unknown_parts[name] = _spans(aligned, is_unknown.tolist())
+                read[name] = _spans(aligned, kept[name] if kept else range(len(aligned.ids)))
         return Reading(
             tokens,
             tokens_read,
