@@ -222,22 +222,6 @@ def test_training_on_texts_with_spans(place, tmp_path):
     assert results["checkpoints"][0]["f1"] > 0.5
 
 
-def test_a_run_goes_on_on_other_devices(place):
-    """From its first step, as the last checkpoint is damaged, and on two replicas."""
-    run = dict(train_steps=2, save_steps=1, eval_steps=0)
-    place.succeed("--do_train=True", model_dir=place.directory / "one", **run)
-    shutil.copytree(place.directory / "one", place.directory / "two")
-    data = place.directory / "two" / "model.ckpt-2.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-100])
-    out = place.succeed(
-        "--do_train=True", model_dir=place.directory / "two", **run, num_core_per_host=2
-    )
-    assert "steps       1 to 2" in out and "16 examples = 8 x 2 replicas x 1 micro" in out
-    one, two = (weights(place.directory / name) for name in ("one", "two"))
-    for name, value in one.items():
-        np.testing.assert_allclose(two[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [

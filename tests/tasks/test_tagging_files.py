@@ -80,7 +80,7 @@ REPORTED = (
     ("germeval_numbers_in_column_1/train.tsv", {}, ":1: found one column for words and tags"),
     ("conll2012_brackets/train.conll", {}, ":1: found tag '000'"),
     ("conll2002_in_latin1/esp.train", {"encoding": "latin-1"}, ["Coruña/B-LOC España/B-LOC"] * 6),
-    ("conll2002_in_latin1/esp.train", {}, "--encoding="),
+    ("conll2002_in_latin1/esp.train", {}, ":2: found bytes .*; --encoding"),
     ("tagged_csv/words.csv", {}, WORDS),
     ("tagged_csv/kaggle.csv", {}, ":1: found tag 'Tag'"),
     (
@@ -210,7 +210,7 @@ def test_reported_files(name, flags, expected):
             "a.jsonl",
             '{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
             {},
-            "found .0, 2, 'X'. and .1, 3, 'Y'. in 'entities', expected no overlap",
+            ":1: found 'abc' in two entities, expected one",
         ),
         ("a.txt", "a\n", {"input_format": "text"}, "found raw text, expected words with tags"),
     ],
@@ -260,14 +260,13 @@ def test_words(text, expected):
 
 def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     """An entity inside of a word is not right because truth and prediction are widened alike."""
-    line = '{"text": "Unhappy  Oslo", "entities": [[0, 2, "A"], [2, 7, "A"], [8, 13, "B"]]}\n'
+    line = '{"text": "Unhappy  Oslo", "entities": [[2, 7, "A"], [8, 13, "B"]]}\n'
     task, rows = rows_of(write(tmp_path, "train.jsonl", line))
     assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
     assert "an entity begins or ends inside of a word, so it is counted as missed" in caplog.text
     values = [Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))]
     result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
-    assert (result["precision"], result["accuracy"]) == (0.5, 1)
-    assert result["recall"] == pytest.approx(1 / 3)
+    assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
 
 
 # --- Predictions

@@ -31,7 +31,7 @@ from xlnet.tasks.files import decoding, forms, readers
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.tagging import schemes, words
 from xlnet.tasks.tagging.schemes import TagSpan
-from xlnet.tasks.tagging.words import ColumnLines, JsonLine, Sentence
+from xlnet.tasks.tagging.words import ColumnLines, Sentence
 from xlnet.tasks.task import Form, Task
 from xlnet.tokenization.tokenizer import is_text
 
@@ -162,8 +162,8 @@ class SentenceReader:
                     if last:
                         yield last
                     words_of, tags, rows = zip(*found)
-                    source = ColumnLines(tuple(before), rows, (), columns.delimiter)
-                    last = Sentence(words_of, None, tags if self.need_tags else None, source)
+                    its_lines = ColumnLines(tuple(before), rows, (), columns.delimiter)
+                    last = Sentence(words_of, tags if self.need_tags else None, its_lines)
                     before = []
                 found, has_error = [], False
                 is_document = line.startswith(_DOCUMENT)
@@ -181,9 +181,9 @@ class SentenceReader:
                 self._errors.add(f"{path}:{number}", str(e))
                 has_error = True
                 found.append(("", "", line))
-        if last and isinstance(last.source, ColumnLines):
+        if last and last.lines:
             after = tuple(before[:-1])  # without the line that was added
-            yield last._replace(source=last.source._replace(after=after))
+            yield last._replace(lines=last.lines._replace(after=after))
 
     # ---- objects
 
@@ -259,8 +259,7 @@ class SentenceReader:
 
     def _tags(self, sentence: Sentence, entities: Sequence[TagSpan], place: str) -> tuple[str, ...]:
         """The tags of a text's words; an entity has all words that it overlaps."""
-        assert isinstance(sentence.source, JsonLine)
-        starts, ends = sentence.source.starts, sentence.source.ends
+        starts, ends = sentence.starts, sentence.ends
         spans = []
         free = 0  # the first word that belongs to no entity yet
         for start, end, label in entities:
@@ -268,12 +267,12 @@ class SentenceReader:
             # overlaps only the word at 4.
             first = bisect.bisect_right(ends, start)
             last = bisect.bisect_left(starts, end)
-            if (starts[first], ends[last - 1]) != (start, end) or first < free:
+            if first < free:
+                raise ValueError(f"found '{sentence.words[first]}' in two entities, expected one")
+            if (starts[first], ends[last - 1]) != (start, end):
                 self._notes.add(
                     place, "an entity begins or ends inside of a word, so it is counted as missed"
                 )
-            if first < free:
-                continue
             spans.append((first, last, label))
             free = last
         tags = schemes.tags_of(spans, len(starts), self._task.options.scheme)
@@ -309,11 +308,7 @@ def _entities(text: str, found: Sequence[Any], key: str) -> tuple[TagSpan, ...]:
         start += len(part) - len(part.lstrip())
         end -= len(part) - len(part.rstrip())
         entities.append((start, end, encodings.composed(label)))
-    entities.sort()
-    for one, other in zip(entities, entities[1:]):
-        if other[0] < one[1]:
-            raise ValueError(f"found {one} and {other} in '{key}', expected no overlap")
-    return tuple(entities)
+    return tuple(sorted(entities))
 
 
 # ---- predictions
@@ -321,10 +316,10 @@ def _entities(text: str, found: Sequence[Any], key: str) -> tuple[TagSpan, ...]:
 
 def check_columns(path: str, sentence: Sentence, tags: Iterable[str]) -> None:
     """Raises UserError if one of the tags would be several columns in the file of a sentence."""
-    if isinstance(sentence.source, JsonLine):
+    if not sentence.lines:
         return
     for tag in tags:
-        if set(tag) & set(sentence.source.delimiter or " \t"):
+        if set(tag) & set(sentence.lines.delimiter or " \t"):
             found = f"tag '{tag}' of the model, which would be two columns"
             raise wrong(path, found, "another character between columns, or JSON", "--delimiter")
 
@@ -339,15 +334,15 @@ def predicted_lines(
 ) -> Iterator[str]:
     """Yields the lines of a sentence with its predictions: with one column more; or an object with
     one key more, the entities of its text or the tags of its tokens."""
-    source = sentence.source
-    if isinstance(source, JsonLine):
-        value = json.loads(source.line)
-        value[ADDED] = [list(span) for span in sentence.located(spans)] if source.text else tags
+    lines = sentence.lines
+    if not lines:
+        value = json.loads(sentence.line)
+        value[ADDED] = sentence.located(spans) if sentence.text else tags
         yield json.dumps(value, ensure_ascii=False) + "\n"
         return
-    for line in source.before:
+    for line in lines.before:
         yield line + "\n"
-    for line, tag in zip(source.rows, tags):
-        yield _with_cell(line, tag, source.delimiter) + "\n"
-    for line in source.after:
+    for line, tag in zip(lines.rows, tags):
+        yield _with_cell(line, tag, lines.delimiter) + "\n"
+    for line in lines.after:
         yield line + "\n"

@@ -17,7 +17,7 @@ from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.output.results import Entity, Tagged
 from xlnet.tasks.tagging import files, schemes, scores, windows, words
 from xlnet.tasks.tagging.schemes import TagSpan
-from xlnet.tasks.tagging.words import JsonLine, Sentence
+from xlnet.tasks.tagging.words import Sentence
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -69,7 +69,7 @@ class TaggingReader(contract.Reader):
         task = dataclasses.replace(task, labels=schemes.all_tags(labels, task.options.learned))
         return task.with_options(
             is_spaced=unspaced <= count - unspaced,
-            knows_spaces=all(sentence.after_space is not None for sentence in sentences),
+            knows_spaces=all(sentence.text for sentence in sentences),
         )
 
     def from_model(self, stored: dict) -> Task:
@@ -121,9 +121,9 @@ class TaggingReader(contract.Reader):
         columns, and the first word of any sentence, which has nothing before it.
         """
         usual = int(self.options.is_spaced)
-        if sentence.after_space is None or not self.options.knows_spaces:
+        if not sentence.text or not self.options.knows_spaces:
             return [usual] * len(sentence.words)
-        return [usual, *map(int, sentence.after_space[1:])]
+        return [usual, *(int(sentence.text[start - 1].isspace()) for start in sentence.starts[1:])]
 
     @property
     def record_options(self) -> tuple:
@@ -324,7 +324,7 @@ class TaggingScorer(contract.Scorer):
             for row, spans in zip(rows, self.decide(values)):
                 yield from files.predicted_lines(row.source, spans, self._tags(spans, row))
 
-        extension = "jsonl" if isinstance(rows[0].source.source, JsonLine) else "conll"
+        extension = "conll" if rows[0].source.lines else "jsonl"
         return [PredictionFile(extension, None, lines())]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:

@@ -12,6 +12,7 @@ word that alone does not fit loses its end.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
@@ -88,8 +89,6 @@ def arrays_of(
     `feature_spec.finetuning_features` with `features` lists them."""
     length = layout.max_seq_length
     room = length - 2  # without <sep> <cls>
-    texts, labels, starts, edges, counts = [], [], [], [], []
-    tokens_read, tokens = [], []
     words: list[str] = []
     after_space: list[bool] = []
     examples = list(map(TaggedExample._make, examples))
@@ -97,33 +96,35 @@ def arrays_of(
         words += example.words
         after_space += map(bool, example.after_space)
     encoded = iter(tokenizer.encode_words(words, after_space))
+    texts, labels, starts, edges, counts = [], [], [], [], []
+    tokens_read, tokens = [], []
     for example in examples:
         complete = [next(encoded) for _ in example.words]
         pieces = [ids[:room] for ids in complete]
-        tags = example.tags or [-1] * len(pieces)
-        parts = windows([len(ids) for ids in pieces], room)
+        sizes = list(map(len, pieces))
+        parts = windows(sizes, room)
         counts.append(len(parts))
         tokens += [sum(map(len, complete))] * len(parts)
-        tokens_read += [sum(map(len, pieces))] * len(parts)
+        tokens_read += [sum(sizes)] * len(parts)
         for part in parts:
+            ids = list(itertools.chain.from_iterable(pieces[part.first : part.last]))
+            texts.append((ids, None))
             # A word of the window's own has its tag at each piece, and a 1 at the first; context
             # and padding have 0.
-            text: list[int] = []
-            label: list[int] = []
-            start: list[int] = []
+            label, start = np.zeros((2, length), np.int32)
+            place = room - len(ids)
             for i in range(part.first, part.last):
-                is_own = part.own <= i < part.own_end
-                text += pieces[i]
-                label += [tags[i] + 1 if is_own else 0] * len(pieces[i])
-                start += [int(is_own)] + [0] * (len(pieces[i]) - 1)
-            padding = [0] * (room - len(label))
-            texts.append((text, None))
-            labels.append([*padding, *label, 0, 0])
-            starts.append([*padding, *start, 0, 0])
+                if part.own <= i < part.own_end:
+                    start[place] = 1
+                    if example.tags:
+                        label[place : place + sizes[i]] = example.tags[i] + 1
+                place += sizes[i]
+            labels.append(label)
+            starts.append(start)
             edges.append((part.own == 0, part.own_end == len(pieces)))
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
-    arrays["label_ids"] = np.array(labels, np.int32)
-    arrays["word_starts"] = np.array(starts, np.int32)
+    arrays["label_ids"] = np.array(labels)
+    arrays["word_starts"] = np.array(starts)
     arrays["sentence_edges"] = np.array(edges, np.int32)
     arrays["is_real_example"] = np.ones(len(texts), np.int32)
     arrays[encoding.TOKENS_READ] = np.array(tokens_read)

@@ -21,37 +21,28 @@ class ColumnLines(NamedTuple):
     delimiter: Optional[str]  # None: spaces and tabs
 
 
-class JsonLine(NamedTuple):
-    """The object of a sentence in JSON."""
-
-    line: str
-    text: str  # "" if it has tokens
-    starts: tuple[int, ...]  # of the words in the text [characters]
-    ends: tuple[int, ...]
-
-
 class Sentence(NamedTuple):
-    """A sentence of W words."""
+    """A sentence of W words, from a text, from tokens, or from columns."""
 
     words: tuple[str, ...]
-    after_space: Optional[tuple[bool, ...]]  # or at the beginning; None: not known
-    tags: Optional[tuple[str, ...]]  # as in the file; None: they are not needed
-    source: Union[ColumnLines, JsonLine]
+    tags: Optional[tuple[str, ...]] = None  # as in the file; None: they are not needed
+    lines: Optional[ColumnLines] = None  # of columns
+    line: str = ""  # the object in JSON of another one
+    text: str = ""  # "": it has words alone
+    starts: tuple[int, ...] = ()  # of the words in the text [characters]
+    ends: tuple[int, ...] = ()
     # (start, end, label) in characters, as in the file; None: it has tags, or nothing.
     entities: Optional[tuple[TagSpan, ...]] = None
 
     def located(self, spans: Iterable[TagSpan]) -> list[TagSpan]:
         """Spans of words in the characters of the text or, if there is none, as they are."""
-        if isinstance(self.source, ColumnLines) or not self.source.text:
+        if not self.text:
             return list(spans)
-        starts, ends = self.source.starts, self.source.ends
-        return [(starts[first], ends[last - 1], label) for first, last, label in spans]
+        return [(self.starts[first], self.ends[last - 1], label) for first, last, label in spans]
 
     def text_at(self, start: int, end: int) -> str:
         """The text of an entity of `located`."""
-        if isinstance(self.source, ColumnLines) or not self.source.text:
-            return " ".join(self.words[start:end])
-        return self.source.text[start:end]
+        return self.text[start:end] or " ".join(self.words[start:end])
 
 
 # Hangul syllables, and the letters that begin one; those that continue one are marks.
@@ -98,12 +89,8 @@ def of_text(text: str, line: str) -> Sentence:
     if not words:
         raise ValueError(f"found the text {json.dumps(text)}, expected a word")
     starts, ends = zip(*words)
-    return Sentence(
-        words=tuple(text[start:end] for start, end in words),
-        after_space=tuple(start == 0 or text[start - 1].isspace() for start in starts),
-        tags=None,
-        source=JsonLine(line, text, starts, ends),
-    )
+    found = tuple(text[start:end] for start, end in words)
+    return Sentence(found, line=line, text=text, starts=starts, ends=ends)
 
 
 def of_words(words: Any, line: str) -> Sentence:
@@ -112,7 +99,7 @@ def of_words(words: Any, line: str) -> Sentence:
     if not words or not all(isinstance(word, str) and word.strip() for word in words):
         found = json.dumps(words, ensure_ascii=False)
         raise ValueError(f"found {found:.200}, expected one or more words, none of them empty")
-    return Sentence(tuple(words), None, None, JsonLine(line, "", (), ()))
+    return Sentence(tuple(words), line=line)
 
 
 def of_call(content: Union[str, Sequence[str]]) -> Sentence:
