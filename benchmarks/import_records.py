@@ -20,7 +20,7 @@ from xlnet.records.example_bytes import ExampleBytes
 from xlnet.records.feature_spec import Feature
 from xlnet.records.manifest import Manifest
 from xlnet.settings.fields import required, setting
-from xlnet.text import windows
+from xlnet.text import sequences
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 # record_info-train-0-0.bsz-16.seqlen-512.reuse-256.bi.alpha-6.beta-1.fnp-85.json
@@ -154,10 +154,10 @@ def directions_of(rows, cores):
 def word_starts(rows, direction, tokenizer):
     """The positions at which words begin, in reading order, in sequences [W,Q] of one direction:
     bool [W,Q]."""
-    vocabulary = windows.Vocabulary.of(tokenizer)
+    vocabulary = sequences.Vocabulary.of(tokenizer)
     return np.stack(
         [
-            windows.read(
+            sequences.read(
                 (row[::-1] if direction else row).astype(np.uint32), direction, vocabulary
             ).words
             for row in rows

@@ -241,7 +241,8 @@ def raw_documents(directory, form):
         return
     how = CorpusSettings(input_glob=directory, save_dir="", sp_path="", text_format=form)
     lines = []
-    for chunk in reading.cut(reading.find_files(directory, "data_dir"), sys.maxsize):
+    paths = reading.find_files(directory, "data_dir")
+    for chunk in reading.cut(paths, files.sizes(paths), sys.maxsize):
         for line in reading.read_chunk(chunk, how, collections.Counter()):
             lines.append(line.text)
             if line.ends_document:

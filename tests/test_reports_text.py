@@ -3,11 +3,9 @@
 The files in tests/reports/ are small ones that have the property that a report is about.
 """
 
-import collections
 import dataclasses
 import gzip
 import io
-import json
 import re
 
 import pytest
@@ -18,60 +16,46 @@ from xlnet import cli, encodings, errors
 from xlnet.programs import text_inputs, train_sentencepiece
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.text import preparation, reading, recognition
+from xlnet.text import preparation
 
 REPORTS = ROOT / "tests" / "reports"
 
 
-def documents_of(path, **values):
-    """The documents of a file of text for pretraining, each a list of sentences."""
-    settings = CorpusSettings(input_glob=str(path), save_dir="", sp_path="", **values)
-    lines = [
-        line
-        for chunk in reading.cut([str(path)], 2000, settings.json_field)
-        for line in reading.read_chunk(chunk, settings, collections.Counter())
-    ]
-    found = [[]]
-    for line in lines:
-        found[-1].append(line.text)
-        if line.ends_document:
-            found.append([])
-    return found[:-1]
-
-
-@pytest.mark.parametrize(
-    "name, kind, documents, sentences",
-    [
-        ("records_in_corpora/a.jsonl.gz", reading.RECORDS, 60, 300),
-        ("records_in_corpora/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
-    ],
-)
-def test_text_is_read_by_its_content(name, kind, documents, sentences):
-    path = REPORTS / name
-    found = documents_of(path)
-    assert recognition.look(str(path)).kind == kind
-    assert (len(found), sum(map(len, found))) == (documents, sentences)
-    assert not any(
-        mark in sentence
-        for document in found
-        for sentence in document
-        for mark in ("http", '"text"', "\r")
+def test_records_are_read_as_their_names_say(tmp_path):
+    vocabulary = train_tiny_model(tmp_path / "sp.model")
+    settings = CorpusSettings(
+        input_glob=str(REPORTS / "records_in_corpora" / "*.gz"),
+        seq_len=64,
+        sp_path=vocabulary,
+        save_dir=str(tmp_path / "records"),
+        num_workers=1,
     )
+    manifest = preparation.make_records(settings).manifest
+    assert (manifest.documents, manifest.sentences, manifest.reuse_len) == (120, 600, 32)
+    assert preparation.make_records(settings).seconds is None  # nothing to do
 
 
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("records_in_corpora/list.json", "a list of JSON objects; .*json.load"),
-        (
-            "carriage_returns_end_lines/old_mac.txt",
-            "lines that end in a carriage return alone; .*tr ",
-        ),
+        ("records_in_corpora/list.json", "list.json, line 1: found .*, expected an object of JSON"),
+        ("end_of_text_marks/text.txt", "text.txt, line 3: found .*--document_separator="),
     ],
 )
-def test_text_in_another_form_is_named_with_its_remedy(name, message):
-    with pytest.raises(errors.UserError, match=message):
-        documents_of(REPORTS / name)
+def test_text_in_another_form_is_refused(tmp_path, name, message):
+    settings = CorpusSettings(
+        input_glob=str(REPORTS / name),
+        sp_path=train_tiny_model(tmp_path / "sp.model"),
+        save_dir=str(tmp_path / "records"),
+        seq_len=32,
+        num_workers=1,
+    )
+    with pytest.raises(errors.UserError, match=message) as error:
+        preparation.make_records(settings)
+    assert "\n" not in str(error.value)
+    if name.startswith("end_of_text"):
+        settings = dataclasses.replace(settings, document_separator="<|endoftext|>")
+        assert preparation.make_records(settings).manifest.documents == 60
 
 
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
@@ -83,9 +67,7 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
 
     model = sentencepiece.SentencePieceProcessor(model_file=settings.sp_path)
     assert model.unk_id() in model.encode("{")
-    printed = capsys.readouterr().out
-    assert "2 files (a.jsonl.gz, ...) as JSON lines (field text)" in printed
-    assert f"note: vocab_size is {model.vocab_size()}, the largest that" in printed
+    assert f"note: vocab_size is {model.vocab_size()}, the largest that" in capsys.readouterr().out
     for name, message in (
         ("m.model", "m.model is there already; remove it"),
         ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
@@ -97,53 +79,6 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
                     settings, vocab_size=model.vocab_size() + 1, sp_path=str(tmp_path / name)
                 )
             )
-
-
-def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_path):
-    """Versions before went by the name: keys and URLs are in their records."""
-    vocabulary = train_tiny_model(tmp_path / "sp.model")
-    settings = CorpusSettings(
-        input_glob=str(REPORTS / "records_in_corpora" / "c4-train.00000-of-00002.json.gz"),
-        seq_len=64,
-        reuse_len=32,
-        sp_path=vocabulary,
-        save_dir=str(tmp_path / "records"),
-        num_workers=1,
-    )
-    assert preparation.make_records(settings).manifest.documents == 60
-    assert preparation.make_records(settings).seconds is None  # nothing to do
-    path = tmp_path / "records" / "manifest.json"
-    stored = json.loads(path.read_text())
-    del stored["made_from"]["input_forms"]
-    path.write_text(json.dumps(stored))
-    with pytest.raises(errors.UserError, match="input_forms None there, input: .* JSON lines"):
-        preparation.make_records(settings)
-
-
-def test_json_lines_of_another_name_are_declared(tmp_path, capsys):
-    """To make records, and to train a vocabulary."""
-    source = REPORTS / "records_in_corpora" / "a.jsonl.gz"
-    text = tmp_path / "a.txt"
-    text.write_bytes(gzip.decompress(source.read_bytes()))
-    vocabulary = train_tiny_model(tmp_path / "sp.model")
-    settings = CorpusSettings(
-        input_glob=str(text),
-        seq_len=64,
-        reuse_len=32,
-        sp_path=vocabulary,
-        save_dir=str(tmp_path / "records"),
-        num_workers=1,
-    )
-    flags = train_sentencepiece.VocabularySettings(
-        input_glob=str(text), sp_path=str(tmp_path / "m.model")
-    )
-    for made in (lambda: preparation.plan_job(settings), lambda: train_sentencepiece.main(flags)):
-        with pytest.raises(errors.UserError, match=f"{text}: .*--text_format=jsonl"):
-            made()
-    settings = dataclasses.replace(settings, text_format="jsonl")
-    assert preparation.make_records(settings).manifest.documents == 60
-    train_sentencepiece.main(dataclasses.replace(flags, text_format="jsonl"))
-    assert "a.txt as JSON lines (field text)" in capsys.readouterr().out
 
 
 # Encodings.

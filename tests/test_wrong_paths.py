@@ -38,23 +38,16 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
         eval_record_info_dir=place / "hedlout"
     )
     assert "n_token: its flag says 5, the vocabulary of the records in" in refused(n_token=5)
-    assert refused(record_info_dir=place).endswith(
-        "; did you mean '{}' or '{}'?".format(place / "heldout", place / "train")
-    )
+    assert f"record_info_dir: no manifest.json in {place}; make" in refused(record_info_dir=place)
     other = shutil.copytree(place / "heldout", place / "other")
     manifest = Manifest.read(str(other))
     (other / "manifest.json").write_text(
         json.dumps(dataclasses.asdict(dataclasses.replace(manifest, sp_model_sha256="0" * 64)))
     )
     line = refused(eval_record_info_dir=other)
-    pieces = f"({manifest.vocab_size} pieces)"
-    assert line == (
-        "train_gpu.py: eval_record_info_dir: the records in {} were made with another vocabulary, "
-        "{}/spiece.model {}, than those in {}, {}/spiece.model {}; make them again with "
-        "--sp_path={}/spiece.model".format(
-            other, other, pieces, place / "train", place / "train", pieces, place / "train"
-        )
-    )
+    expected = "expected the vocabulary {}/spiece.model of {} pieces; make them again"
+    assert line.startswith(f"train_gpu.py: eval_record_info_dir: {other}: found the vocabulary ")
+    assert line.endswith(expected.format(place / "train", manifest.vocab_size))
     assert not (place / "refused").exists()
 
 
@@ -67,7 +60,6 @@ def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
     done = command.succeed(
         "xlnet data inspect",
         num_windows=1,
-        count_windows=0,
         input=place / "train",
         config=tmp_path / "run" / "run.json",
     )

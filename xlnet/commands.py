@@ -56,7 +56,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "plot masks",
             "inspect_records",
             "attention masks of both streams",
-            ("--num_windows=0", "--count_windows=0"),
+            ("--num_windows=0",),
         ),
         Command("plot curves", "plot_curves", "learning curves of one or several runs"),
         Command("plot attention", "draw_attention", "attention of a network in a text"),

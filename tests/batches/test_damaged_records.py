@@ -13,15 +13,15 @@ from xlnet.records.manifest import Manifest
 STREAM = 1  # of the four
 
 
-def spoil(folder, windows):
-    """Changes a byte in some windows of a stream; the path of its file, where its windows begin."""
+def spoil(folder, sequences):
+    """Changes a byte in some sequences of a stream; its path, and where its sequences begin."""
     manifest = Manifest.read(str(folder))
     path, stream = manifest.stream_paths(str(folder))[STREAM], manifest.streams[STREAM]
     places = range(0, stream["bytes"] + 1, stream["bytes"] // stream["windows"])
     with open(path, "rb") as f:
         content = bytearray(f.read())
-    for window in windows:
-        content[places[window] + 30] ^= 1
+    for sequence in sequences:
+        content[places[sequence] + 30] ^= 1
     with open(path, "wb") as f:
         f.write(content)
     return path, places
@@ -32,15 +32,15 @@ def folder(place, tmp_path):
     return shutil.copytree(place / "train", tmp_path / "train")
 
 
-def test_a_window_is_read_by_its_place_alone(folder):
+def test_a_sequence_is_read_by_its_place_alone(folder):
     path, places = spoil(folder, range(7))
     with open(path, "rb") as f:
         f.seek(places[7])
         expected = f.read(places[1])
-    record = tfrecord.read_record(path, places[1], 7)
+    record = tfrecord.EqualRecords(path, places[1]).read(7)
     assert tfrecord.frame(record) == expected
-    with pytest.raises(UserError, match=f"^{path}: record 6 is damaged; remove the records"):
-        tfrecord.read_record(path, places[1], 6)
+    with pytest.raises(UserError, match=f"^{path}: record 6 is damaged; make the records again"):
+        tfrecord.EqualRecords(path, places[1]).read(6)
 
 
 def test_a_file_that_lost_its_end_or_vanished_while_it_is_read(folder):
@@ -48,10 +48,10 @@ def test_a_file_that_lost_its_end_or_vanished_while_it_is_read(folder):
     for size in (places[7] + 20, places[7]):
         os.truncate(path, size)
         with pytest.raises(UserError, match="record 7 is damaged"):
-            tfrecord.read_record(path, places[1], 7)
+            tfrecord.EqualRecords(path, places[1]).read(7)
     os.remove(path)
     with pytest.raises(UserError, match="cannot be read: No such file"):
-        tfrecord.read_record(path, places[1], 0)
+        tfrecord.EqualRecords(path, places[1]).read(0)
 
 
 @pytest.mark.slow

@@ -172,11 +172,10 @@ class Place:
 
     def read_text(self, name, content):
         path = self.file(name, content)
-        skipping = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
-        collections.deque(
-            reading.read_chunk(reading.cut([path], 1 << 30)[0], skipping, collections.Counter()),
-            maxlen=0,
-        )
+        settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
+        with contextlib.suppress(UserError):
+            for _ in reading.read_chunk(reading.Chunk(path, 0, 1 << 30), settings, None):
+                pass
 
     def read_rows(self, group, name, content, how):
         """Reads and encodes the rows of a task's file; an error has to be a line that names it."""

@@ -145,14 +145,14 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
         whole = f.read()
     cut, damaged = tmp_path / "cut.tfrecord", tmp_path / "damaged.tfrecord"
     cut.write_bytes(whole[:-100])
-    with pytest.raises(UserError, match=r"cut.tfrecord: \d+ bytes are not a multiple of"):
-        tfrecord.EqualRecords(str(cut))
+    with pytest.raises(UserError, match=r"cut.tfrecord: found \d+ bytes, expected records of"):
+        len(tfrecord.EqualRecords(str(cut)))
     size = len(whole) // ROWS
     damaged.write_bytes(whole[: 3 * size + 50] + b"?" + whole[3 * size + 51 :])
     records = tfrecord.EqualRecords(str(damaged))
-    assert len(records) == ROWS and len(records.read(np.array([2, 45, 2]))) == 3
+    assert len(records) == ROWS and records.read(2) == records.read(2) != records.read(45)
     with pytest.raises(UserError, match="damaged.tfrecord: record 3 is damaged"):
-        records.read(np.array([5, 3]))
+        records.read(3)
 
 
 def test_replicas_take_a_batch_in_parts(path):

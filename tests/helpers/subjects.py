@@ -26,7 +26,7 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
-from xlnet.text import reading, token_store
+from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
 
 
@@ -105,7 +105,7 @@ def _of_manifest(manifest):
 def _windows(directory, manifest):
     return [
         [
-            tfrecord.read_record(path, stream["bytes"] // stream["windows"], number)
+            tfrecord.EqualRecords(path, stream["bytes"] // stream["windows"]).read(number)
             for number in range(manifest.windows_per_stream)
         ]
         for path, stream in zip(manifest.stream_paths(directory), manifest.streams)
@@ -128,40 +128,11 @@ def _read_text(name):
         path = str(folder / name)
         return [
             tuple(line)
-            for chunk in reading.cut([path], files.size(path))
+            for chunk in reading.cut([path], [files.size(path)])
             for line in reading.read_chunk(chunk, settings, collections.Counter())
         ]
 
     return read
-
-
-def _make_tokens(folder, version):
-    """As a killed job leaves them."""
-    pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
-    _vocabulary(folder, 0)
-    store, chunk = _store(folder)
-    store.tokenize(chunk)
-
-
-def _store(folder):
-    """The token store and the only chunk of its text."""
-    vocabulary = str(folder / "made.model")
-    settings = CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
-    (folder / "tokens").mkdir(exist_ok=True)
-    path = str(folder / "text.txt")
-    return (
-        token_store.TokenStore(str(folder / "tokens"), settings, Tokenizer(vocabulary)),
-        reading.Chunk(path, 0, files.size(path)),
-    )
-
-
-def _read_tokens(folder):
-    """As a resumed job; the files are renamed, as their names depend on the text's path."""
-    store, chunk = _store(folder)
-    for path in list((folder / "tokens").iterdir()):
-        os.replace(path, store._path(chunk) + path.suffix)
-    made = store.tokenize(chunk)
-    return made.counts, store.read(chunk, 0, made.tokens)
 
 
 # ---- checkpoints
@@ -319,7 +290,12 @@ def _read_cache(folder):
     """As a run that finds the records of an earlier one."""
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
-    return [found.windows, found.seen._asdict(), records.read(np.arange(found.count)), len(records)]
+    return [
+        found.windows,
+        found.seen._asdict(),
+        list(map(records.read, range(found.count))),
+        len(records),
+    ]
 
 
 # ---- vocabularies and models
@@ -397,7 +373,6 @@ SUBJECTS = (
         True,
         valid=("doubled",),
     ),
-    Subject("tokens", _make_tokens, _read_tokens, ("tokens/*",), True),
     Subject(
         "checkpoint",
         _make_checkpoint,

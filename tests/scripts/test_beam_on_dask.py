@@ -51,7 +51,8 @@ def flags(workspace, save_dir, **more):
 
 
 def content(directory):
-    return {path.name: path.read_bytes() for path in pathlib.Path(directory).iterdir()}
+    paths = pathlib.Path(directory).iterdir()
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}
 
 
 def start(*words):
@@ -170,7 +171,7 @@ def test_a_killed_worker_changes_nothing(workspace, killed):
 def test_bad_text_is_one_line(workspace, killed):
     status, _, last = killed
     assert status == 1 and last.startswith(
-        "xlnet data beam: {}, line 2: not UTF-8: byte 0xff".format(workspace.path("bad.txt"))
+        "xlnet data beam: {}, line 2: found byte 0xff".format(workspace.path("bad.txt"))
     ), last
 
 

@@ -3,8 +3,6 @@
 import dataclasses
 import os
 import re
-import subprocess
-import sys
 import types
 import unicodedata
 import warnings
@@ -149,7 +147,7 @@ def test_all_streams_are_those_read_one_by_one(place):
 @pytest.mark.parametrize("stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])])
 def test_windows_read_naturally_in_both_directions(place, stream, order):
     """Without its marks the reused part is a stretch of the text, also where it runs backward."""
-    done = place.inspect(f"--stream={stream}", "--num_windows=3", "--count_windows=0")
+    done = place.inspect(f"--stream={stream}", "--num_windows=3")
     assert ("◀ backward" if stream else "forward ▶") in done.stdout
     text = "".join(place.text.split())
     assert len(blocks(done.stdout)) == 3
@@ -162,7 +160,7 @@ def test_windows_read_naturally_in_both_directions(place, stream, order):
 
 def test_marks_are_targets_in_the_factorization_order(place):
     windows = place.windows(stream=1, first=0, count=1)
-    done = place.inspect("--stream=1", "--num_windows=1", "--count_windows=0")
+    done = place.inspect("--stream=1", "--num_windows=1")
     shown = " ".join(part[2] for part in blocks(done.stdout)[0])
     numbers = [
         int(number.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
@@ -177,26 +175,6 @@ def test_marks_are_targets_in_the_factorization_order(place):
     spans = begins.sum()
     assert shown.count("⟦") == shown.count("⟧") == spans
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
-
-
-def test_a_terminal_that_lacks_the_characters_gets_their_codes(place):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "xlnet",
-            "data",
-            "inspect",
-            "--input=" + place.path("records"),
-            f"--num_predict={PREDICT}",
-            "--count_windows=4",
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        env=dict(os.environ, PYTHONIOENCODING="latin-1"),
-        check=True,
-    )
-    assert rb"\u27e6" in done.stdout and b"forward" in done.stdout
 
 
 def test_lines_fit_and_hold_everything(place):
@@ -298,26 +276,15 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
     assert os.listdir(tmp_path) == ["masks.png"]
 
 
-def test_fonts_are_chosen_for_their_characters(monkeypatch):
-    fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学"), "Last": set("学")}
-    entry = lambda name: type("Font", (), {"name": name, "fname": name})
-    monkeypatch.setattr(figure, "_installed", lambda: [entry(name) for name in fake])
-    monkeypatch.setattr(figure, "_characters", lambda path: fake.get(path, set("ab")))
-    assert figure.choose_fonts("ab机器") == (["DejaVu Sans", "Small", "Large"], set("ab机器"))
-    assert figure.choose_fonts("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
-
-
 # ---- the command line ----
 
 
 def test_everything_from_the_command_line(place, tmp_path):
     masks = tmp_path / "masks.png"
-    done = place.inspect(
-        f"--output={masks}", "--count_windows=8", "--stream=1", "--picture_tokens=6"
-    )
-    assert "Windows 0 to 1 of all 4 streams, epoch 0\n  8 windows, 512 tokens\n" in done.stdout
-    assert "96 targets, 18.75 % of the tokens" in done.stdout
-    assert "4 windows forward, 4 backward" in done.stdout
+    done = place.inspect(f"--output={masks}", "--stream=1")
+    last = place.manifest.windows_per_stream - 1
+    assert f"Windows 0 to {last} of all 4 streams, epoch 0\n  {4 * last + 4} w" in done.stdout
+    assert " targets, 18.75 % of the tokens" in done.stdout
     assert masks.read_bytes().startswith(b"\x89PNG") and f"{masks}\n" in done.stdout
 
 
@@ -325,33 +292,17 @@ def test_everything_from_the_command_line(place, tmp_path):
     "arguments, message",
     [
         (["--input=nowhere"], "input: no such directory: nowhere"),
-        (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
-        (["--window=10000"], "window is 10000, the streams in .* have windows 0 to"),
-        (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
+        (["--stream=4"], "stream: found 4, expected at most 3 in "),
+        (["--num_predict=62"], "num_predict is 62, expected at most 61 for sequences of 64 tokens"),
         (
             ["--sentence=ka", "--output=m.png", "--mask_mode=legacy"],
             "sentence: mask_mode is legacy, a rule for complete windows; leave it out",
         ),
-        (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
-        (["--objective=causal"], "objective is causal, which chooses its own targets"),
-        (
-            ["--objective=masked", "--output=m.png"],
-            "output: the figure has the masks of objective=permutation, found objective=masked",
-        ),
-        (["--sentence=ka"], "sentence: it is shown in the masks plot"),
-        (
-            ["--sentence=" + "ka lomi torve " * 20, "--output=m.png"],
-            r"sentence: \d+ pieces, expected 1 to 40",
-        ),
+        (["--objective=causal"], "objective: found causal, which chooses its own targets"),
+        (["--objective=masked", "--output=m.png"], "output: found a plot of objective masked"),
+        (["--sentence=ka"], "output: found no file for the plot of a sentence"),
         (["--sentence= ", "--output=m.png"], "sentence: 0 pieces, expected 1 to 40"),
         (["--output=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
-        (["--picture_tokens=41", "--output=m.png"], "expected 1 <= picture_tokens <= 40"),
-        (["--seed=%s" % 2**64], "seed is 18446744073709551616, expected 0 <= seed"),
-        (
-            ["--num_windows=0", "--count_windows=0"],
-            "output: there is nothing to show; give --output",
-        ),
-        (["--verify", "--stream=1"], "stream: it is for what is shown, --verify shows nothing"),
     ],
 )
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
@@ -363,7 +314,7 @@ def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, argu
 
 def test_the_windows_that_are_there_are_shown(place):
     last = place.manifest.windows_per_stream - 1
-    done = place.inspect(f"--window={last}", "--num_windows=5", "--count_windows=0")
+    done = place.inspect(f"--window={last}", "--num_windows=5")
     assert f"stream 0, window {last}, epoch 0" in done.stdout
     assert "window %s" % (last + 1) not in done.stdout
 
@@ -379,11 +330,6 @@ def test_damaged_records_are_named_in_one_line(place):
     assert f"{path}: record 0 is damaged; " in place.inspect(
         "--stream=0", directory="damaged", run=command.refused
     )
-
-
-def test_records_of_the_reference_are_called_so(place, tmp_path):
-    (tmp_path / "record_info-train-0-0.bsz-4.seqlen-64.reuse-24.bi.alpha-6.beta-1.json").touch()
-    assert "but record_info-*.json of the original" in command.refused(SCRIPT, input=tmp_path)
 
 
 def test_a_plot_has_the_factorization_order_of_training(place, monkeypatch):
@@ -414,6 +360,5 @@ def test_masks_are_plotted_in_an_order_of_ones_own(place, tmp_path):
         f"--output={output}",
         "--sentence=kalomi suntor ve",
         "--num_windows=0",
-        "--count_windows=0",
     )
     assert output.read_bytes().startswith(b"\x89PNG")

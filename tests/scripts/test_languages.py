@@ -85,10 +85,7 @@ def test_the_released_vocabulary_by_the_authors_rule():
     "language, size, words, sentence, cleaned",
     [
         ("english", 28, "Äpfel Zürich naïve Café Apfel".split(), "Café Zürich", "Cafe Zurich"),
-        ("other", 30, "Äpfel Zürich naïve café schön Größer".split(), "Größer Zürich", None),
-        ("chinese", 24, "宝玉 黛玉 贾母 说 道 来 去 不 lǜ".split(), "宝玉说道lǜ", None),
         ("japanese", 28, "がっこう かぎ ぷりん パン です か が".split(), "がっこうがパン", None),
-        ("korean", 26, "한국 사람 은 각각 말 한다 국 강".split(), "한국 사람 각각", None),
     ],
 )
 def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cleaned):
@@ -108,28 +105,6 @@ def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cle
     }
 
 
-@pytest.mark.parametrize(
-    "words, changed, example",
-    (
-        ("müde schön Haus und klein", "9.5", "müde becomes mude"),
-        ("がぎぐ か ぷ", "80.0", "がぎぐ becomes かきく"),
-        ("한국 사람", "100.0", "한국 becomes "),
-    ),
-)
-def test_a_text_with_accents_needs_its_language(tmp_path, words, changed, example):
-    text = tmp_path / "text.txt"
-    text.write_text((words + "\n") * 100, encoding="utf-8")
-    flags = dict(input_glob=text, sp_path=tmp_path / "sp.model")
-    done = command.run("xlnet data vocabulary", **flags)
-    (line,) = [line for line in done.stderr.splitlines() if "vocabulary: " in line]
-    assert done.returncode == 1 and not (tmp_path / "sp.model").exists()
-    assert f"{changed} % of its letters ({example}" in line
-    assert "give --language" in line and "other is any other language with an alphabet" in line
-    for own in (dict(language="english"), dict(keep_accents="False")):
-        command.succeed("xlnet data vocabulary", **flags, **own)
-        (tmp_path / "sp.model").unlink()
-
-
 def test_a_file_of_somebody_beside_the_vocabulary_is_not_replaced(tmp_path):
     """`tokenizer.json` is a name of Hugging Face's, and that of the description of `tokenizer`."""
     (tmp_path / "text.txt").write_text("the cat sat\n")
@@ -142,14 +117,6 @@ def test_a_file_of_somebody_beside_the_vocabulary_is_not_replaced(tmp_path):
         language="english",
     )
     assert f"sp_path: {theirs} is there already" in line and theirs.read_text() == "{}"
-
-
-def test_an_english_text_needs_no_language(tmp_path):
-    """A name with an accent among some hundred letters; full-width letters keep none."""
-    text = sentences_of("the cat sat on a mat in Paris Ｔｏｋｙｏ".split(), 200, " ")
-    text += "Zoë was there.\n"
-    tokenizer, said = train(tmp_path, "plain", text, vocab_size=30)
-    assert not tokenizer.keep_accents and "accents stripped" in said
 
 
 def test_a_vocabulary_of_characters(tmp_path):
@@ -191,10 +158,7 @@ def test_the_presets_are_only_defaults(tmp_path):
     [
         (dict(sp_path="new/"), "sp_path: new/ is a directory, expected a file"),
         (dict(character_coverage=0.9), "character_coverage=0.9: 0.9 is not number >= 0.98"),
-        (
-            dict(split="heldout", heldout_share=1e-9),
-            "left out, documents of the other part (split): 1",
-        ),
+        (dict(split="heldout", heldout_share=1e-9), "input_glob: no text in text.txt"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message):
@@ -215,13 +179,10 @@ def test_the_trainer_reads_what_data_utils_reads(tmp_path):
     other.mkdir()
     with gzip.open(other / "a.txt.gz", "wt") as f:
         f.write("\n".join(sentences[:70]) + "\n")
-    rows = [json.dumps({"body": "\n".join(sentences[70:150])}), "not json"]
-    (other / "b.jsonl").write_text("\n".join(rows) + "\n")
-    mixed, said = train(
-        tmp_path, "mixed", "", input_glob=other, json_field="body", on_error="skip", vocab_size=30
-    )
+    (other / "b.jsonl").write_text(json.dumps({"body": "\n".join(sentences[70:150])}))
+    mixed, said = train(tmp_path, "mixed", "", input_glob=other, json_field="body", vocab_size=30)
     assert mixed.sha256 == plain.sha256
-    assert "150 sentences, 1 skipped" in said
+    assert "2 files, 150 sentences" in said
 
 
 def test_sentences_are_drawn_evenly_and_few_are_held():
@@ -237,16 +198,6 @@ def test_sentences_are_drawn_evenly_and_few_are_held():
     assert set(counts) == set(range(20)) and all(abs(n - 1000) < 137 for n in counts.values())
     assert draw(iter(range(1000)), 9, 1)[0] == draw(iter(range(1000)), 9, 1)[0]
     assert draw(iter(range(1000)), 9, 1)[0] != draw(iter(range(1000)), 9, 2)[0]
-
-
-def test_a_sample_of_the_sentences_gives_a_vocabulary_by_seed(tmp_path):
-    text = sentences_of([f"w{i}" for i in range(90)], 400, " ")
-    digests = [
-        train(tmp_path, f"sample{i}", text, input_sentence_size=100, seed=seed, vocab_size=50)
-        for i, seed in enumerate((0, 0, 1))
-    ]
-    assert "400 sentences\ntraining on 100 sentences" in digests[0][1]
-    assert digests[0][0].sha256 == digests[1][0].sha256 != digests[2][0].sha256
 
 
 # ---- the whole road in Chinese ----

@@ -28,7 +28,8 @@ def flags(workspace, save_dir, **more):
 
 
 def content(directory):
-    return {path.name: path.read_bytes() for path in pathlib.Path(directory).iterdir()}
+    paths = pathlib.Path(directory).iterdir()
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}
 
 
 def test_the_records_are_those_of_data_utils(workspace):
@@ -46,15 +47,10 @@ def test_the_records_are_those_of_data_utils(workspace):
     bad = command.refused(
         SCRIPT, **dict(flags(workspace, "bad"), input_glob=workspace.path("nul.txt"))
     )
-    assert (
-        bad
-        == "xlnet data beam: {}, line 2: a NUL byte at column 1; expected plain UTF-8 text".format(
-            workspace.path("nul.txt")
-        )
-    )
+    where = workspace.path("nul.txt")
+    assert bad == f"xlnet data beam: {where}, line 2: found a NUL character, expected text"
     bad = command.refused(SCRIPT, **flags(workspace, "bad", beam_options="--job_name='x"))
     assert bad == "xlnet data beam: beam_options: --job_name='x: No closing quotation"
-    assert not pathlib.Path(workspace.path("bad")).exists()
 
 
 def test_without_beam(workspace, monkeypatch):

@@ -1,7 +1,7 @@
 """From record files to batches of tensors.
 
-Shape letters: B batch, R those of its rows that are computed here, Q window length, P target
-positions, N windows whose targets are sampled together.
+Shape letters: B batch, R those of its rows that are computed here, Q sequence length, P target
+positions, N sequences whose targets are sampled together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _without_autograph = tf.autograph.experimental.do_not_convert
 
 
 def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
-    """Steps in which every window is seen once; a UserError if the batch size does not divide the
+    """Steps in which every sequence is seen once; a UserError if the batch size does not divide the
     number of streams."""
     if manifest.num_streams % batch_size:
         # Streams of both directions come in pairs.
@@ -53,12 +53,12 @@ def pretraining_batches(
     rows: slice = slice(None),
     legacy_word_start: Optional[np.ndarray] = None,
 ) -> tf.data.Dataset:
-    """Batches of windows whose row b continues row b of the batch before.
+    """Batches of sequences whose row b continues row b of the batch before.
 
     Each row reads its own streams one after the other (`rounds`); `starts_stream` says where the
     memory must be cleared. Targets and orders are sampled again in each epoch, as a function of
-    (seed, epoch, stream, window): step n and each row are always the same, wherever reading starts
-    and whichever rows are read.
+    (seed, epoch, stream, sequence): step n and each row are always the same, wherever reading
+    starts and whichever rows are read.
 
     Args:
       special_ids: ids that are never predicted.
@@ -80,50 +80,39 @@ def pretraining_batches(
     # An epoch consists of rounds, each of `windows_per_stream` steps.
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
     num_rounds, num_rows = streams.shape  # of an epoch, R
-    # Reading begins at the first step. Example: with three windows a stream, step 7 is window 1 of
-    # round 2.
-    first_round, first_window = divmod(start_step, manifest.windows_per_stream)
+    # Reading begins at the first step. Example: with three sequences a stream, step 7 is sequence 1
+    # of round 2.
+    first_round, first_sequence = divmod(start_step, manifest.windows_per_stream)
     end_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
     together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
     features = feature_spec.pretraining_features(manifest.seq_len)
     sampled_from = ("input", "word_start", "direction")
-    paths = manifest.stream_paths(directory)
-    sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
+    read_records = _Rounds(directory, manifest, streams).read
 
     @_without_autograph
     def one_round(round_index: tf.Tensor) -> tf.data.Dataset:
-        """Indices of the windows of R streams; `round_index` counts through the epochs."""
-        skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
+        """Indices of the sequences of R streams; `round_index` counts through the epochs."""
+        skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_sequence, tf.int64), 0)
         return (
             tf.data.Dataset.range(skipped, manifest.windows_per_stream)
             .batch(together)
-            .map(lambda window: (round_index, window))
+            .map(lambda sequence: (round_index, sequence))
         )
 
-    def read_records(round_index: np.ndarray, window: np.ndarray) -> np.ndarray:
-        """Serialized windows: all rows of one index, then of the next."""
-        streams_of_round = streams[int(round_index) % num_rounds]
-        serialized = [
-            tfrecord.read_record(paths[stream], sizes[stream], number)
-            for number in window.tolist()
-            for stream in streams_of_round
-        ]
-        return np.array(serialized, object)
-
     @_without_autograph
-    def read(round_index: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        serialized = tf.numpy_function(read_records, [round_index, window], tf.string)
+    def read(round_index: tf.Tensor, sequence: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, dict]:
+        serialized = tf.numpy_function(read_records, [round_index, sequence], tf.string)
         parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
-        return round_index, window, parsed
+        return round_index, sequence, parsed
 
     def sample_targets(
-        round_index: np.ndarray, window: np.ndarray, *values: np.ndarray
+        round_index: np.ndarray, sequence: np.ndarray, *values: np.ndarray
     ) -> permutations.Sampled:
         parsed = dict(zip(sampled_from, values))
         epoch, which = divmod(int(round_index), num_rounds)
         random = permutations.Random(
-            seed, epoch, np.tile(streams[which], len(window)), np.repeat(window, num_rows)
+            seed, epoch, np.tile(streams[which], len(sequence)), np.repeat(sequence, num_rows)
         )
         word_start = parsed["word_start"] > 0
         if permutation.mask_mode == "legacy" and legacy_word_start is not None:
@@ -138,18 +127,18 @@ def pretraining_batches(
 
     @_without_autograph
     def sample(
-        round_index: tf.Tensor, window: tf.Tensor, parsed: dict[str, tf.Tensor]
+        round_index: tf.Tensor, sequence: tf.Tensor, parsed: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         sampled = tf.numpy_function(
             sample_targets,
-            [round_index, window] + [parsed[name] for name in sampled_from],
+            [round_index, sequence] + [parsed[name] for name in sampled_from],
             [tf.int32, tf.int32, tf.float32],
         )
         values = dict(parsed)
         widths = [manifest.seq_len] + 2 * [permutation.num_predict]
         for name, value, width in zip(permutations.Sampled._fields, sampled, widths):
             values[name] = tf.ensure_shape(value, [None, width])
-        # The windows [N,...] become batches [N/R,R,...], with the names that the model expects.
+        # The sequences [N,...] become batches [N/R,R,...], with the names that the model expects.
         values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
         del values["word_start"]
         return {
@@ -166,6 +155,31 @@ def pretraining_batches(
         .unbatch(),
         2,
     )
+
+
+class _Rounds:
+    """The files of the streams that are read side by side, those of one round at a time."""
+
+    def __init__(self, directory: str, manifest: Manifest, streams: np.ndarray) -> None:
+        """streams: int [rounds,R]."""
+        self._paths = manifest.stream_paths(directory)
+        self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
+        self._streams = streams
+        self._round = -1
+        self._files: list[tfrecord.EqualRecords] = []
+
+    def read(self, round_index: np.ndarray, sequences: np.ndarray) -> np.ndarray:
+        """Serialized sequences: all rows of one index, then of the next."""
+        number = int(round_index) % len(self._streams)
+        if number != self._round:
+            self._round, self._files = number, []
+            for stream in self._streams[number]:
+                self._files.append(tfrecord.EqualRecords(self._paths[stream], self._sizes[stream]))
+        serialized = []
+        for index in sequences.tolist():
+            for records in self._files:
+                serialized.append(records.read(index))
+        return np.array(serialized, object)
 
 
 def _threads(count: int) -> Optional[int]:
@@ -192,16 +206,16 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
     Eight streams of both directions, forward (even) and backward (odd) of four parts of the text,
-    in batches of four; of three windows each the steps are
+    in batches of four; of three sequences each the steps are
 
-        round 0, streams 0 1 | 6 7:   step 0: window 0 of each,  step 1: window 1,  step 2: window 2
-        round 1, streams 2 3 | 4 5:   step 3: window 0,          step 4: window 1,  step 5: window 2
+        round 0, streams 0 1 | 6 7:   steps 0, 1, 2 have sequences 0, 1, 2 of each
+        round 1, streams 2 3 | 4 5:   steps 3, 4, 5 have sequences 0, 1, 2 of each
 
     Batch elements 0 and 1 read the first half of the text, 2 and 3 the second. Element b of a step
     continues element b of the step before; where a round begins its memory is zeroed.
     """
     # Streams follow the order of the text. A round takes streams at equal distances, so that every
-    # step has windows from all over the text, whose files may differ. With two `directions`, half
+    # step has sequences from all over the text, whose files may differ. With two `directions`, half
     # of an even batch is backward in every round.
     together = directions if batch_size % directions == 0 else 1
     # [B/together,rounds,together]
@@ -316,32 +330,43 @@ def finetuning_batches(
 
 
 def _shuffled_pools(path: str, size: int, seed: int, first_pool: int) -> tf.data.Dataset:
-    """An endless dataset of pools, (index int64 [size], serialized string [size])."""
-    # Each epoch has a random order, a function of (seed, epoch). Only the order is held in memory,
-    # 8 bytes for each record.
-    records = tfrecord.EqualRecords(path)
+    """An endless dataset of pools, (index int64 [size], serialized string [size]).
 
-    # The order of an epoch depends on that of the epoch before, and so on all before it: where
-    # reading begins later, `read` first computes them in turn. Two orders are kept, as a pool may
-    # have records of two epochs.
-    @functools.lru_cache(maxsize=2)
-    def order(epoch: int) -> np.ndarray:
-        numbers = np.random.default_rng([seed, epoch]).permutation(len(records))
-        begun = epoch * len(records) % size  # records that the epoch before gave to its last pool
-        if not begun or size > len(records):
-            return numbers
-        # This epoch fills that pool up with other records, so that no pool has a record twice.
-        others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[: size - begun]
-        return np.concatenate([numbers[others], np.delete(numbers, others)])
+    Each epoch has all records of the file in a random order, a function of (seed, epoch), and pools
+    are cut from the epochs one after the other. The pool where two epochs meet has no record twice.
+    Seven records in pools of three:
+
+        epoch 0, in random order   4 0 6 | 2 5 1 | 3
+        epoch 1, in random order   3 1 5 0 2 6 4        the last pool of epoch 0 has 3 already, so
+        epoch 1, as it is read     1 5 | 3 0 2 | 6 4    1 and 5 complete it, and 3 comes later
+
+    Only the orders of two epochs are held in memory, 8 bytes for each record.
+    """
+    records = tfrecord.EqualRecords(path)
+    count = len(records)
+    orders: dict[int, np.ndarray] = {}
+
+    def order_of(epoch: int) -> np.ndarray:
+        """The records as an epoch reads them; it depends on the order of the epoch before."""
+        for number in range(max(orders, default=-1) + 1, epoch + 1):
+            order = np.random.default_rng([seed, number]).permutation(count)
+            begun = number * count % size  # records that the epoch before gave to its last pool
+            if begun and size <= count:
+                is_new = ~np.isin(order, orders[number - 1][-begun:])
+                others = np.flatnonzero(is_new)[: size - begun]
+                order = np.concatenate([order[others], np.delete(order, others)])
+            orders[number] = order
+            orders.pop(number - 2, None)
+        return orders[epoch]
 
     def read(pool_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        epochs, places = np.divmod(int(pool_index) * size + np.arange(size), len(records))
-        if pool_index == first_pool:
-            for epoch in range(epochs[0]):
-                order(epoch)
-        by_epoch = [order(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
-        numbers = np.concatenate(by_epoch)
-        return numbers, np.array(records.read(numbers), object)
+        epochs, places = np.divmod(int(pool_index) * size + np.arange(size), count)
+        if orders and epochs[0] < min(orders):  # iterated again from the first pool
+            orders.clear()
+        parts = [order_of(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
+        numbers = np.concatenate(parts)
+        serialized = [records.read(number) for number in numbers.tolist()]
+        return numbers, np.array(serialized, object)
 
     @_without_autograph
     def pool(pool_index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,9 +1,9 @@
-"""Which tokens of a window are predicted, and in which order (paper, sections 2.2 to 2.4).
+"""Which tokens of a sequence are predicted, and in which order (paper, sections 2.2 to 2.4).
 
 NumPy functions of batches. A factorization order is a vector of ranks, not a matrix:
 `modeling.permutation_mask` makes the mask on the device.
 
-Shape letters: B windows, Q tokens of a window, T tokens of a part of it, P target positions.
+Shape letters: B sequences, Q tokens of a sequence, T tokens of a part of it, P target positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Callable
 import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
+from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
 
 MAX_NGRAM = 5
 LONGEST_WORD = 10  # pieces; longer runs come from scripts that are written without spaces
@@ -25,13 +25,13 @@ LONGEST_WORD = 10  # pieces; longer runs come from scripts that are written with
 # constant above all ranks of the first. Its tokens outside of the order have the constant - 1, so
 # every position of the second part sees them, and none of the first.
 # positions int32 [B,P]: the targets in ascending order, filled up with the last one (without
-# targets, the window's last token). weights float32 [B,P]: 1 for targets, 0 for what fills up.
+# targets, the sequence's last token). weights float32 [B,P]: 1 for targets, 0 for what fills up.
 Sampled = collections.namedtuple("Sampled", "rank positions weights")
 
 
 @dataclasses.dataclass(frozen=True)
 class Permutation:
-    """How the targets of a window are sampled; sizes in tokens."""
+    """How the targets of a sequence are sampled; sizes in tokens."""
 
     reuse_len: int  # length of the first part, the context of the rest
     num_predict: int  # P, exactly
@@ -42,8 +42,8 @@ class Permutation:
     factorization_order: str = "uniform"  # a name in `ORDERS`
 
     def check(self, seq_len: int) -> None:
-        """Raises UserError for more targets than a window of `seq_len` tokens can have, and for an
-        order that nothing registered."""
+        """Raises UserError for more targets than a sequence of `seq_len` tokens can have, and for
+        an order that nothing registered."""
         if self.factorization_order not in ORDERS:
             raise UserError(
                 "factorization_order is '{}', expected one of {}{}; --objective_module registers "
@@ -53,12 +53,12 @@ class Permutation:
                     did_you_mean(self.factorization_order, ORDERS),
                 )
             )
-        most = seq_len - WINDOW_SPECIAL_TOKENS
+        most = seq_len - SEQUENCE_SPECIAL_TOKENS
         if self.mask_mode == "legacy":  # half of them in each part, however long it is
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
             raise UserError(
-                f"num_predict is {self.num_predict}, expected at most {most} for windows of "
+                f"num_predict is {self.num_predict}, expected at most {most} for sequences of "
                 f"{seq_len} tokens of which {self.reuse_len} are reused, with "
                 f"mask_mode={self.mask_mode}"
             )
@@ -69,17 +69,19 @@ class Permutation:
 
 
 class Random:
-    """B sequences of random numbers; that of row b is a function of (seed, epoch, streams[b],
-    windows[b]) alone. All are integers from 0 to 2^64 - 1."""
+    """Random numbers in B rows; row b is a function of (seed, epoch, streams[b], sequences[b])
+    alone. All are integers from 0 to 2^64 - 1."""
 
     def __init__(
-        self, seed: int, epoch: int, streams: Iterable[int], windows: Iterable[int]
+        self, seed: int, epoch: int, streams: Iterable[int], sequences: Iterable[int]
     ) -> None:
-        # Philox is a counter-based generator whose sequences begin at any counter, so a window's
+        # Philox is a counter-based generator that begins at any counter, so a sequence's
         # numbers are the same in any batch and order.
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
-        self._rows = [(int(window), int(stream), epoch) for stream, window in zip(streams, windows)]
+        self._rows = [
+            (int(sequence), int(stream), epoch) for stream, sequence in zip(streams, sequences)
+        ]
         self._used = 0  # numbers of each row
         state = self._philox.state  # at its beginning, nothing buffered
         # Lists: Philox reads item by item, which takes twice as long with arrays.
@@ -88,10 +90,10 @@ class Random:
     def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
         numbers = np.empty((len(self._rows), count))
-        for sequence, row in zip(numbers, self._rows):
+        for numbers_of_row, row in zip(numbers, self._rows):
             self._state["state"]["counter"] = (self._used, *row)
             self._philox.state = self._state
-            self._generator.random(out=sequence)
+            self._generator.random(out=numbers_of_row)
         self._used += count  # Philox counts once in four numbers: more than enough
         return numbers
 
@@ -107,10 +109,10 @@ def sample(
     `token`.
 
     Args:
-      random: of the windows.
+      random: of the sequences.
       is_special: bool [B,Q], tokens that are never predicted (<sep>, <cls>).
       word_start: bool [B,Q], where, in reading order, words begin; for the legacy rule, which
-        reads backward windows in the order of the text, pieces that begin a word there.
+        reads backward sequences in the order of the text, pieces that begin a word there.
       direction: int [B], 1 backward; for the legacy rule.
     """
     if permutation.mask_mode == "legacy":
@@ -127,9 +129,9 @@ def arrange(
 ) -> Sampled:
     """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`."""
     rank = np.empty(is_target.shape, np.int32)  # [B,Q]
-    # The reused context and the rest of the window have an order each. The first part must not see
-    # the second, and the second sees all of the first: a constant is added to every rank of the
-    # second part, also to its ranks -1, and is larger than all ranks of the first part.
+    # The reused context and the rest of the sequence have an order each. The first part must not
+    # see the second, and the second sees all of the first: a constant is added to every rank of
+    # the second part, also to its ranks -1, and is larger than all ranks of the first part.
     second_part_offset = 1 + _rank_limit(permutation.reuse_len, permutation.perm_size)
     for part, offset in zip(_parts(is_target, permutation), (0, second_part_offset)):
         if part.start < part.stop:
@@ -142,7 +144,7 @@ def arrange(
     count = is_target.sum(axis=1, keepdims=True)  # [B,1]
     if count.max() > permutation.num_predict:
         raise ValueError(
-            f"a window has {count.max()} targets, more than num_predict={permutation.num_predict}"
+            f"a sequence has {count.max()} targets, more than num_predict={permutation.num_predict}"
         )
     is_used = np.arange(permutation.num_predict) < count  # [B,P]
     targets = np.flatnonzero(is_target) % is_target.shape[1]  # row by row, as `is_used` is
@@ -152,15 +154,15 @@ def arrange(
     return Sampled(rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32))
 
 
-def _parts(windows: np.ndarray, permutation: Permutation) -> tuple[slice, slice]:
+def _parts(sequences: np.ndarray, permutation: Permutation) -> tuple[slice, slice]:
     """The reused context, and the rest."""
-    return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
+    return slice(0, permutation.reuse_len), slice(permutation.reuse_len, sequences.shape[1])
 
 
 # ---- orders ----
 
 # A factorization order: a function of (random numbers, is_permuted bool [B,T], perm_size) that
-# returns ranks, int32 [B,T], as `ranks` explains them. T are the tokens of a part of a window, in
+# returns ranks, int32 [B,T], as `ranks` explains them. T are the tokens of a part of a sequence, in
 # the order in which the model reads them.
 Order = Callable[[Random, np.ndarray, int], np.ndarray]
 ORDERS: dict[str, Order] = {}
@@ -516,7 +518,7 @@ def _legacy_targets(
     is_target = np.zeros(is_special.shape, bool)
     for part, goal in zip(_parts(is_special, permutation), goals):
         numbers = random.uniform(3 * (part.stop - part.start))
-        for row, backward in enumerate(direction):  # the rule reads backward windows forward
+        for row, backward in enumerate(direction):  # the rule reads backward sequences forward
             order = slice(None, None, -1) if backward else slice(None)
             is_target[row, part][order] = _legacy_part(
                 numbers[row], word_start[row, part][order].tolist(), goal, permutation

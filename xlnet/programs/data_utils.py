@@ -1,7 +1,7 @@
 """Makes pretraining records from text.
 
 Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
-a paragraph. JSON lines are .jsonl files, or those of --text_format=jsonl.
+a paragraph. JSON lines are .jsonl files, or those of --text_format=jsonl; .parquet is Parquet.
 
 Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
 that xlnet pretrain needs: --record_info_dir is this program's --save_dir. Run the same command
@@ -96,12 +96,18 @@ def print_summary(summary: "preparation.Summary") -> None:
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
+    if summary.repetitions:
+        share = summary.repetitions.fraction(made.sentences)
+        print(f"repeated sentences: {100 * share:.1f} %", end="")
+        for sentence, count in summary.repetitions.frequent.most_common(1):
+            print(f", {count} of {made.sentences} are {sentence[:60]!r}", end="")
+        print()
     for reason, count in made.skipped.items():
         print(f"left out, {reason}: {count}")
     print(
-        f"streams {made.num_streams} x {made.windows_per_stream} windows of {made.seq_len} tokens "
-        f"({made.num_passes} passes), {made.dropped} tokens dropped from the ends of parts in each "
-        "pass"
+        f"streams {made.num_streams} x {made.windows_per_stream} sequences of {made.seq_len} "
+        f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped from the ends of parts "
+        "in each pass"
     )
     print(
         "nothing to do: these records were made before"

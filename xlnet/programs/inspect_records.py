@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Optional, cast
 
 from xlnet import cli, files, own_modules, quiet
-from xlnet.errors import UserError
+from xlnet.errors import wrong
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
@@ -23,7 +23,9 @@ from xlnet.settings.training import OptimizationSettings
 if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
 
-MOST_TOKENS = 40  # in a plot; more would be too small to read
+_MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
+_PLOTTED_TOKENS, _PLOTTED_MEMORY = 20, 4  # of a sequence
+_COUNTED = 2000  # sequences for the counts, the first ones of every text stream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +36,8 @@ class InspectionSettings(Settings):
     verify: bool = setting(False, "only compare all records with their checksums")
     stream: int = setting(0, "text stream to show", minimum=0)
     window: int = setting(0, "index of the first sequence shown", minimum=0)
-    num_windows: int = setting(2, "number of sequences shown as text", minimum=0)
-    count_windows: int = setting(
-        2000,
-        "number of sequences for the counts, the first ones of every text stream; 0: no counts",
-        minimum=0,
+    num_windows: int = setting(
+        2, "number of sequences shown as text; 0: none, and no counts", minimum=0
     )
     output: Optional[str] = setting(
         None, "image to write, .png: the attention masks of both streams"
@@ -47,12 +46,6 @@ class InspectionSettings(Settings):
         None,
         "text of the masks plot, all of it predicted unless num_predict is smaller; the first "
         "tokens of the sequence if not given",
-    )
-    picture_tokens: int = setting(
-        20, "tokens of the sequence in the masks plot", minimum=1, maximum=MOST_TOKENS
-    )
-    picture_memory: int = setting(
-        4, "positions of memory in the masks plot", minimum=0, maximum=MOST_TOKENS
     )
     epoch: int = setting(0, "epoch whose targets and orders are shown", minimum=0)
     seed: int = same_as(PretrainingSettings, "seed")
@@ -72,7 +65,6 @@ def main(settings: InspectionSettings) -> None:
     files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
     if settings.verify:
-        refuse_what_is_not_shown()
         manifest.verify(settings.input, "input")
         print(f"records in {settings.input} agree with their checksums")
         return
@@ -105,20 +97,20 @@ def main(settings: InspectionSettings) -> None:
     excerpt = None
     if settings.output and settings.sentence is not None:
         excerpt = inspection.sentence_excerpt(
-            settings.sentence, tokenizer, permutation, settings.seed, MOST_TOKENS
+            settings.sentence, tokenizer, permutation, settings.seed, _MOST_TOKENS
         )
     elif settings.output:
         windows = read(stream=settings.stream, first=settings.window, count=1)
         excerpt = inspection.window_excerpt(
             windows,
             0,
-            settings.picture_tokens,
+            _PLOTTED_TOKENS,
             tokenizer,
             f"The first tokens of stream {settings.stream}, window {settings.window}, "
             f"epoch {settings.epoch} ({inspection.DIRECTIONS[windows.direction[0]]})",
         )
 
-    # Sequences as text.
+    # Sequences as text, and counts.
     if settings.num_windows:
         count = min(settings.num_windows, manifest.windows_per_stream - settings.window)
         windows = read(stream=settings.stream, first=settings.window, count=count)
@@ -138,54 +130,29 @@ def main(settings: InspectionSettings) -> None:
                 )
             )
 
-    # Counts over the first sequences of every text stream.
-    if settings.count_windows:
-        count = min(-(-settings.count_windows // manifest.num_streams), manifest.windows_per_stream)
-        print(
-            f"Windows 0 to {count - 1} of all {manifest.num_streams} streams, epoch "
-            f"{settings.epoch}"
-        )
-        print(
-            "".join(
-                f"  {line}\n"
-                for line in inspection.summary(
-                    read(stream=None, first=0, count=count), manifest.reuse_len
-                )
-            )
-        )
+        # Counts over the first sequences of every text stream.
+        count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
+        streams = f"all {manifest.num_streams} streams"
+        print(f"Windows 0 to {count - 1} of {streams}, epoch {settings.epoch}")
+        for line in inspection.summary(read(stream=None, first=0, count=count), manifest.reuse_len):
+            print("  " + line)
 
     if settings.output and excerpt:
         from xlnet.plots import figures
 
-        figures.draw_masks(settings.output, excerpt, settings.picture_memory)
+        figures.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
         print(f"masks: {settings.output}")
-
-
-def refuse_what_is_not_shown() -> None:
-    """Raises UserError for flags that a comparison with checksums would ignore."""
-    for field in dataclasses.fields(InspectionSettings):
-        if field.name not in ("input", "verify") and cli.given(field.name):
-            raise UserError(f"{field.name}: it is for what is shown, --verify shows nothing")
 
 
 def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     """Raises UserError for sequences that do not exist and plots that cannot be made."""
-    if settings.stream >= manifest.num_streams:
-        raise UserError(
-            f"stream is {settings.stream}, the records in {settings.input} have streams 0 "
-            f"to {manifest.num_streams - 1}"
-        )
-    if settings.window >= manifest.windows_per_stream:
-        raise UserError(
-            f"window is {settings.window}, the streams in {settings.input} have windows 0 "
-            f"to {manifest.windows_per_stream - 1}"
-        )
+    for name, count in (("stream", manifest.num_streams), ("window", manifest.windows_per_stream)):
+        if getattr(settings, name) >= count:
+            raise wrong(name, getattr(settings, name), f"at most {count - 1} in {settings.input}")
     if settings.sentence is not None and not settings.output:
-        raise UserError("sentence: it is shown in the masks plot; give --output=FILE too")
-    if not (settings.num_windows or settings.count_windows or settings.output):
-        raise UserError("output: there is nothing to show; give --output=FILE.png")
+        raise wrong("output", "no file for the plot of a sentence", "--output=FILE.png")
     if settings.output is not None and not settings.output.endswith(".png"):
-        raise UserError(f"output: {settings.output}, expected a name that ends in .png")
+        raise wrong("output", settings.output, "a name that ends in .png")
 
 
 def check_objective(settings: InspectionSettings) -> None:
@@ -193,17 +160,11 @@ def check_objective(settings: InspectionSettings) -> None:
     from xlnet.pretraining import objectives
 
     # The objective of a run comes with --config=run.json.
-    remedy = "; --objective=permutation shows what XLNet's objective would read"
-    if not objectives.find(settings.objective).samples_targets:
-        raise UserError(
-            f"objective is {settings.objective}, which chooses its own targets; expected one that "
-            f"is trained on the sampled targets{remedy}"
-        )
-    if settings.output and settings.objective != "permutation":
-        raise UserError(
-            f"output: the figure has the masks of objective=permutation, found "
-            f"objective={settings.objective}{remedy}"
-        )
+    objective = settings.objective
+    if not objectives.find(objective).samples_targets:
+        raise wrong("objective", f"{objective}, which chooses its own targets", "permutation")
+    if settings.output and objective != "permutation":
+        raise wrong("output", f"a plot of objective {objective}", "--objective=permutation")
 
 
 def columns() -> int:

@@ -24,15 +24,15 @@ def main(settings: MergeSettings) -> None:
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
     share = left_out / (kept + left_out)
     print(
-        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} windows, "
-        f"{merged.tokens} tokens; {left_out} windows left out to make streams equal, "
+        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} sequences, "
+        f"{merged.tokens} tokens; {left_out} sequences left out to make streams equal, "
         f"{100 * share:.1f} % of all"
     )
     if share > 0.1:
         print(
-            "note: the tasks have unequal amounts of text. A .gz file, a row group of Parquet, and "
-            "a piece of a small text, belong to one task: cut large files into several, or give a "
-            "smaller --num_task, and regenerate the tasks",
+            "note: the tasks have unequal amounts of text. A .gz file, a document, and a row group "
+            "of Parquet, belong to one task: cut large files into several, or give a smaller "
+            "--num_task, and regenerate the tasks",
             file=sys.stderr,
         )
 

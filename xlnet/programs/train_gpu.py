@@ -62,6 +62,7 @@ def main(
     devices = connect(device, compiles_on_gpus=True)  # hosts meet here
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
+    settings = sources.with_lengths(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
     if settings.do_eval:
         pretraining.evaluate(manifest, settings, config, network, optimization, devices)

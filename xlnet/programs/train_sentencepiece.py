@@ -5,7 +5,7 @@ model, says how text is cleaned for it; every later program obeys it.
 
 --language sets what depends on the language:
   english   accents are stripped, as in the released models; character coverage 0.99995, theirs too;
-            the default, if the text loses few accents by it
+            the default
   other     any language with an alphabet: accents are kept; coverage 0.99995
   chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
 """
@@ -28,7 +28,6 @@ from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import required, setting
 
 if TYPE_CHECKING:
-    from xlnet.text.accents import StrippedLetters
     from xlnet.text.reading import Chunk
 
 Language = collections.namedtuple("Language", "character_coverage keep_accents")
@@ -42,7 +41,6 @@ LANGUAGES = {
 }
 
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
-_DEFAULT_LANGUAGE = "english"
 _VOCAB_SIZE = 32000
 _LARGEST = re.compile(r"value <= (\d+)")  # in SentencePiece's message about a size too large
 _CHUNK_BYTES = 1 << 22
@@ -68,10 +66,9 @@ class VocabularySettings(InputSettings):
         "text character by character, as in Chinese",
         choices=("unigram", "char"),
     )
-    language: Optional[str] = setting(
-        None,
-        "language of the text; other: any with an alphabet; if not given, english, and text that "
-        "loses accents by it is an error",
+    language: str = setting(
+        "english",
+        "language of the text; other: any with an alphabet, whose accents are kept",
         choices=tuple(LANGUAGES),
     )
     uncased: bool = setting(False, "lower-case the text")
@@ -100,59 +97,31 @@ class VocabularySettings(InputSettings):
 
 
 def main(settings: VocabularySettings) -> None:
-    from xlnet.text import advice, reading
-    from xlnet.text.accents import StrippedLetters
-    from xlnet.tokenization.tokenizer import describe, description_path, is_description
+    from xlnet.text import reading
+    from xlnet.tokenization.tokenizer import describe, description_path
 
     # Settings that are not given follow from the language.
-    stripped = None
-    if settings.language is None and settings.keep_accents is None:
-        stripped = StrippedLetters(tuple(LANGUAGES))
+    language = LANGUAGES[settings.language]
+    keep_accents, coverage = settings.keep_accents, settings.character_coverage
     settings = dataclasses.replace(
         settings,
-        **{
-            name: value
-            for name, value in LANGUAGES[settings.language or _DEFAULT_LANGUAGE]._asdict().items()
-            if getattr(settings, name) is None
-        },
+        keep_accents=language.keep_accents if keep_accents is None else keep_accents,
+        character_coverage=coverage or language.character_coverage,
     )
     # Reading may take minutes, so it is checked first that the target can be written.
     files.check_output(settings.sp_path, (), "sp_path")
-    if os.path.exists(settings.sp_path):
-        raise UserError(
-            f"sp_path: {settings.sp_path} is there already; remove it, or give another name"
-        )
-    description = description_path(settings.sp_path)
-    if os.path.exists(description) and not is_description(description):
-        raise UserError(
-            f"sp_path: {description} is there already, and how text is cleaned would be written to "
-            "it; give another name"
-        )
-    paths = reading.find_files(settings.input_glob)
+    for path in (settings.sp_path, description_path(settings.sp_path)):
+        if os.path.exists(path):
+            raise UserError(f"sp_path: {path} is there already; remove it, or give another name")
     # The sentences that records will have, cleaned alike, or a sample of them.
-    chunks = reading.cut(
-        paths, _CHUNK_BYTES, settings.json_field, settings.encoding, settings.text_format
-    )
-    if chunks:
-        print(reading.in_words(chunks, settings))
-        advice.check(chunks, settings, reads_documents=False)
-    skipped: collections.Counter[str] = collections.Counter()
+    paths = reading.find_files(settings.input_glob)
+    chunks = reading.cut(paths, files.sizes(paths), _CHUNK_BYTES)
     sentences, number = draw(
-        read_sentences(chunks, settings, skipped, stripped),
-        settings.input_sentence_size,
-        settings.seed,
+        read_sentences(chunks, settings), settings.input_sentence_size, settings.seed
     )
-    if stripped:
-        stripped.check()
     if not sentences:
-        raise reading.no_text(", ".join(paths), skipped)
-    print(
-        "{} files, {} sentences{}".format(
-            len(paths),
-            number,
-            "".join(f", {count} skipped: {reason}" for reason, count in skipped.items()),
-        )
-    )
+        raise UserError(f"input_glob: no text in {settings.input_glob}")
+    print(f"{len(paths)} files, {number} sentences")
     print(
         f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters", flush=True
     )
@@ -164,9 +133,8 @@ def main(settings: VocabularySettings) -> None:
         settings.uncased,
         bool(settings.keep_accents),
     )
-    with files.replacing(settings.sp_path) as temporary:
-        with open(temporary, "wb") as f:
-            f.write(model)
+    with files.writing(settings.sp_path) as f:
+        f.write(model)
     print(
         "{}: {} pieces, {}, accents {}, character coverage {:g}".format(
             settings.sp_path,
@@ -178,26 +146,18 @@ def main(settings: VocabularySettings) -> None:
     )
 
 
-def read_sentences(
-    chunks: "Sequence[Chunk]",
-    settings: VocabularySettings,
-    skipped: "collections.Counter[str]",
-    stripped: "Optional[StrippedLetters]" = None,
-) -> Iterator[str]:
-    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar; counts the
-    letters of the text in `stripped`."""
+def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings) -> Iterator[str]:
+    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import clean_lines
 
+    counts: collections.Counter[str] = collections.Counter()
     with progress("reading", sum(chunk.end - chunk.begin for chunk in chunks), "B") as advance:
         for chunk in chunks:
-            lines = (line.text for line in reading.read_chunk(chunk, settings, skipped))
-            for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
-                if stripped:
-                    stripped.add(batch)
-                yield from filter(
-                    None, clean_lines(batch, settings.uncased, bool(settings.keep_accents))
-                )
+            lines = (line.text for line in reading.read_chunk(chunk, settings, counts))
+            while batch := list(itertools.islice(lines, _BATCH_LINES)):
+                cleaned = clean_lines(batch, settings.uncased, bool(settings.keep_accents))
+                yield from filter(None, cleaned)
             advance(chunk.end - chunk.begin)
 
 

@@ -7,7 +7,6 @@ Shape letters: n examples, R bytes of one.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -53,7 +52,6 @@ class ExampleBytes:
             )
 
 
-@functools.lru_cache(maxsize=1)
 def varint_table(largest: int) -> np.ndarray:
     """Varints of 0 ... `largest` of one length, which parsers accept: uint8 [largest+1,bytes]."""
     # Seven bits a byte, the lowest first, the top bit set where more follow: 300 is 10101100

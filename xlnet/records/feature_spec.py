@@ -1,6 +1,6 @@
 """What TFRecord files hold: each layout is written once, for the writer and for the parser.
 
-Shape letters: Q tokens in a window, T tokens in a fine-tuning example.
+Shape letters: Q tokens in a sequence, T tokens in a fine-tuning example.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" 
 
 
 def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
-    """Layout of one pretraining window of `seq_len` = Q tokens."""
+    """Layout of one pretraining sequence of `seq_len` = Q tokens."""
     return (
         Feature("input", (seq_len,), "int"),  # token ids
         Feature("seg_id", (seq_len,), "int"),  # 0 context and A, 1 B, 2 <cls>

@@ -6,21 +6,17 @@ import dataclasses
 import glob
 import hashlib
 import json
-import logging
 import os
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from xlnet import files
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.records import tfrecord
-
-_log = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
 FORMAT_VERSION = 4
-_SAMPLE = 1 << 30  # [bytes] of record files that `verify_sample` reads
+_AGAIN = "regenerate the records"
 # The types of the fields below in JSON.
 _TYPES = {"int": int, "str": str, "bool": bool, "dict": dict, "tuple": list}
 
@@ -39,13 +35,13 @@ class Manifest:
     bi_data: bool
     num_streams: int
     num_passes: int
-    windows_per_stream: int  # in all passes; a stream of merged records may have more
+    windows_per_stream: int  # sequences, in all passes; a stream of merged records may have more
     documents: int
     sentences: int
-    tokens: int  # corpus tokens, before windows are cut
+    tokens: int  # corpus tokens, before sequences are cut
     unknown: int  # those of them that are <unk>
-    dropped: int  # those that are in no window of a pass
-    skipped: dict  # lines left out, by reason
+    dropped: int  # those that are in no sequence of a pass
+    skipped: dict  # documents left out, by reason
     seed: int
     made_from: dict  # settings and input, which xlnet data make compares
     streams: tuple  # in order, dicts of `_STREAM_FIELDS`
@@ -77,44 +73,18 @@ class Manifest:
         path = os.path.join(directory, MANIFEST_NAME)
         if not files.is_remote(directory):
             files.require_directory(directory, flag)
-        # Without a manifest, the error says what the directory has instead, or in which of its
-        # directories there is one.
         if not files.exists(path):
-            found = (
-                " but record_info-*.json of the original implementation"
-                if files.match(os.path.join(glob.escape(directory), "record_info-*.json"))
-                else ""
-            )
-            below = (
-                []
-                if files.is_remote(directory)
-                else [
-                    os.path.join(directory, name)
-                    for name in sorted(os.listdir(directory))
-                    if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))
-                ]
-            )
-            remedy = (
-                "did you mean {}?".format(" or ".join(f"'{each}'" for each in below[:3]))
-                if below
-                else "make the records with xlnet data make"
-            )
             raise UserError(
-                "{}: no {} in {}{}; {}".format(
-                    flag, MANIFEST_NAME, directory, found and "," + found, remedy
-                )
+                f"{flag}: no {MANIFEST_NAME} in {directory}; make the records with xlnet data make"
             )
         # The version, then all fields, then the files.
         values = files.read_json(path, "manifest")
-        if values.get("format_version") != FORMAT_VERSION:
-            raise UserError(
-                "{}: format_version is {!r}, this program reads {}; regenerate the records".format(
-                    path, values.get("format_version"), FORMAT_VERSION
-                )
-            )
-        _check_fields(path, "", values, _FIELDS)
+        version = values.get("format_version")
+        if version != FORMAT_VERSION:
+            raise wrong(path, f"format_version {version!r}", f"{FORMAT_VERSION}", _AGAIN)
+        _check_fields(path, values, _FIELDS)
         for number, stream in enumerate(values["streams"]):
-            _check_fields(path, f"streams[{number}]: ", stream, _STREAM_FIELDS)
+            _check_fields(f"{path}: streams[{number}]", stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
         manifest._check_values(path)
         for name in [manifest.sp_model, *(stream["file"] for stream in manifest.streams)]:
@@ -138,10 +108,7 @@ class Manifest:
         }
         for name, is_consistent in fits.items():
             if not is_consistent:
-                raise UserError(
-                    f"{path}: {name} is {getattr(self, name)}, which does not fit its other "
-                    "values; regenerate the records"
-                )
+                raise wrong(path, f"{name} {getattr(self, name)}", "consistent values", _AGAIN)
 
     def _check_sizes(self, directory: str, path: str) -> None:
         """Compares the sizes of all files with a listing; opens only the first of 65,536."""
@@ -153,20 +120,13 @@ class Manifest:
         for file, stream in zip(self.stream_paths(directory), self.streams):
             size = found.get(file, 0)
             if size != stream["bytes"]:
-                raise UserError(
-                    "{}: {} has {} bytes, expected {}; regenerate the records".format(
-                        path, stream["file"], size or "no", stream["bytes"]
-                    )
-                )
-        # All records of a directory have one size, so the file's size tells its windows.
+                raise wrong(f"{path}: {file}", f"{size} bytes", f"{stream['bytes']}", _AGAIN)
+        # All records of a directory have one size, so the file's size tells its sequences.
         record = tfrecord.first_size(self.stream_paths(directory)[0])
         for stream in self.streams:
             if record and stream["windows"] * record != stream["bytes"]:
-                raise UserError(
-                    "{}: {} has {:g} windows, expected {}; regenerate the records".format(
-                        path, stream["file"], stream["bytes"] / record, stream["windows"]
-                    )
-                )
+                count = f"{stream['bytes'] / record:g} sequences"
+                raise wrong(f"{path}: {stream['file']}", count, f"{stream['windows']}", _AGAIN)
 
     def verify(self, directory: str, flag: str = "record_info_dir") -> None:
         """Compares all files with their checksums; a UserError names the first damaged record.
@@ -175,39 +135,6 @@ class Manifest:
         for stream in self.streams:
             self._compare(directory, flag, stream["file"], stream["sha256"])
 
-    def verify_sample(self, directory: str, flag: str, number: int) -> None:
-        """Compares the vocabulary and record files with their checksums, up to 1 GiB of them: a
-        second or two at each start, where all of a corpus may be hours. Says how many were left
-        out.
-
-        Args:
-          flag: what named the directory.
-          number: chooses the files if they are more than that; the step from which a run resumes,
-            so that each start compares others.
-
-        Raises:
-          UserError: a file is not the one that was made.
-        """
-        self._compare(directory, flag, self.sp_model, self.sp_model_sha256)
-        order = list(self.streams)
-        random.Random(number).shuffle(order)
-        size = compared = 0
-        for stream in order:
-            if compared and size + stream["bytes"] > _SAMPLE:
-                break
-            self._compare(directory, flag, stream["file"], stream["sha256"])
-            size += stream["bytes"]
-            compared += 1
-        if compared < len(order):
-            _log.info(
-                "note: %s: %s of %s record files were compared with their checksums; all of them: "
-                "xlnet data verify --input=%s",
-                flag,
-                f"{compared:,}",
-                f"{len(order):,}",
-                directory,
-            )
-
     def _compare(self, directory: str, flag: str, name: str, expected: str) -> None:
         """Raises UserError, with the first damaged record, unless a file has this checksum."""
         path = os.path.join(directory, name)
@@ -215,17 +142,8 @@ class Manifest:
         found = files.sha256(path)
         if found != expected:
             damaged = None if name == self.sp_model else tfrecord.first_damaged(path)
-            raise UserError(
-                "{}: {}; {} says sha256 {}, found {}; regenerate the records".format(
-                    path,
-                    "not the file that was made"
-                    if damaged is None
-                    else f"record {damaged} is damaged",
-                    MANIFEST_NAME,
-                    expected,
-                    found,
-                )
-            )
+            where = path if damaged is None else f"{path}: record {damaged} is damaged"
+            raise wrong(where, f"sha256 {found}", f"{expected}, as in {MANIFEST_NAME}", _AGAIN)
 
     def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
@@ -235,16 +153,11 @@ _FIELDS = {field.name: _TYPES[str(field.type)] for field in dataclasses.fields(M
 _STREAM_FIELDS = {"file": str, "direction": int, "windows": int, "bytes": int, "sha256": str}
 
 
-def _check_fields(path: str, where: str, values: Any, types: Mapping[str, type]) -> None:
+def _check_fields(where: str, values: Any, types: Mapping[str, type]) -> None:
     """Raises UserError unless `values` is a dict of these keys and types."""
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: {where}{values!r}, expected an object")
-    missing, unexpected = sorted(set(types) - set(values)), sorted(set(values) - set(types))
-    if missing or unexpected:
-        raise UserError(f"{path}: {where}missing fields {missing}, unexpected fields {unexpected}")
+    if not isinstance(values, dict) or set(values) != set(types):
+        raise wrong(where, repr(values)[:200], "an object with " + ", ".join(types), _AGAIN)
     # Exactly the type: to isinstance, JSON's true is an int.
     for name, kind in types.items():
         if type(values[name]) is not kind:
-            raise UserError(
-                f"{path}: {where}{name} is {values[name]!r:.80}, expected {kind.__name__}"
-            )
+            raise wrong(where, f"{name} {values[name]!r:.80}", f"{kind.__name__}", _AGAIN)

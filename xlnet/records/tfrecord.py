@@ -5,9 +5,7 @@ Shape letter: n records.
 
 from __future__ import annotations
 
-import functools
 import io
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from typing import IO, Optional
@@ -15,13 +13,13 @@ from typing import IO, Optional
 import google_crc32c
 import numpy as np
 
-from xlnet import files
+from xlnet import errors, files
 from xlnet.errors import UserError
 
 # | length of the data, 8 bytes | its checksum, 4 | data | checksum of the data, 4 |
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 BEFORE, BEHIND = _HEADER.size + 4, 4  # [bytes] of a record around its data
-_BLOCK, _BLOCKS = 1 << 18, 2048  # [bytes] of remote files kept, at most 512 MiB
+_BLOCK = 1 << 18  # [bytes] of remote files read at once
 
 
 def frame(data: bytes) -> bytes:
@@ -29,7 +27,6 @@ def frame(data: bytes) -> bytes:
     return header(len(data)) + data + _checksum(data)
 
 
-@functools.lru_cache
 def header(size: int) -> bytes:
     """The `BEFORE` bytes in front of `size` bytes of data."""
     length = _HEADER.pack(size)
@@ -80,55 +77,40 @@ def first_damaged(path: str) -> Optional[int]:
         return next((number for number, data in enumerate(split(f)) if data is None), None)
 
 
-def read_record(path: str, size: int, number: int) -> bytes:
-    """The data of the record `number` of a file whose records all have `size` bytes; a UserError if
-    it is damaged."""
-    try:
-        begin, end = number * size, (number + 1) * size
-        # Remote files are read and kept in blocks, local ones by the system.
-        if files.is_remote(path):
-            first, last = begin // _BLOCK, (end - 1) // _BLOCK
-            content = b"".join(_remote_block(path, block) for block in range(first, last + 1))
-            content = content[begin - first * _BLOCK : end - first * _BLOCK]
-        else:
-            with open(path, "rb") as f:
-                f.seek(begin)
-                content = f.read(size)
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror or e}") from None
-    # `split` compares both checksums; a record of another size is of another file.
-    data = next(split(io.BytesIO(content)), None)
-    if data is None or BEFORE + len(data) + BEHIND != size:
-        raise UserError(
-            f"{path}: record {number} is damaged; remove the records and make them again"
-        )
-    return data
-
-
-@functools.lru_cache(maxsize=_BLOCKS)
-def _remote_block(path: str, block: int) -> bytes:
-    """A block of a remote file: a request for one record takes as long as one for dozens."""
-    with files.open_binary(path) as f:
-        f.seek(block * _BLOCK)
-        return f.read(_BLOCK)
-
-
 class EqualRecords:
-    """Random access to the records of a file that all have one size, as ours have."""
+    """Random access to the records of a file that all have one size, as ours have.
 
-    def __init__(self, path: str):
+    Of a remote file the last block that was read is kept: a request for one record takes as long as
+    one for dozens.
+    """
+
+    def __init__(self, path: str, size: Optional[int] = None):
+        """size: of a record, if it is known [bytes]."""
         self._path = path
-        total, size = os.path.getsize(path), first_size(path) or 0
-        if not size or total % size:
-            raise UserError(
-                f"{path}: {total} bytes are not a multiple of the {size} bytes of a record; the "
-                "file was cut off: remove it, it will be regenerated"
-            )
-        self._size, self._count = size, total // size
+        self._size = size or first_size(path) or 0
+        self._block, self._begin = b"", 0
 
     def __len__(self) -> int:
-        return self._count
+        total = files.size(self._path)
+        if not self._size or total % self._size:
+            raise errors.wrong(self._path, f"{total} bytes", f"records of {self._size} bytes")
+        return total // self._size
 
-    def read(self, numbers: np.ndarray) -> list[bytes]:
-        """The data of the records `numbers`, int [n], from 0; UserError if one is damaged."""
-        return [read_record(self._path, self._size, number) for number in numbers.tolist()]
+    def read(self, number: int) -> bytes:
+        """The data of the record `number`, from 0; a UserError if it is damaged."""
+        begin = number * self._size
+        at = begin - self._begin
+        if at < 0 or at + self._size > len(self._block):
+            try:
+                with files.open_binary(self._path) as f:
+                    f.seek(begin)
+                    is_remote = files.is_remote(self._path)
+                    self._block = f.read(max(_BLOCK, self._size) if is_remote else self._size)
+            except OSError as e:
+                raise UserError(f"{self._path} cannot be read: {e.strerror or e}") from None
+            self._begin, at = begin, 0
+        # `split` compares both checksums; a record of another size is of another file.
+        data = next(split(io.BytesIO(self._block[at : at + self._size])), None)
+        if data is None or BEFORE + len(data) + BEHIND != self._size:
+            raise UserError(f"{self._path}: record {number} is damaged; make the records again")
+        return data

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar, Optional, Union
 
 from xlnet.errors import UserError
-from xlnet.settings.data import InputSettings, TextSettings
+from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
@@ -200,10 +200,12 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         choices=("names", "none"),
         help_group=HelpGroup.TEXT,
     )
-    on_error: str = same_as(
-        InputSettings,
-        "on_error",
-        help="what to do at rows to train on that cannot be read: fail, or skip and count them",
+    on_error: str = setting(
+        "fail",
+        "what to do at rows to train on that cannot be read: fail, or skip and count them",
+        choices=("fail", "skip"),
+        help_group=HelpGroup.TEXT,
+        belongs_to=None,
     )
     overwrite_data: bool = setting(
         False,

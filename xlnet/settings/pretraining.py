@@ -91,7 +91,10 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         belongs_to="model",
     )
     perm_size: int = setting(
-        256, "size of a permutation chunk [tokens]", minimum=1, belongs_to="model"
+        0,
+        "size of a permutation chunk [tokens]; 0: the longer part of a sequence",
+        minimum=0,
+        belongs_to="model",
     )
     factorization_order: str = setting(
         "uniform",
@@ -99,7 +102,9 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         "order of objective_module",
         belongs_to="model",
     )
-    num_predict: int = setting(85, "targets per sequence [tokens]", minimum=1, belongs_to="model")
+    num_predict: int = setting(
+        0, "targets per sequence [tokens]; 0: a sixth of it", minimum=0, belongs_to="model"
+    )
     mask_mode: str = setting(
         "whole_word",
         "what is predicted together: n-grams of 1 to 5 words; single tokens; or n pieces by the "

@@ -1,10 +1,10 @@
 """The job of making records: text to tokens to streams, by any number of processes.
 
-Both steps are pure: a chunk's tokens and a stream depend on the settings and the input alone, not
-on the process that makes them, nor on whether the job was killed in between. Unfinished work is in
-a folder `unfinished`: the tokens of chunks, which other settings can use, too (`token_store`), and
-streams. Once all streams are complete they replace the records that were there, and the manifest,
-written last, vouches for them.
+Both steps are pure: a chunk's tokens and a stream depend on the settings and the text alone, not on
+the process that makes them, nor on whether the job was killed in between. Unfinished work is in a
+folder `unfinished`: the tokens of chunks, which records of other lengths can use, too, and streams.
+Once all streams are complete they replace the records that were there, and the manifest, written
+last, describes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import functools
 import glob
 import hashlib
 import json
-import logging
 import os
 import shutil
 import time
@@ -25,36 +24,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Callable, Optional
 
+import numpy as np
+
 from xlnet import files, lock
 from xlnet.errors import UserError
+from xlnet.records import tfrecord
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
-from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
-from xlnet.text import advice, corpus, reading, record_writer, token_store, windows
+from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS, CorpusSettings, InputSettings
+from xlnet.text import reading, record_writer, sequences, tokenized
 from xlnet.text.processes import in_processes
-from xlnet.text.recognition import TEXT
-from xlnet.text.token_store import Made, TokenStore
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
-
-_log = logging.getLogger(__name__)
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 STREAMS = "stream-*-of-*.tfrecord"  # pattern of the names of all streams
-LOCK = "preparation.lock"  # in the folder of unfinished work: who makes records here
-_UNFINISHED = "unfinished"
-_TOKENS = "tokens"
-_STREAMS = "streams-"
-_CONTENT = "input_content"  # in the description: the checksum of the text itself
-OF_ONE_TASK = ("task", _CONTENT)
-_STALE_SECONDS = 3600  # age of an abandoned partial file
+RULES = 4  # version of the rules that find sentences, documents and chunks
+CONTENT = "input_content"  # in the description: the checksum of the text itself
+OF_ONE_TASK = ("task", CONTENT)
 # Settings that do not change the records, or are in the description in another form.
-_NOT_DESCRIBED = (
-    "input_glob",
-    "save_dir",
-    "sp_path",
-    "num_workers",
-    "overwrite",
-    "tokens_dir",
-    "for_config",
-)
+_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "for_config")
+# Settings that tokens depend on.
+_OF_TOKENS = [field.name for field in dataclasses.fields(InputSettings)]
+_OF_TOKENS = [*_OF_TOKENS[1:], "from_raw_text", "use_eod"]
 
 # A function of (description, total, unit); its result is a context manager that yields a function
 # `advance(n)`, to be called when n more units are done.
@@ -69,37 +58,79 @@ def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The result of `make_records`."""
+    """The result of `make_records`.
+
+    Attributes:
+      manifest: of the records.
+      directory: of the records.
+      seconds: None: the records had been made before.
+      repetitions: of the sentences; None: the records had been made before.
+    """
 
     manifest: Manifest
     directory: str
-    seconds: Optional[float] = None  # None: the records had been made before
+    seconds: Optional[float] = None
+    repetitions: Optional[tokenized.Repetitions] = None
 
 
-@dataclasses.dataclass(frozen=True)
 class RecordsJob:
-    """The input of one task, and where its records go."""
+    """The text of one task, and where its records go. It is sent to each process.
 
-    settings: CorpusSettings
-    directory: str
-    chunks: tuple[reading.Chunk, ...]
-    # What the records depend on, as JSON: of settings and file names (`describe`), of the forms of
-    # the files (`describe_forms`), at last with the checksum of the text (`with_content`).
-    description: dict[str, Any]
+    Attributes:
+      settings: of the records.
+      tokenizer: of the vocabulary.
+      texts: path of a file -> its SHA-256.
+      chunks: of the text.
+      directory: of the records.
+      description: what the records depend on, as JSON.
+    """
+
+    def __init__(
+        self,
+        settings: CorpusSettings,
+        tokenizer: Tokenizer,
+        texts: dict[str, str],
+        chunks: Sequence[reading.Chunk],
+    ) -> None:
+        self.settings, self.tokenizer = settings, tokenizer
+        self.texts, self.chunks = texts, chunks
+        self.directory = settings.save_dir
+        if settings.num_task > 1:
+            folder = task_folder(settings.task, settings.num_task)
+            self.directory = os.path.join(settings.save_dir, folder)
+        described = dataclasses.asdict(settings)
+        for name in _NOT_DESCRIBED:
+            del described[name]
+        # Names are left out: a corpus that was moved, or is mounted elsewhere, gives the same
+        # records.
+        content = hashlib.sha256(" ".join(texts.values()).encode()).hexdigest()
+        self.description: dict[str, Any] = {
+            **described,
+            CONTENT: content,
+            "sentence_rules": RULES,
+            "sp_model_sha256": tokenizer.sha256,
+            "uncased": tokenizer.uncased,
+            "keep_accents": tokenizer.keep_accents,
+            "format_version": FORMAT_VERSION,
+        }
 
     @property
     def streams_folder(self) -> str:
         """The folder of streams of this description until all are complete."""
         # Its digest is in the name: streams of other settings are not taken for these.
-        return os.path.join(
-            unfinished_folder(self.directory),
-            _STREAMS + hashlib.sha256(repr(self.description).encode()).hexdigest(),
-        )
+        digest = hashlib.sha256(repr(self.description).encode()).hexdigest()
+        return os.path.join(unfinished_folder(self.directory), "streams-" + digest)
 
-    def token_store(self) -> TokenStore:
-        return TokenStore(
-            token_directory(self.settings), self.settings, tokenizer_of(self.settings)
-        )
+    def tokens_path(self, index: int) -> str:
+        """The file of the tokens of a chunk; with .json behind it, that of its counts."""
+        # The same for any number of tasks.
+        path, begin, end = self.chunks[index]
+        values = [self.description[name] for name in _OF_TOKENS]
+        vocabulary = self.tokenizer.sha256, self.tokenizer.uncased, self.tokenizer.keep_accents
+        form = reading.form_of(path, ""), reading.is_packed(path)
+        depends_on = repr((RULES, vocabulary, values, form, self.texts[path], begin, end))
+        name = hashlib.sha256(depends_on.encode()).hexdigest()[:32]
+        return os.path.join(unfinished_folder(self.settings.save_dir), "tokens", name)
 
 
 def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
@@ -109,66 +140,71 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     was killed resumes; a finished one changes nothing, unless `overwrite` is true.
     """
     began = time.time()
-    job = plan_job(settings)
-
-    # If the directory has records of these settings, only the text is compared.
-    if is_finished(
-        job, lambda: token_store.content_of_all(_of_chunks(_content_of, job, "comparing", progress))
-    ):
-        left = unfinished_folder(job.directory)
-        # An earlier job may have been killed after it wrote the manifest. If instead another job
-        # works here, the lock raises, and its folder is left alone.
-        if os.path.isdir(left):
-            with contextlib.suppress(UserError), exclusive(job):
-                shutil.rmtree(left, ignore_errors=True)
+    settings = settings.resolved()
+    job = plan_job(settings, progress)
+    if is_finished(job):
         return Summary(Manifest.read(job.directory), job.directory)
-
-    # Make tokens of the text, then streams of the tokens; publish the streams when all are
-    # complete.
     with exclusive(job):
-        # Only old partial files: other tasks may be writing to the same directory.
-        _clear_partial(token_directory(settings), _STALE_SECONDS)
-        made = _of_chunks(tokenize_chunk, job, "reading", progress)
-        job = with_content(job, made)
-        manifest = _write_all(job, made, progress)
+        with progress("reading", sum(end - begin for _, begin, end in job.chunks), "B") as advance:
+            made: list[Any] = [None] * len(job.chunks)
+            work = functools.partial(tokenize_chunk, job)
+            for index, result in in_processes(work, range(len(made)), settings.num_workers):
+                made[index] = result
+                advance(job.chunks[index].end - job.chunks[index].begin)
+        counts: Counter[str] = collections.Counter()
+        repetitions = tokenized.Repetitions()
+        for each in made:
+            counts.update(each["counts"])
+            repetitions.join(**each["repetitions"])
+        layout = make_layout(settings, [each["counts"].get("tokens", 0) for each in made], counts)
+        entries: list[Any] = [None] * layout.plan.num_streams
+        total = len(entries) * layout.plan.sequences * settings.num_passes
+        with progress("writing", total, " sequences") as advance:
+            work = functools.partial(write_stream, job, layout, job.streams_folder)
+            for index, result in in_processes(work, range(len(entries)), settings.num_workers):
+                entries[index] = result
+                advance(result["windows"])
+        manifest = make_manifest(job, layout.plan, counts, entries)
         _publish(job, manifest)
-    return Summary(manifest, job.directory, time.time() - began)
+    return Summary(manifest, job.directory, time.time() - began, repetitions)
 
 
 # The job.
 
 
-def plan_job(settings: CorpusSettings) -> RecordsJob:
-    """Checks the settings and finds the input of this task; writes nothing."""
+def plan_job(settings: CorpusSettings, progress: Progress = silent) -> RecordsJob:
+    """Checks the settings and reads the text of this task for its checksum; writes nothing."""
     paths, sizes = list_input(settings)
-    chunks = reading.cut(paths, None, settings.json_field, settings.encoding, settings.text_format)
-    own = tuple(split_chunks(chunks, settings.num_task)[settings.task])
+    chunks = reading.cut(paths, sizes)
+    own = split_chunks(chunks, settings.num_task)[settings.task]
     if not own:
-        raise UserError(
-            f"input_glob: no text in {reading.some_of(paths)}"
-            + (f" for task {settings.task} of {settings.num_task}" if chunks else "")
-        )
-    _log.info(reading.in_words(chunks, settings))
-    advice.check(chunks, settings)
-    return RecordsJob(
-        settings,
-        task_directory(settings),
-        own,
-        describe(settings, paths, sizes) | describe_forms(settings, chunks),
-    )
+        raise no_text(settings, {})
+    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
+    own_paths = list(dict.fromkeys(chunk.path for chunk in own))
+    texts = dict.fromkeys(own_paths, "")
+    size_of = dict(zip(paths, sizes))
+    with progress("checksums", sum(size_of[path] for path in own_paths), "B") as advance:
+        work = functools.partial(checksum, own_paths)
+        for index, digest in in_processes(work, range(len(own_paths)), settings.num_workers):
+            texts[own_paths[index]] = digest
+            advance(size_of[own_paths[index]])
+    return RecordsJob(settings, tokenizer, texts, own)
 
 
 def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
     """Checks the settings; returns the input's files and their sizes, and reads none of them."""
     settings.check()
-    for name in ("save_dir", "tokens_dir"):
-        path = getattr(settings, name)
-        if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError(f"{name}: {path} is a file, expected a directory")
-    tokenizer_of(settings)
+    if os.path.isfile(settings.save_dir):
+        raise UserError(f"save_dir: {settings.save_dir} is a file, expected a directory")
     paths = reading.find_files(settings.input_glob)
     with reading.naming(reading.some_of(paths)):
         return paths, files.sizes(paths)
+
+
+def checksum(paths: Sequence[str], index: int) -> str:
+    """The SHA-256 of a file of text."""
+    with reading.naming(paths[index]):
+        return files.sha256(paths[index])
 
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
@@ -184,13 +220,6 @@ def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[re
     return tasks
 
 
-def task_directory(settings: CorpusSettings) -> str:
-    """`save_dir`, or the folder of this task in it."""
-    if settings.num_task == 1:
-        return settings.save_dir
-    return os.path.join(settings.save_dir, task_folder(settings.task, settings.num_task))
-
-
 def task_folder(task: int, num_task: int) -> str:
     """The name of the folder of one of several tasks."""
     return f"task-{task:05}-of-{num_task:05}"
@@ -198,293 +227,128 @@ def task_folder(task: int, num_task: int) -> str:
 
 def unfinished_folder(directory: str) -> str:
     """The folder of unfinished work in a directory of records."""
-    return os.path.join(directory, _UNFINISHED)
-
-
-def token_directory(settings: CorpusSettings) -> str:
-    """Where tokens are kept; by default the same for any number of tasks."""
-    return settings.tokens_dir or os.path.join(unfinished_folder(settings.save_dir), _TOKENS)
-
-
-def describe(
-    settings: CorpusSettings, paths: Sequence[str], sizes: Sequence[int]
-) -> dict[str, Any]:
-    """What the records depend on, as JSON, as far as it is known without reading the text."""
-    tokenizer = tokenizer_of(settings)
-    # Names without directories: a corpus that was moved, or is mounted elsewhere, gives the same
-    # records.
-    named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
-    found = {
-        name: value
-        for name, value in dataclasses.asdict(settings).items()
-        if name not in _NOT_DESCRIBED
-    }
-    found["input"] = "{} files, {} bytes, checksum of names and sizes {}".format(
-        len(named), sum(sizes), hashlib.sha256(repr(named).encode("utf-8")).hexdigest()[:16]
-    )
-    return dict(
-        found,
-        sp_model_sha256=tokenizer.sha256,
-        uncased=tokenizer.uncased,
-        keep_accents=tokenizer.keep_accents,
-        format_version=FORMAT_VERSION,
-    )
-
-
-def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) -> dict[str, Any]:
-    """What else the records depend on: the forms of the files, as far as their names do not say
-    them, and the rules that find sentences in running text."""
-    found: dict[str, Any] = {}
-    if not all(reading.form_is_in_name(chunk) for chunk in chunks):
-        # A name of bytes that are not UTF-8 is no JSON.
-        words = reading.in_words(chunks, settings)
-        found["input_forms"] = words.encode("utf-8", "backslashreplace").decode("utf-8")
-    if settings.text_format != "lines" or any(chunk.form.kind != TEXT for chunk in chunks):
-        found["sentence_rules"] = token_store.RULES  # of sentences found in running text
-    return found
-
-
-def with_content(job: RecordsJob, made: Sequence[Made]) -> RecordsJob:
-    """The job whose description includes the text."""
-    return dataclasses.replace(
-        job,
-        description=dict(
-            job.description, **{_CONTENT: token_store.content_of_all(each.content for each in made)}
-        ),
-    )
-
-
-# Records that exist already.
-
-
-def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) -> bool:
-    """Whether the directory has exactly these records; a UserError if it has others, or no records
-    and another vocabulary, which the one of the records would replace.
-
-    content: reads the text and returns its checksum; None: compare the files' names and sizes.
-    """
-    path = os.path.join(job.directory, MANIFEST_NAME)
-    if job.settings.overwrite:
-        return False
-    if not files.exists(path):
-        used = tokenizer_of(job.settings)
-        if other := another_vocabulary(job.directory, used):
-            raise UserError(
-                f"save_dir: {other} is another vocabulary than sp_path {used.path}, which the "
-                "records would bring; give another directory or --overwrite=True"
-            )
-        return False
-    manifest = files.read_json(path, "save_dir")
-    check_same(manifest, job.description)
-    if content:
-        check_same(manifest, {_CONTENT: content()})
-    # Streams are compared by size only; `data verify` compares their checksums.
-    found = files.match(os.path.join(glob.escape(job.directory), "*"))
-    sizes = {os.path.basename(path): size for path, size in found.items()}
-    has_vocabulary = {SPIECE_NAME, description_path(SPIECE_NAME)} <= set(sizes)
-    return has_vocabulary and all(
-        sizes.get(stream["file"]) == stream["bytes"] for stream in manifest.get("streams", ())
-    )
-
-
-def another_vocabulary(directory: str, used: Tokenizer) -> Optional[str]:
-    """Path of a vocabulary that is not the one of the records, which would replace it; or None."""
-    path = os.path.join(directory, SPIECE_NAME)
-    return path if files.exists(path) and files.sha256(path) != used.sha256 else None
-
-
-def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raises UserError if a manifest describes other records than `wanted` says."""
-    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
-    different = "; ".join(
-        f"{name} {made.get(name)} there, {value} now"
-        for name, value in wanted.items()
-        if made.get(name) != value
-    )
-    if different:
-        raise UserError(
-            f"save_dir: it has records of other settings or input: {different}; give another "
-            "directory or --overwrite=True"
-        )
-
-
-def _content_of(job: RecordsJob, index: int) -> str:
-    return token_store.content_of(job.chunks[index])
-
-
-# Folders.
+    return os.path.join(directory, "unfinished")
 
 
 @contextlib.contextmanager
 def exclusive(job: RecordsJob) -> Iterator[None]:
-    """Locks the directory; a job that fails leaves no empty folder."""
-    folder = unfinished_folder(job.directory)
-    try:
-        with contextlib.ExitStack() as holding:
-            with _write_errors_named(folder):
-                holding.enter_context(
-                    lock.held(
-                        os.path.join(folder, LOCK), f"save_dir: records are made in {job.directory}"
-                    )
-                )
-            yield
-    except BaseException:
-        _remove_empty_folders(job)
-        raise
-
-
-@contextlib.contextmanager
-def _write_errors_named(path: str) -> Iterator[None]:
-    """Turns a failure to write into a `UserError` that names the file."""
-    try:
+    """Locks the directory, unless it is in an object store, which has no locks."""
+    if files.is_remote(job.directory):
         yield
-    except OSError as e:
-        raise UserError(
-            f"save_dir: cannot write to {path}: {e.strerror or e}; finished work is kept: run the "
-            "same command again to resume"
-        ) from None
+        return
+    path = os.path.join(unfinished_folder(job.directory), "preparation.lock")
+    with lock.held(path, f"save_dir: records are made in {job.directory}"):
+        yield
 
 
-def _clear_partial(directory: str, age: float = 0.0) -> None:
-    """Removes the partial files of killed processes."""
-    for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - os.path.getmtime(partial) >= age:
-                os.remove(partial)
-
-
-def _remove_empty_folders(job: RecordsJob) -> None:
-    """Removes the folders of a job that has made nothing."""
-    own = [folder for folder, *_ in os.walk(unfinished_folder(job.directory), topdown=False)]
-    for folder in (
-        token_directory(job.settings),
-        *own,
-        job.directory,
-        unfinished_folder(job.settings.save_dir),
-        job.settings.save_dir,
-    ):
-        with contextlib.suppress(OSError):  # it is not empty
-            os.rmdir(folder)
+def is_finished(job: RecordsJob) -> bool:
+    """Whether the directory has exactly these records; a UserError if it has others."""
+    if job.settings.overwrite:
+        return False
+    path = os.path.join(job.directory, MANIFEST_NAME)
+    merged = os.path.join(job.settings.save_dir, MANIFEST_NAME)
+    if not files.exists(path):
+        if files.exists(merged):
+            raise UserError(
+                f"save_dir: {job.settings.save_dir} has complete records; give another directory "
+                "or --overwrite=True"
+            )
+        return False
+    manifest = files.read_json(path, "save_dir")
+    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
+    for name, value in job.description.items():
+        if made.get(name) != value:
+            raise UserError(
+                f"save_dir: it has records of other settings or input: {name} {made.get(name)} "
+                f"there, {value} now; give another directory or --overwrite=True"
+            )
+    # Streams are compared by size only; `data verify` compares their checksums.
+    found = files.match(os.path.join(glob.escape(job.directory), "*"))
+    sizes = {os.path.basename(path): size for path, size in found.items()}
+    has_streams = all(sizes.get(each["file"]) == each["bytes"] for each in manifest["streams"])
+    return has_streams and SPIECE_NAME in sizes
 
 
 # The two steps.
 
 
-def _of_chunks(
-    function: Callable[[RecordsJob, int], Any],
-    job: RecordsJob,
-    description: str,
-    progress: Progress,
-) -> list[Any]:
-    """`[function(job, index) for index in range(len(job.chunks))]`."""
-    sizes = [chunk.end - chunk.begin for chunk in job.chunks]
-    results: list[Any] = [None] * len(sizes)
-    with progress(description, sum(sizes), "B") as advance:
-        for index, results[index] in in_processes(
-            functools.partial(function, job), range(len(sizes)), job.settings.num_workers
-        ):
-            advance(sizes[index])
-    return results
-
-
-def tokenize_chunk(job: RecordsJob, index: int) -> Made:
-    """Makes the tokens of one chunk unless they exist."""
-    with _write_errors_named(token_directory(job.settings)):
-        return job.token_store().tokenize(job.chunks[index])
-
-
-def _write_all(job: RecordsJob, made: Sequence[Made], progress: Progress) -> Manifest:
-    """Writes all streams; returns the manifest."""
+def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, Any]:
+    """Makes the tokens of one chunk unless they exist; returns its counts and repetitions."""
+    path = job.tokens_path(index)
+    if files.exists(path + ".json"):  # written last
+        return files.read_json(path + ".json", "tokens")
     counts: Counter[str] = collections.Counter()
-    for each in made:
-        counts.update(each.counts)
-    layout = make_layout(job.settings, [each.tokens for each in made], counts)
-    plan = layout.plan
-    for folder in glob.glob(
-        os.path.join(glob.escape(unfinished_folder(job.directory)), _STREAMS + "*")
-    ):
-        if folder != job.streams_folder:  # begun with other settings or text
-            shutil.rmtree(folder)
-    streams: list[dict[str, Any]] = [{}] * plan.num_streams
-    with progress(
-        "writing", plan.num_streams * plan.windows * job.settings.num_passes, " windows"
-    ) as advance:
-        for index, entry in in_processes(
-            functools.partial(write_stream, job, layout),
-            range(plan.num_streams),
-            job.settings.num_workers,
+    repetitions = tokenized.Repetitions()
+    with files.writing(path, is_lasting=False) as f:
+        for part in tokenized.tokenize(
+            job.chunks[index], job.settings, job.tokenizer, counts, repetitions
         ):
-            streams[index] = entry
-            advance(entry["windows"])
-    return make_manifest(job, plan, counts, streams)
+            f.write(part.astype("<u4", copy=False).tobytes())
+    made = {"counts": counts, "repetitions": repetitions.to_json()}
+    with files.writing(path + ".json", is_lasting=False) as f:
+        f.write(json.dumps(made).encode())
+    return made
+
+
+def read_tokens(job: RecordsJob, index: int, begin: int, end: int) -> np.ndarray:
+    """Tokens [begin, end) of a chunk, uint32."""
+    with files.open_binary(job.tokens_path(index)) as f:
+        f.seek(4 * begin)
+        return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
 
 def make_layout(
     settings: CorpusSettings, sizes: Sequence[int], counts: Counter[str]
-) -> corpus.TokenLayout:
-    """The `corpus.TokenLayout` of a text by the tokens of its chunks; `counts`: for the error."""
-    if not sum(sizes):
-        raise reading.no_text(
-            settings.input_glob,
-            {reason: count for reason, count in counts.items() if reason not in corpus.COUNTS},
-        )
-    plan = windows.plan_streams(
-        sum(sizes), settings.seq_len, settings.reuse_len, settings.num_streams, settings.bi_data
+) -> tokenized.TokenLayout:
+    """The layout of a text by the tokens of its chunks; `counts`: for the error."""
+    total = sum(sizes)
+    if not total:
+        raise no_text(settings, counts)
+    plan = sequences.plan_streams(
+        total, settings.seq_len, settings.reuse_len, settings.num_streams, settings.bi_data
     )
-    return corpus.TokenLayout(plan, sizes, settings.seed)
+    return tokenized.TokenLayout(plan, sizes, settings.seed)
+
+
+def no_text(settings: CorpusSettings, counts: dict[str, int]) -> UserError:
+    left_out = counts.get(reading.OTHER_PART)
+    reason = f"; left out, {reading.OTHER_PART}: {left_out}" if left_out else ""
+    task = f" for task {settings.task} of {settings.num_task}" if settings.num_task > 1 else ""
+    return UserError(f"input_glob: no text in {settings.input_glob}{task}{reason}")
 
 
 def write_stream(
-    job: RecordsJob, layout: corpus.TokenLayout, index: int, folder: str = ""
+    job: RecordsJob, layout: tokenized.TokenLayout, folder: str, index: int
 ) -> dict[str, Any]:
-    """Writes one stream, to `folder` or to the unfinished work, unless it exists; returns its entry
-    in the manifest."""
-    # The stream may be complete already, as unfinished work or among the records.
+    """Writes one stream to a folder, unless it exists; returns its entry in the manifest."""
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
-    path, published = (
-        os.path.join(folder or job.streams_folder, name),
-        os.path.join(job.directory, name),
-    )
-    done = os.path.join(job.streams_folder, name + ".json")
-    if files.exists(done):
-        entry = files.read_json(done, "save_dir")
-        is_unfinished_work = path != published and files.exists(path)
-        # A job that was killed while it published has moved some streams.
-        is_published = files.exists(published) and files.sha256(published) == entry["sha256"]
-        if is_unfinished_work or is_published:
-            return entry
-
-    # Write the windows of all passes, then the entry, which says that the stream is complete.
-    store = job.token_store()
-    batches = record_writer.stream_records(
-        settings,
-        windows.Vocabulary.of(tokenizer_of(settings)),
-        plan,
-        index,
-        functools.partial(
-            layout.part_reader,
-            lambda chunk, begin, end: store.read(job.chunks[chunk], begin, end),
-            index,
-        ),
-    )
-    digest, size, count = hashlib.sha256(), 0, 0
-    with _write_errors_named(path), files.writing(path) as f:
-        for batch, num_windows in batches:
-            f.write(batch)
-            digest.update(batch)
-            size += len(batch)
-            count += num_windows
-    entry = {
+    path = os.path.join(folder, name)
+    if folder == job.directory or not files.exists(path):
+        vocabulary = sequences.Vocabulary.of(job.tokenizer)
+        encoder = record_writer.SequenceEncoder(vocabulary, settings.seq_len, settings.reuse_len)
+        read = functools.partial(read_tokens, job)
+        with files.writing(path) as f:
+            for pass_index in range(settings.num_passes):
+                cells = sequences.cells(
+                    layout.part_reader(read, index, pass_index),
+                    plan,
+                    index,
+                    settings,
+                    vocabulary,
+                    pass_index,
+                )
+                for number, cell in enumerate(cells):
+                    for batch in encoder.batches(cell, plan.direction(index), number == 0):
+                        f.write(batch)
+    size = files.size(path)
+    return {
         "file": name,
         "direction": plan.direction(index),
-        "windows": count,
+        "windows": size // (tfrecord.first_size(path) or 1),
         "bytes": size,
-        "sha256": digest.hexdigest(),
+        "sha256": files.sha256(path),
     }
-    with _write_errors_named(done), files.writing(done) as f:
-        f.write(json.dumps(entry).encode("utf-8"))
-    return entry
 
 
 def stream_name(stream: int, num_streams: int) -> str:
@@ -493,15 +357,15 @@ def stream_name(stream: int, num_streams: int) -> str:
 
 def make_manifest(
     job: RecordsJob,
-    plan: windows.StreamPlan,
+    plan: sequences.StreamPlan,
     counts: Counter[str],
     streams: Sequence[dict[str, Any]],
 ) -> Manifest:
-    """Returns the manifest of records with these counts of all chunks and entries of streams."""
-    settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
-    found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
-    # The tokens of a part that a pass uses; those after the last window are dropped.
-    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
+    """The manifest of records with these counts of all chunks and entries of streams."""
+    settings, tokenizer = job.settings, job.tokenizer
+    # The tokens of a part that a pass uses; those after the last sequence are dropped.
+    used = (plan.sequences - 1) * settings.reuse_len + settings.seq_len - SEQUENCE_SPECIAL_TOKENS
+    left_out = counts[reading.OTHER_PART]
     return Manifest(
         vocab_size=tokenizer.vocab_size,
         sp_model=SPIECE_NAME,
@@ -513,73 +377,41 @@ def make_manifest(
         bi_data=settings.bi_data,
         num_streams=plan.num_streams,
         num_passes=settings.num_passes,
-        windows_per_stream=plan.windows * settings.num_passes,
+        windows_per_stream=plan.sequences * settings.num_passes,
+        documents=counts["documents"],
+        sentences=counts["sentences"],
+        tokens=counts["tokens"],
+        unknown=counts["unknown"],
+        dropped=counts["tokens"] - plan.parts * used,
+        skipped={reading.OTHER_PART: left_out} if left_out else {},
         seed=settings.seed,
-        dropped=found["tokens"] - plan.parts * used,
-        skipped=dict(sorted(counts.items())),
-        streams=tuple(streams),
         made_from=job.description,
-        **found,
+        streams=tuple(streams),
     )
 
 
-def vouching(job: RecordsJob) -> list[str]:
-    """The manifests that list streams of the job's directory; they are removed before the streams
-    are replaced."""
-    own, merged = (
-        os.path.join(folder, MANIFEST_NAME) for folder in (job.directory, job.settings.save_dir)
-    )
-    is_merged = own != merged and lists(merged, os.path.basename(job.directory) + "/")
-    return [own, merged] if is_merged else [own]
-
-
-def lists(path: str, start: str) -> bool:
-    """Whether the file `path` is a manifest with streams whose names begin with `start`."""
-    try:
-        streams = files.read_json(path, "save_dir")["streams"]
-        return any(stream["file"].startswith(start) for stream in streams)
-    except (UserError, KeyError, TypeError, AttributeError):
-        return False
+def clear(job: RecordsJob, names: Sequence[str]) -> None:
+    """Removes the manifests of the records that are there, then the streams not in `names`."""
+    # A merged manifest, which lists streams of this task, goes first, too.
+    for directory in (job.settings.save_dir, job.directory):
+        files.remove([os.path.join(directory, MANIFEST_NAME)])
+    for pattern in (STREAMS, "*.partial-*"):
+        for path in files.match(os.path.join(glob.escape(job.directory), pattern)):
+            if os.path.basename(path) not in names:
+                files.remove([path])
 
 
 def _publish(job: RecordsJob, manifest: Manifest) -> None:
     """Replaces the records that are there by the streams and their manifest."""
-    # The manifest is removed first and written last. If the job is killed meanwhile, each stream is
-    # either still unfinished work or already among the records, and the job resumes.
-    with _write_errors_named(job.directory):
-        for path in vouching(job):
-            with contextlib.suppress(FileNotFoundError):  # tasks may end at the same time
-                os.remove(path)
-        names = [stream["file"] for stream in manifest.streams]
-        _clear_partial(job.directory)
-        for path in glob.glob(os.path.join(glob.escape(job.directory), STREAMS)):
-            if os.path.basename(path) not in names:
-                os.remove(path)
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                files.sync_and_rename(
-                    os.path.join(job.streams_folder, name), os.path.join(job.directory, name)
-                )
-        tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
-        manifest.write(job.directory)
+    # The manifest is removed first and written last. If the job is killed meanwhile, it resumes.
+    names = [stream["file"] for stream in manifest.streams]
+    clear(job, names)
+    for name in names:
+        files.sync_and_rename(
+            os.path.join(job.streams_folder, name), os.path.join(job.directory, name)
+        )
+    job.tokenizer.save(os.path.join(job.directory, SPIECE_NAME))
+    manifest.write(job.directory)
     # This removes the job's own folder only: tokens that several tasks share are kept until the
     # tasks are merged, as the number of tasks may still change.
     shutil.rmtree(unfinished_folder(job.directory), ignore_errors=True)
-
-
-def tokenizer_of(settings: CorpusSettings) -> Tokenizer:
-    """The `Tokenizer` of the settings, loaded once in each process, and again if its file was
-    replaced: processes of notebooks and clusters live longer than a vocabulary."""
-    path = settings.sp_path
-    version = None
-    if os.path.exists(path):
-        status = os.stat(path)
-        version = status.st_mtime_ns, status.st_size
-    return _load_tokenizer(path, version, settings.uncased, settings.keep_accents)
-
-
-@functools.lru_cache(maxsize=1)
-def _load_tokenizer(
-    path: str, version: object, uncased: Optional[bool], keep_accents: Optional[bool]
-) -> Tokenizer:
-    return Tokenizer(path, uncased, keep_accents)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -22,49 +21,26 @@ def in_processes(
 ) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) for all indices, in any order; a killed worker is a UserError.
 
-    work: pickled and sent to each process once.
-    num_workers: processes; 0: one for each core that this process may use; 1: this one.
+    Args:
+      work: pickled and sent to each process once.
+      indices: of the parts.
+      num_workers: processes; 0: one for each core that this process may use; 1: this one.
     """
-    pool = cores.process_pool(
-        min(num_workers or cores.available(), len(indices)), _start_worker, (work,)
-    )
+    count = min(num_workers or cores.available(), len(indices))
+    pool = cores.process_pool(count, _start_worker, (work,))
     if pool is None:
         for index in indices:
             yield index, work(index)
         return
     try:
         with errors.translated_errors(
-            fewer="give fewer --num_workers; finished work is kept: run the same command again to "
-            "resume"
+            fewer="give fewer --num_workers; run the same command again to resume"
         ):
-            with uninterrupted():
-                futures = {pool.submit(_do, index): index for index in indices}
+            futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
     finally:
-        with uninterrupted():  # workers that are still starting need this process
-            pool.shutdown(cancel_futures=True)
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delays Ctrl-C to the end of the block."""
-    if threading.current_thread() is not threading.main_thread():  # which gets all signals
-        yield
-        return
-    # Two measures: processes that are started in the block inherit the signal mask, so that Ctrl-C
-    # does not end a worker that is still importing. In this process another thread may receive the
-    # signal, and Python then calls the handler in the main thread; the handler only notes it.
-    came: list[bool] = []
-    handler = signal.signal(signal.SIGINT, lambda *_: came.append(True))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+        pool.shutdown(cancel_futures=True)
 
 
 def _do(index: int) -> Any:

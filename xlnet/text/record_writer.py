@@ -1,55 +1,29 @@
-"""Windows to the bytes of a TFRecord file, without TensorFlow: fast, and quick to start.
+"""Sequences to the bytes of a TFRecord file, without TensorFlow: fast, and quick to start.
 
 Every token takes the same number of bytes, so all records of a corpus have the same size. A batch
 is the empty record repeated, with its slots filled: tokens and word starts are copied record by
 record as slices of the text; everything else is written for the complete batch at once.
 
-Shape letters as in `windows`; R bytes of a record, frame included.
+Shape letters as in `sequences`; R bytes of a record, frame included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Callable
 
 import numpy as np
 
 from xlnet.records import example_bytes, feature_spec, tfrecord
 from xlnet.records.tfrecord import BEFORE, BEHIND
-from xlnet.settings.data import CorpusSettings
-from xlnet.text import windows
+from xlnet.text import sequences
 
-_BATCH_WINDOWS = 128  # whose bytes fit the processor's cache
-
-
-def stream_records(
-    settings: CorpusSettings,
-    vocabulary: windows.Vocabulary,
-    plan: windows.StreamPlan,
-    stream: int,
-    read_part: Callable[[int], windows.ReadPart],
-) -> Iterator[tuple[bytearray, int]]:
-    """Yields the records of a stream's passes, some hundreds at a time, as (bytes, windows)."""
-    encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
-    for pass_index in range(settings.num_passes):
-        cells = windows.cells(
-            read_part(pass_index),
-            plan,
-            stream,
-            seq_len=settings.seq_len,
-            vocabulary=vocabulary,
-            reuse_len=settings.reuse_len,
-            seed=settings.seed,
-            pass_index=pass_index,
-        )
-        for i, cell in enumerate(cells):
-            yield from encoder.batches(cell, plan.direction(stream), starts_stream=i == 0)
+_BATCH_SEQUENCES = 128  # whose bytes fit the processor's cache
 
 
-class WindowEncoder:
-    """Serializes windows as framed `tf.train.Example`s of `feature_spec.pretraining_features`."""
+class SequenceEncoder:
+    """Serializes sequences as framed `tf.train.Example`s of `feature_spec.pretraining_features`."""
 
-    def __init__(self, vocabulary: windows.Vocabulary, seq_len: int, reuse_len: int) -> None:
+    def __init__(self, vocabulary: sequences.Vocabulary, seq_len: int, reuse_len: int) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
         # One byte a token up to 128 pieces, two up to 16,384, three up to 2 million.
         self._token_bytes = example_bytes.varint_table(  # [V,bytes]
@@ -71,14 +45,19 @@ class WindowEncoder:
         self.record_bytes = len(self._empty)  # R
 
     def batches(
-        self, cell: windows.Cell, direction: int, starts_stream: bool
-    ) -> Iterator[tuple[bytearray, int]]:
-        """Yields the records of a cell, some hundreds at a time, as (bytes, windows);
-        `starts_stream`: the first window begins its stream."""
+        self, cell: sequences.Cell, direction: int, starts_stream: bool
+    ) -> Iterator[bytearray]:
+        """Yields the records of a cell, some hundreds at a time.
+
+        Args:
+          cell: sequences of a stream.
+          direction: of the stream.
+          starts_stream: whether the first sequence begins its stream.
+        """
         text = memoryview(self._token_bytes[cell.reading.ids].tobytes())
         words = memoryview(cell.reading.words.tobytes())
-        for low in range(0, len(cell.begins), _BATCH_WINDOWS):
-            part = slice(low, low + _BATCH_WINDOWS)
+        for low in range(0, len(cell.begins), _BATCH_SEQUENCES):
+            part = slice(low, low + _BATCH_SEQUENCES)
             begins, a_len, b_begin, label = (
                 column[part] for column in (cell.begins, *cell.segments)
             )
@@ -100,13 +79,13 @@ class WindowEncoder:
             examples[:, self._slots["direction"]] = direction
             examples[0, self._slots["starts_stream"]] = starts_stream and low == 0
             view[:, -BEHIND:] = tfrecord.checksums(map(bytes, examples))
-            yield batch, len(begins)
+            yield batch
 
     def _copy_text(
         self, batch: bytearray, text: memoryview, words: memoryview, *bounds: np.ndarray
     ) -> None:
         """Writes [begin, a_end) <sep> [b_begin, b_end) <sep> <cls> and the words of both."""
-        # The tokens of a window are two slices of the cell: two copies, instead of one for each
+        # The tokens of a sequence are two slices of the cell: two copies, instead of one for each
         # token.
         sep, sep_cls = self._ends
         width = len(sep)

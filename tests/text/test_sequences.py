@@ -1,8 +1,10 @@
-"""windows: tokens to readings, streams, segments and cells."""
+"""sequences: tokens to readings, streams, segments and cells."""
+
+import types
 
 import numpy as np
 import pytest
-from helpers.windows import (
+from helpers.sequences import (
     BOTH,
     CLS,
     EOD,
@@ -18,26 +20,26 @@ from helpers.windows import (
 )
 
 from xlnet.errors import UserError
-from xlnet.text import windows
+from xlnet.text import sequences
 
 # Streams.
 
 
 @pytest.mark.parametrize("seq_len, reuse_len", [(32, 12), (9, 1), (64, 32), (16, 11)])
-def test_count_windows_is_the_most_that_fit(seq_len, reuse_len):
+def test_count_sequences_is_the_most_that_fit(seq_len, reuse_len):
     for part_len in range(200):
-        count = windows.count_windows(part_len, seq_len, reuse_len)
+        count = sequences.count_sequences(part_len, seq_len, reuse_len)
         assert count == sum(
             begin + seq_len - 3 <= part_len for begin in range(0, part_len + 1, reuse_len)
         )
 
 
 def test_streams_are_pairs_that_share_a_part():
-    plan = windows.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=6)
+    plan = sequences.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=6)
     assert plan.parts == 3 and plan.part_len == 333
     assert [plan.direction(s) for s in range(6)] == [0, 1, 0, 1, 0, 1]
     assert [plan.part(s) for s in range(6)] == [0, 0, 1, 1, 2, 2]
-    one_way = windows.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=3, bi_data=False)
+    one_way = sequences.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=3, bi_data=False)
     assert [(one_way.part(s), one_way.direction(s)) for s in range(3)] == [(0, 0), (1, 0), (2, 0)]
 
 
@@ -53,14 +55,14 @@ def test_streams_are_pairs_that_share_a_part():
     ],
 )
 def test_the_number_of_streams_is_chosen_by_size(tokens, bi_data, expected):
-    plan = windows.plan_streams(tokens, SEQ_LEN, REUSE_LEN, bi_data=bi_data)
+    plan = sequences.plan_streams(tokens, SEQ_LEN, REUSE_LEN, bi_data=bi_data)
     assert plan.num_streams == expected
 
 
-def test_streams_without_a_window_are_refused():
+def test_streams_without_a_sequence_are_refused():
     with pytest.raises(UserError, match="100 tokens.*num_streams=8.*at least 116 are needed"):
-        windows.plan_streams(100, SEQ_LEN, REUSE_LEN, num_streams=8)
-    assert windows.plan_streams(116, SEQ_LEN, REUSE_LEN, num_streams=8).windows == 1
+        sequences.plan_streams(100, SEQ_LEN, REUSE_LEN, num_streams=8)
+    assert sequences.plan_streams(116, SEQ_LEN, REUSE_LEN, num_streams=8).sequences == 1
 
 
 def test_words_backward_begin_at_their_last_piece():
@@ -69,9 +71,6 @@ def test_words_backward_begin_at_their_last_piece():
     assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
     assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
     assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
-
-
-# Readings.
 
 
 # Segments.
@@ -95,7 +94,7 @@ def test_segments_respect_sentences_and_labels(direction):
 def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
     reading = readings(small_text(2000))[0]
     begins = np.full(20000, len(reading.ids) // 2)
-    drawn = windows.sample_segments(reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0))
+    drawn = sequences.sample_segments(reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0))
     assert abs(drawn.label.mean() - 0.5) < 0.02
     elsewhere = drawn.b_begin[drawn.label == 0]
     assert abs((elsewhere < begins[0]).mean() - 0.5) < 0.03
@@ -103,7 +102,7 @@ def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
     assert len(np.unique(elsewhere)) > 0.9 * len(fits)
 
 
-def test_text_too_small_for_elsewhere_still_gives_windows():
+def test_text_too_small_for_elsewhere_still_gives_sequences():
     size = SEQ_LEN - 3
     begins, drawn = all_segments(readings(make_tokens(np.arange(9, 9 + size), np.array([size])))[0])
     assert len(begins) == 1 and drawn.label.tolist() == [1]
@@ -123,43 +122,40 @@ def test_text_too_small_for_elsewhere_still_gives_windows():
 def all_cells(tokens, plan, stream, seed=0, pass_index=0):
     first = plan.part(stream) * plan.part_len
     return list(
-        windows.cells(
+        sequences.cells(
             lambda low, high: tokens[first + low : first + high],
             plan,
             stream,
-            seq_len=SEQ_LEN,
-            reuse_len=REUSE_LEN,
-            vocabulary=VOCABULARY,
-            seed=seed,
-            pass_index=pass_index,
+            types.SimpleNamespace(seq_len=SEQ_LEN, reuse_len=REUSE_LEN, seed=seed),
+            VOCABULARY,
+            pass_index,
         )
     )
 
 
-@pytest.mark.parametrize("stream", [0, 1, 2, 3])
-@pytest.mark.parametrize("cell_tokens", [10**6, 100])
+@pytest.mark.parametrize("stream, cell_tokens", [(0, 10**6), (3, 100)])
 def test_cells_read_the_whole_part_in_its_direction(monkeypatch, stream, cell_tokens):
-    monkeypatch.setattr(windows, "CELL_TOKENS", cell_tokens)
+    monkeypatch.setattr(sequences, "CELL_TOKENS", cell_tokens)
     text = small_text()
-    plan = windows.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=4)
-    part = text[plan.part(stream) * plan.part_len :][: plan.part_len] & windows.ID_BITS
+    plan = sequences.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=4)
+    part = text[plan.part(stream) * plan.part_len :][: plan.part_len] & sequences.ID_BITS
     expected = part[::-1] if stream % 2 else part
     found = all_cells(text, plan, stream)
-    assert len(found) == (1 if cell_tokens > 1000 else -(-plan.windows * REUSE_LEN // 100))
+    assert len(found) == (1 if cell_tokens > 1000 else -(-plan.sequences * REUSE_LEN // 100))
     starts = [
         cell.reading.ids[begin : begin + SEQ_LEN - 3] for cell in found for begin in cell.begins
     ]
-    assert len(starts) == plan.windows
+    assert len(starts) == plan.sequences
     for i, ids in enumerate(starts):
         assert np.array_equal(ids, expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3])
     last = found[-1].reading.ids
     assert np.array_equal(last, expected[len(expected) - len(last) :])
 
 
-def test_windows_depend_on_seed_pass_stream_and_cell(monkeypatch):
-    monkeypatch.setattr(windows, "CELL_TOKENS", 200)
+def test_sequences_depend_on_seed_pass_stream_and_cell(monkeypatch):
+    monkeypatch.setattr(sequences, "CELL_TOKENS", 200)
     text = small_text(400)
-    plan = windows.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False)
+    plan = sequences.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False)
 
     def drawn(stream=0, seed=0, pass_index=0):
         cells = all_cells(text, plan, stream, seed, pass_index)
@@ -178,9 +174,11 @@ def test_punctuation_and_special_tokens_are_words_of_their_own():
     ids = [9, 10, 12, 30, 12, EOD, 12]
     starts, alone = np.zeros(40, bool), np.zeros(40, bool)
     starts[[9, 10, 30, EOD]] = alone[[30, EOD]] = True
-    vocabulary = windows.Vocabulary(starts, alone, SEP, CLS)
+    vocabulary = sequences.Vocabulary(starts, alone, SEP, CLS)
     tokens = make_tokens(ids, np.array([len(ids)]))
-    forward, backward = (windows.read(tokens, direction, vocabulary).words for direction in (0, 1))
+    forward, backward = (
+        sequences.read(tokens, direction, vocabulary).words for direction in (0, 1)
+    )
     assert forward.astype(int).tolist() == [1, 1, 0, 1, 1, 1, 1]
     # Read from the end a word begins at its last piece.
     assert backward.astype(int).tolist() == [1, 1, 1, 1, 1, 0, 1]

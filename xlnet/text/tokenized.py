@@ -1,6 +1,6 @@
-"""Text to tokens, and the order in which a pass reads them.
+"""Text to tokens, the files that keep them, and the order in which a pass reads them.
 
-Tokens are uint32 whose upper bits say where sentences and documents begin (see `windows`). Passes
+Tokens are uint32 whose upper bits say where sentences and documents begin (see `sequences`). Passes
 shuffle blocks, runs of `BLOCK_TOKENS` of the complete text, and so do not depend on where files are
 cut into chunks. Memory is bounded by blocks, too.
 """
@@ -8,24 +8,25 @@ cut into chunks. Memory is bounded by blocks, too.
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet import errors
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading
-from xlnet.text.reading import Chunk
+from xlnet.text.reading import Chunk, CorpusSentence
 from xlnet.text.sentences import EOP
-from xlnet.text.text_forms import CorpusSentence
-from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan
+from xlnet.text.sequences import DOCUMENT, SENTENCE, StreamPlan
 from xlnet.tokenization.tokenizer import Tokenizer
 
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 _BATCH_LINES = 8192
+_KEPT_DIGESTS = 1024
 
 
 # Lines to tokens.
@@ -36,32 +37,30 @@ def tokenize(
     settings: CorpusSettings,
     tokenizer: Tokenizer,
     counts: Counter[str],
-    seen: Optional[reading.SeenBytes] = None,
+    repetitions: Optional[Repetitions] = None,
 ) -> Iterator[np.ndarray]:
-    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each; adds `COUNTS`, and
-    the lines left out by their reasons, to `counts`. `seen` as in `read_chunk`."""
+    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
+
+    Args:
+      chunk: of a file.
+      settings: how it is read.
+      tokenizer: of the vocabulary.
+      counts: gets `COUNTS`, and the number of documents of the other part.
+      repetitions: gets the sentences; None: they are not counted.
+    """
     eod_id = tokenizer.eod_id if settings.use_eod else None
-
-    def has_tokens(sentence: CorpusSentence) -> bool:
-        # What is no id is an error of the chunk that has it.
-        if not settings.from_raw_text:
-            return all(_is_id(word, tokenizer.vocab_size) for word in sentence.text.split())
-        return bool(_encode_text([sentence], tokenizer)[1][0])
-
-    lines = reading.read_chunk(chunk, settings, counts, seen, has_tokens)
-    in_document: Optional[bool] = None
-    for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
-        # The first line alone tells whether its document began in an earlier chunk.
-        if in_document is None:
-            in_document = not batch[0].begins_document
-        ids, lengths = (
-            _encode_text(batch, tokenizer)
-            if settings.from_raw_text
-            else _parse_ids(chunk, batch, tokenizer.vocab_size, settings, counts)
-        )
+    lines = reading.read_chunk(chunk, settings, counts)
+    in_document = False
+    while batch := list(itertools.islice(lines, _BATCH_LINES)):
+        if settings.from_raw_text:
+            ids, lengths = _encode_text(batch, tokenizer)
+        else:
+            ids, lengths = _parse_ids(chunk, batch, tokenizer.vocab_size)
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
         counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
+        if repetitions:
+            repetitions.add([line.text for line in batch])
         yield tokens
 
 
@@ -86,40 +85,30 @@ def _encode_text(
         # -1: the mark was a piece of its own, which is dropped.
         lengths[marked] -= ids[first] < 0
         ids = ids[ids >= 0]
-    if ends.any():
-        assert tokenizer.eop_id is not None
+    if tokenizer.eop_id is not None:
         ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
     return ids, lengths + ends
 
 
 def _parse_ids(
-    chunk: Chunk,
-    batch: Sequence[CorpusSentence],
-    vocab_size: int,
-    settings: CorpusSettings,
-    counts: Counter[str],
+    chunk: Chunk, batch: Sequence[CorpusSentence], vocab_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `_encode_text`, of lines of ids."""
-    parsed = []
+    ids: list[int] = []
+    lengths = []
     for line in batch:
         words = line.text.split()
-        wrong = [word for word in words if not _is_id(word, vocab_size)]
-        if wrong and settings.on_error != "skip":
-            raise UserError(
-                f"{reading.place(chunk, line.offset)}: '{wrong[0]!s:.40}' is not a token id, "
-                f"expected integers from 0 to {vocab_size - 1} (from_raw_text is False)"
-            )
-        if wrong:
-            counts["not token ids"] += 1
-        parsed.append([] if wrong else list(map(int, words)))
-    lengths = np.fromiter(map(len, parsed), np.int64, len(parsed))
-    return np.fromiter(itertools.chain.from_iterable(parsed), np.int32, lengths.sum()), lengths
-
-
-def _is_id(word: str, vocab_size: int) -> bool:
-    # A longer number would not fit into 64 bits.
-    is_number = word.isascii() and word.isdigit() and len(word) < 20
-    return is_number and int(word) < vocab_size
+        for word in words:
+            if not (word.isascii() and word.isdigit() and float(word) < vocab_size):
+                raise errors.wrong(
+                    reading.place(chunk.path, line.offset),
+                    f"'{word:.40}'",
+                    f"token ids, integers from 0 to {vocab_size - 1}",
+                    "--from_raw_text=True if it is text",
+                )
+            ids.append(int(word))
+        lengths.append(len(words))
+    return np.array(ids, np.int32), np.array(lengths, np.int64)
 
 
 def mark(
@@ -161,6 +150,48 @@ def mark(
     tokens[begins[first]] |= DOCUMENT
     counts.update(tokens=len(tokens), sentences=len(kept), documents=int(np.count_nonzero(ended)))
     return tokens, bool(filled[document[-1] + ends[-1]])
+
+
+class Repetitions:
+    """How much sentences repeat, from few numbers: those of several chunks can be joined.
+
+    The smallest digests of D different sentences lie evenly between 0 and 2^32, so the largest of
+    the smallest `_KEPT_DIGESTS` tells D, to 3 %. Fewer sentences are counted exactly.
+
+    Attributes:
+      digests: the smallest digests, ascending, uint32.
+      frequent: sentences that are the most frequent ones of some batch, and their numbers there.
+    """
+
+    def __init__(self) -> None:
+        self.digests = np.zeros(0, np.uint32)
+        self.frequent: Counter[str] = Counter()
+
+    def add(self, sentences: Sequence[str]) -> None:
+        counts = Counter(sentences)
+        digests = np.fromiter((zlib.crc32(text.encode("utf-8")) for text in counts), np.uint32)
+        self._add_digests(digests)
+        text, count = counts.most_common(1)[0]
+        if count > 1:
+            self.frequent[text] += count
+
+    def join(self, digests: Sequence[int], frequent: dict[str, int]) -> None:
+        """Adds what `to_json` returned."""
+        self._add_digests(np.array(digests, np.uint32))
+        self.frequent.update(frequent)
+
+    def _add_digests(self, digests: np.ndarray) -> None:
+        self.digests = np.union1d(self.digests, digests)[:_KEPT_DIGESTS]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"digests": self.digests.tolist(), "frequent": dict(self.frequent.most_common(4))}
+
+    def fraction(self, sentences: int) -> float:
+        """The fraction of `sentences` that occurred before."""
+        different = float(len(self.digests))
+        if len(self.digests) == _KEPT_DIGESTS:
+            different = (_KEPT_DIGESTS - 1) * 2**32 / float(self.digests[-1])
+        return max(0.0, 1 - different / sentences)
 
 
 # Blocks and passes.

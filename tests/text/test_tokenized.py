@@ -1,14 +1,14 @@
-"""corpus: lines to marked tokens, blocks, and the order of passes."""
+"""tokenized: lines to marked tokens, blocks, and the order of passes."""
 
 import collections
 
 import numpy as np
 import pytest
-from helpers.windows import EOD, EOP, TOKENIZER
+from helpers.sequences import EOD, EOP, TOKENIZER
 
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import corpus, reading, windows
+from xlnet.text import reading, sequences, tokenized
 
 A = 10 + ord("a")
 
@@ -25,16 +25,14 @@ def settings(**values):
 def tokenize(path, chunk_bytes=10**6, **values):
     """The tokens of a file, and what was counted."""
     counts = collections.Counter()
-    arrays = [
-        tokens
-        for chunk in reading.cut([str(path)], chunk_bytes)
-        for tokens in corpus.tokenize(chunk, settings(**values), TOKENIZER, counts)
-    ]
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.uint32), counts
+    arrays = [np.zeros(0, np.uint32)]
+    for chunk in reading.cut([str(path)], [path.stat().st_size], chunk_bytes):
+        arrays += tokenized.tokenize(chunk, settings(**values), TOKENIZER, counts)
+    return np.concatenate(arrays), counts
 
 
 def text(tokens):
-    return (tokens & windows.ID_BITS).tolist()
+    return (tokens & sequences.ID_BITS).tolist()
 
 
 def starts(tokens, bit):
@@ -45,8 +43,8 @@ def test_sentences_and_documents_are_marked(tmp_path):
     path = write(tmp_path / "a.txt", b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
     tokens, counts = tokenize(path)
     assert text(tokens) == [A, A + 1, A + 2, 10 + ord("?"), EOD, A + 3, A + 4, EOP, A + 5, EOD]
-    assert starts(tokens, windows.SENTENCE) == [0, 2, 5, 8]
-    assert starts(tokens, windows.DOCUMENT) == [0, 5]
+    assert starts(tokens, sequences.SENTENCE) == [0, 2, 5, 8]
+    assert starts(tokens, sequences.DOCUMENT) == [0, 5]
     assert counts == {"tokens": 10, "sentences": 4, "documents": 2, "unknown": 1}
 
 
@@ -54,19 +52,19 @@ def test_without_eod_and_with_lines_of_ids(tmp_path):
     path = write(tmp_path / "a.txt", b"11 12\n\n13\n14 15")
     tokens, counts = tokenize(path, from_raw_text=False, use_eod=False)
     assert text(tokens) == [11, 12, 13, 14, 15]
-    assert starts(tokens, windows.SENTENCE) == [0, 2, 3]
-    assert starts(tokens, windows.DOCUMENT) == [0, 2]
+    assert starts(tokens, sequences.SENTENCE) == [0, 2, 3]
+    assert starts(tokens, sequences.DOCUMENT) == [0, 2]
     assert counts["documents"] == 2
 
 
-@pytest.mark.parametrize("batch_lines", [1, 2, 3, 100])
+@pytest.mark.parametrize("batch_lines", [1, 3])
 def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
     rng = np.random.default_rng(0)
     lines = ["".join(rng.choice(list("abc "), rng.integers(0, 6))) for _ in range(60)]
     path = tmp_path / "a.txt"
     path.write_text("\n".join(lines))
     whole, counts = tokenize(path)
-    monkeypatch.setattr(corpus, "_BATCH_LINES", batch_lines)
+    monkeypatch.setattr(tokenized, "_BATCH_LINES", batch_lines)
     batched, again = tokenize(path)
     assert np.array_equal(batched, whole) and again == counts
     cut, again = tokenize(path, chunk_bytes=17)
@@ -74,46 +72,9 @@ def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
     assert np.array_equal(cut, whole)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {},
-        {"text_format": "paragraphs"},
-        {"document_separator": "="},
-        {"document_separator": "=", "text_format": "wrapped"},
-    ],
-    ids=lambda layout: " ".join(layout.values()) or "lines",
-)
-@pytest.mark.parametrize(
-    "without_tokens, values",
-    [
-        ("\u200b".encode(), {}),
-        (b"\xff", {"on_error": "skip"}),
-        (b"\0", {"on_error": "skip"}),
-        (b"w" * ((1 << 20) + 1), {"on_error": "skip"}),
-        (b"no id\n\t", {"on_error": "skip", "from_raw_text": False}),
-    ],
-    ids=["invisible", "not UTF-8", "NUL byte", "line too long", "not token ids"],
-)
-def test_lines_without_tokens_do_not_hide_where_documents_begin(
-    tmp_path, layout, without_tokens, values
-):
-    """Wherever a file is cut, also where such lines are all that stands right before a chunk."""
-    end = layout.get("document_separator", "").encode()
-    path = tmp_path / "a.txt"
-    for before in ([], [b"11", end]):
-        path.write_bytes(b"\n".join([*before, without_tokens, without_tokens, b"12", b"13"]))
-        whole, counts = tokenize(path, 1 << 30, **values, **layout)
-        assert counts["documents"] == 1 + bool(before)
-        for chunk_bytes in (1, 3, 5) if len(without_tokens) < 9 else (1 << 18,):
-            cut, again = tokenize(path, chunk_bytes, **values, **layout)
-            assert again == counts
-            assert np.array_equal(cut, whole)
-
-
 def test_a_sentence_without_tokens_leaves_no_trace():
     counts = collections.Counter()
-    tokens, in_document = corpus.mark(
+    tokens, in_document = tokenized.mark(
         np.array([9, 10, 11]),
         np.array([0, 0, 2, 0, 0, 1, 0]),
         np.array([1, 0, 0, 1, 1, 0, 0], bool),
@@ -122,29 +83,33 @@ def test_a_sentence_without_tokens_leaves_no_trace():
         counts,
     )
     assert text(tokens) == [9, 10, EOD, 11] and in_document
-    assert starts(tokens, windows.SENTENCE) == starts(tokens, windows.DOCUMENT) == [0, 3]
+    assert starts(tokens, sequences.SENTENCE) == starts(tokens, sequences.DOCUMENT) == [0, 3]
     assert counts == {"tokens": 4, "sentences": 2, "documents": 1}
-    ending, in_document = corpus.mark(
+    ending, in_document = tokenized.mark(
         np.zeros(0, int), np.array([0]), np.array([True]), EOD, in_document, counts
     )
     assert text(ending) == [EOD] and not in_document and counts["documents"] == 2
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"1 2\n3 x4\n", "line 2: 'x4' is not a token id"),
-        (b"1 -2\n", "line 1: '-2' is not a token id"),
-        (b"5 1000\n", "line 1: '1000' is not a token id"),
-    ],
-)
-def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, message):
-    path = write(tmp_path / "a.txt", content)
-    with pytest.raises(UserError, match=message) as e:
+@pytest.mark.parametrize("word", ["x4", "-2", "1000", "9" * 400])
+def test_bad_ids_are_refused_with_their_line(tmp_path, word):
+    path = write(tmp_path / "a.txt", f"1 2\n3 {word}\n".encode())
+    with pytest.raises(UserError, match=f"a.txt, line 2: found '{word[:40]}', expected token ids"):
         tokenize(path, from_raw_text=False)
-    assert str(path) in str(e.value) and "\n" not in str(e.value)
-    _, counts = tokenize(path, from_raw_text=False, on_error="skip")
-    assert counts["not token ids"] == 1
+
+
+def test_repetitions_are_counted_or_estimated():
+    for different in (90, 30_000):
+        parts = [tokenized.Repetitions(), tokenized.Repetitions()]
+        for number in range(different):
+            parts[number % 2].add([f"sentence {number}"] if number % 3 else ["one"] * 3)
+        joined = tokenized.Repetitions()
+        for part in parts:
+            joined.join(**part.to_json())
+        sentences = different * 2 // 3 + different
+        expected = 1 - (different * 2 // 3 + 1) / sentences
+        assert joined.fraction(sentences) == pytest.approx(expected, abs=0.05)
+        assert abs(joined.frequent["one"] - different) < 3
 
 
 # Blocks and passes.
@@ -154,31 +119,33 @@ def marked_documents(count, seed=0):
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 9, count)
     tokens = np.arange(lengths.sum(), dtype=np.uint32)
-    tokens[np.cumsum(lengths) - lengths] |= windows.SENTENCE | windows.DOCUMENT
+    tokens[np.cumsum(lengths) - lengths] |= sequences.SENTENCE | sequences.DOCUMENT
     return tokens
 
 
 def documents(tokens):
-    return [tuple(part.tolist()) for part in np.split(tokens, starts(tokens, windows.DOCUMENT)[1:])]
+    return [
+        tuple(part.tolist()) for part in np.split(tokens, starts(tokens, sequences.DOCUMENT)[1:])
+    ]
 
 
 def test_shuffling_keeps_documents_whole():
     tokens = marked_documents(40)
-    other = corpus.shuffle_documents(tokens, np.random.default_rng(1))
+    other = tokenized.shuffle_documents(tokens, np.random.default_rng(1))
     assert documents(other) != documents(tokens)
     assert sorted(documents(other)) == sorted(documents(tokens))
     beginless = tokens[1:]  # a block that begins within a document
-    assert sorted(corpus.shuffle_documents(beginless, np.random.default_rng(1))) == sorted(
+    assert sorted(tokenized.shuffle_documents(beginless, np.random.default_rng(1))) == sorted(
         beginless
     )
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, 1])
 def test_a_pass_reads_every_token_once(monkeypatch, number):
-    monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
     chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
-    plan = windows.StreamPlan(1, False, sum(map(len, chunks)), 1)
-    layout = corpus.TokenLayout(plan, [len(c) for c in chunks], seed=3)
+    plan = sequences.StreamPlan(1, False, sum(map(len, chunks)), 1)
+    layout = tokenized.TokenLayout(plan, [len(c) for c in chunks], seed=3)
     read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, number)
     whole = read(0, plan.part_len)
     assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
@@ -188,13 +155,13 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
 
 
 def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
-    monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
     text = marked_documents(40)
-    plan = windows.StreamPlan(1, False, len(text), 1)
+    plan = sequences.StreamPlan(1, False, len(text), 1)
     seen = []
     for edges in ([], [3, 3, 50], [16, 32], range(1, len(text))):
         chunks = np.split(text, list(edges))
-        layout = corpus.TokenLayout(plan, [len(chunk) for chunk in chunks], seed=3)
+        layout = tokenized.TokenLayout(plan, [len(chunk) for chunk in chunks], seed=3)
         read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, 1)
         seen.append(read(0, len(text)).tolist())
     assert seen[0] != text.tolist() and seen == seen[:1] * 4
@@ -203,9 +170,9 @@ def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
     """Else each of many streams would read whole blocks for a small part of one."""
-    monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
     text, read = np.arange(40, dtype=np.uint32), []
-    layout = corpus.TokenLayout(windows.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
+    layout = tokenized.TokenLayout(sequences.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
 
     def read_chunk(chunk, begin, end):
         read.append(end - begin)
@@ -247,11 +214,18 @@ def pieces_of(tmp_path, tokenizer, content, **values):
     path = write(tmp_path / "a.txt", content.encode())
     counts = collections.Counter()
     tokens = np.concatenate(
-        list(corpus.tokenize(reading.cut([str(path)])[0], settings(**values), tokenizer, counts))
+        list(
+            tokenized.tokenize(
+                reading.Chunk(str(path), 0, path.stat().st_size),
+                settings(**values),
+                tokenizer,
+                counts,
+            )
+        )
     )
     return [
         [tokenizer.id_to_piece(id) for id in text(part)]
-        for part in np.split(tokens, starts(tokens, windows.SENTENCE)[1:])
+        for part in np.split(tokens, starts(tokens, sequences.SENTENCE)[1:])
     ], counts
 
 

@@ -1,10 +1,10 @@
-"""Small texts as tokens, and their windows."""
+"""Small texts as tokens, and their sequences."""
 
 import types
 
 import numpy as np
 
-from xlnet.text import windows
+from xlnet.text import sequences
 
 SEP, CLS, EOD, EOP = 4, 3, 7, 8
 SEQ_LEN, REUSE_LEN = 32, 12
@@ -12,7 +12,7 @@ BOTH = SEQ_LEN - REUSE_LEN - 3
 IS_WORD_START = np.arange(1000) % 3 != 0  # ids divisible by 3 continue a word
 IS_WORD_START[:9] = True
 STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
-VOCABULARY = windows.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
+VOCABULARY = sequences.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
 
 
 def _encode(lines):
@@ -38,7 +38,7 @@ TOKENIZER = types.SimpleNamespace(
 
 def make_tokens(ids, sentence_lengths):
     tokens = np.array(ids, np.uint32)
-    tokens[np.cumsum(sentence_lengths) - sentence_lengths] |= windows.SENTENCE
+    tokens[np.cumsum(sentence_lengths) - sentence_lengths] |= sequences.SENTENCE
     return tokens
 
 
@@ -49,12 +49,12 @@ def small_text(num_sentences=120, seed=0):
 
 
 def readings(tokens):
-    return [windows.read(tokens, direction, VOCABULARY) for direction in (0, 1)]
+    return [sequences.read(tokens, direction, VOCABULARY) for direction in (0, 1)]
 
 
 def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):
-    count = windows.count_windows(len(reading.ids), seq_len, reuse_len)
+    count = sequences.count_sequences(len(reading.ids), seq_len, reuse_len)
     begins = reuse_len * np.arange(count)
-    return begins, windows.sample_segments(
+    return begins, sequences.sample_segments(
         reading, begins, seq_len, reuse_len, np.random.default_rng(seed)
     )

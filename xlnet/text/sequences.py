@@ -1,23 +1,23 @@
-"""Tokens to streams of windows: how many, in which direction, where they begin, what follows.
+"""Tokens to streams of sequences: how many, in which direction, where they begin, what follows.
 
-A window, which becomes a sequence of pretraining, of Q tokens:
+A sequence of Q tokens:
 
     | reused: reuse_len | segment A | <sep> | segment B | <sep> | <cls> |
     | segment id 0      | 0         | 0     | 1         | 1     | 2     |
 
-B continues A (label 1), or is text from elsewhere (label 0). A window of a backward stream is the
-same with the text reversed; <sep> and <cls> stay at the end. The next window of the stream begins
+B continues A (label 1), or is text from elsewhere (label 0). A sequence of a backward stream is the
+same with the text reversed; <sep> and <cls> stay at the end. The next sequence of the stream begins
 `reuse_len` tokens later, and memories hold what was reused:
 
-    text     |-- reuse_len --|-- reuse_len --|-- reuse_len --|-- ...
-    window 0 | reused        | A ...  <sep> B ... <sep> <cls>|     B: the text after A, or other
-    window 1                 | reused        | A ...  <sep> B ... <sep> <cls>|
+    text       |-- reuse_len --|-- reuse_len --|-- reuse_len --|-- ...
+    sequence 0 | reused        | A ...  <sep> B ... <sep> <cls>|     B: the text after A, or other
+    sequence 1                 | reused        | A ...  <sep> B ... <sep> <cls>|
 
 Pure functions of arrays and a seed, without files. A corpus is an array of tokens, uint32, whose
 upper bits say where sentences and documents begin.
 
-Shape letters: T tokens of a part or a cell, N sentences, W windows, V vocabulary, Q tokens of a
-window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
+Shape letters: T tokens of a part or a cell, N sentences, W sequences, V vocabulary, Q tokens of a
+sequence (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from typing import Callable
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
+from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS, CorpusSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 FORWARD, BACKWARD = 0, 1
 MOST_STREAMS = 32  # when the number is not given
-FEWEST_WINDOWS = 8  # per stream and pass, when the number of streams is not given
-CELL_TOKENS = 1 << 21  # tokens that one cell of windows moves over, at most
+FEWEST_SEQUENCES = 8  # per stream and pass, when the number of streams is not given
+CELL_TOKENS = 1 << 21  # tokens that one cell of sequences moves over, at most
 
 SENTENCE, DOCUMENT = 1 << 30, 1 << 31  # bits of a token that begins one
 ID_BITS = SENTENCE - 1
@@ -50,13 +50,13 @@ class StreamPlan:
     """`parts` parts of `part_len` tokens; each gives one stream, or one forward and one backward.
 
     With both directions, stream 2i reads part i forward and stream 2i + 1 backward, so that any run
-    of an even number of streams is balanced. Every stream has `windows` windows in each pass.
+    of an even number of streams is balanced. Every stream has `sequences` sequences in each pass.
     """
 
     num_streams: int
     bi_data: bool
     part_len: int
-    windows: int
+    sequences: int
 
     @property
     def parts(self) -> int:
@@ -69,10 +69,10 @@ class StreamPlan:
         return stream % 2 if self.bi_data else FORWARD
 
 
-def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
-    """Windows that fit into a part: each advances by `reuse_len` and reads Q - 3 tokens."""
-    # Example: in 10 tokens, with Q - 3 = 6 and a reuse_len of 2, windows begin at 0, 2 and 4.
-    return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
+def count_sequences(part_len: int, seq_len: int, reuse_len: int) -> int:
+    """Sequences that fit into a part: each advances by `reuse_len` and reads Q - 3 tokens."""
+    # Example: in 10 tokens, with Q - 3 = 6 and a reuse_len of 2, sequences begin at 0, 2 and 4.
+    return max(0, (part_len - (seq_len - SEQUENCE_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
 def plan_streams(
@@ -83,18 +83,18 @@ def plan_streams(
 
     def plan(streams: int) -> StreamPlan:
         part_len = num_tokens // (streams // directions)
-        return StreamPlan(streams, bi_data, part_len, count_windows(part_len, seq_len, reuse_len))
+        return StreamPlan(streams, bi_data, part_len, count_sequences(part_len, seq_len, reuse_len))
 
     if num_streams:
         chosen = plan(num_streams)
-    else:  # the largest number of streams that have enough windows each
+    else:  # the largest number of streams that have enough sequences each
         sizes = [MOST_STREAMS >> i for i in range(6) if MOST_STREAMS >> i >= directions]
         plans = [plan(size) for size in sizes]
-        chosen = next((p for p in plans if p.windows >= FEWEST_WINDOWS), plans[-1])
-    if not chosen.windows:
+        chosen = next((p for p in plans if p.sequences >= FEWEST_SEQUENCES), plans[-1])
+    if not chosen.sequences:
         raise UserError(
             f"the text has {num_tokens} tokens, too few for num_streams={chosen.num_streams} with "
-            f"seq_len={seq_len}: at least {chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)} are "
+            f"seq_len={seq_len}: at least {chosen.parts * (seq_len - SEQUENCE_SPECIAL_TOKENS)} are "
             "needed; give more text or lower num_streams or seq_len"
         )
     return chosen
@@ -105,7 +105,7 @@ def plan_streams(
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The properties of a vocabulary that are needed to cut windows."""
+    """The properties of a vocabulary that are needed to cut sequences."""
 
     is_word_start: np.ndarray  # bool [V], pieces that begin a word
     stands_alone: np.ndarray  # bool [V], words by themselves: punctuation, special tokens
@@ -160,8 +160,8 @@ def sample_segments(
     reuse_len: int,
     rng: np.random.Generator,
 ) -> Segments:
-    """Samples segments A and B of each window, which begin at `begins`, int64 [W]."""
-    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS  # G
+    """Samples segments A and B of each sequence, which begin at `begins`, int64 [W]."""
+    both = seq_len - reuse_len - SEQUENCE_SPECIAL_TOKENS  # G
     a_begin, end = begins + reuse_len, begins + reuse_len + both
     where_a, where_b, which = rng.random((3, len(begins)))  # [W] each
 
@@ -173,7 +173,7 @@ def sample_segments(
     a_len = np.where(count > 0, boundary - a_begin, anywhere)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
-    # and overlaps neither the window's text nor A's continuation; if no such sentence exists it
+    # and overlaps neither the sequence's text nor A's continuation; if no such sentence exists it
     # begins anywhere else, and if that is impossible, too, it continues A.
     elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)  # [W], or -1
     label = (which < 0.5) | (elsewhere < 0)  # [W]
@@ -189,14 +189,14 @@ def _sample_elsewhere(
 ) -> np.ndarray:
     """Samples starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
-    The starts that fit before the window, then those that fit after it, are numbered, and one of
+    The starts that fit before the sequence, then those that fit after it, are numbered, and one of
     these indices is sampled: exact and without rejection.
 
-    Ten tokens with sentences at 0, 3, 6 and 8, a window from 3 to 6, B of 2 tokens: 1 sentence fits
-    before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
-    sentences 0, 2, 3, at positions 0, 6, 8.
+    Ten tokens with sentences at 0, 3, 6 and 8, a sequence from 3 to 6, B of 2 tokens: 1 sentence
+    fits before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are
+    the sentences 0, 2, 3, at positions 0, 6, 8.
     """
-    # Starts at sentences: how many fit before the window, and how many after it.
+    # Starts at sentences: how many fit before the sequence, and how many after it.
     size = len(reading.ids)
     num_before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W]
     first_behind = np.searchsorted(reading.sentences, ends, "left")  # [W], number of a sentence
@@ -206,7 +206,7 @@ def _sample_elsewhere(
     number = np.where(index < num_before, index, index - num_before + first_behind)  # [W]
     at_sentence = _select(reading.sentences, number)  # [W], positions
 
-    # Starts at any position, for windows without such a sentence.
+    # Starts at any position, for sequences without such a sentence.
     num_before = np.maximum(begins - b_len + 1, 0)  # [W]
     num_positions = num_before + np.maximum(size - b_len + 1 - ends, 0)  # [W]
     index = (uniform * num_positions).astype(np.int64)  # [W]
@@ -220,7 +220,7 @@ def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     return values[np.minimum(index, len(values) - 1)] if len(values) else np.zeros_like(index)
 
 
-# Cells: the windows of a stream, some at a time.
+# Cells: the sequences of a stream, some at a time.
 
 # A function of (low, high) that returns the tokens [low, high) of a part as uint32, in the order of
 # the text.
@@ -233,29 +233,27 @@ def cells(
     read_part: ReadPart,
     plan: StreamPlan,
     stream: int,
-    *,
-    seq_len: int,
-    reuse_len: int,
+    settings: CorpusSettings,
     vocabulary: Vocabulary,
-    seed: int,
     pass_index: int,
 ) -> Iterator[Cell]:
-    """Yields the windows of one stream in one pass, in order, as `Cell`s."""
-    # Cells bound the memory. Segment B of a window is sampled from the window's cell, which is the
-    # complete part unless that has more than `CELL_TOKENS` tokens.
+    """Yields the sequences of one stream in one pass, in order, as `Cell`s."""
+    # Cells bound the memory. Segment B of a sequence is sampled from the sequence's cell, which is
+    # the complete part unless that has more than `CELL_TOKENS` tokens.
+    seq_len, reuse_len = settings.seq_len, settings.reuse_len
     direction = plan.direction(stream)
     # The cells are about equally long: a short last one would have little text to sample B from.
-    count = -(-plan.windows * reuse_len // CELL_TOKENS)
-    edges = np.linspace(0, plan.windows, count + 1).astype(np.int64)
+    count = -(-plan.sequences * reuse_len // CELL_TOKENS)
+    edges = np.linspace(0, plan.sequences, count + 1).astype(np.int64)
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
-        high = int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS
-        if last == plan.windows:  # the last cell also has the part's tokens after its windows
+        high = int(last - 1) * reuse_len + seq_len - SEQUENCE_SPECIAL_TOKENS
+        if last == plan.sequences:  # the last cell also has the part's tokens after its sequences
             high = plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
         # The samples depend on these numbers alone, not on what was sampled before.
-        rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
+        rng = np.random.default_rng([settings.seed, pass_index, 1 + stream, cell])
         yield Cell(reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng))
