@@ -9,7 +9,6 @@ import struct
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.models import make_model
 from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 from safetensors.numpy import load_file, save_file
@@ -119,55 +118,32 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
-@pytest.mark.parametrize(
-    "name",
-    (
-        "../other/model.safetensors",
-        "/etc/model.safetensors",
-        "..",
-        "sub/model.safetensors",
-        "..\\model.safetensors",
-        "config.json",
-        "",
-        None,
-        3,
-    ),
-)
-def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
+def test_an_index_that_lies_or_leads_out_of_its_folder_is_refused(folder, tmp_path):
     (tmp_path / "other").mkdir()
     shutil.copy(HF / "lm" / "model.safetensors", tmp_path / "other")
     sharded = folder().shard()
     index = sharded.path / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": {"logits_proj.weight": name}}))
-    with pytest.raises(UserError, match="not a file of this folder"):
-        sharded.convert(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_index_that_lies_is_refused(folder, tmp_path):
-    sharded = folder().shard()
-    index = sharded.path / "model.safetensors.index.json"
     names = json.loads(index.read_text())["weight_map"]
-    index.write_text(json.dumps({"weight_map": dict(names, extra=min(names.values()))}))
-    with pytest.raises(UserError, match="no tensor extra in model-00001-of-00002.safetensors"):
-        sharded.convert(tmp_path / "out")
-    index.write_text(json.dumps({"weight_map": names}))
-    (sharded.path / max(names.values())).unlink()
-    with pytest.raises(UserError, match="no such file: .*/model-00002-of-00002.safetensors"):
-        sharded.convert(tmp_path / "out")
-    index.write_text("{}")
-    with pytest.raises(UserError, match="expected weight_map"):
-        sharded.convert(tmp_path / "out")
+    for weight_map, message in (
+        *(
+            ({"logits_proj.weight": name}, "expected a file of this folder")
+            for name in ("../other/model.safetensors", "..\\model.safetensors", "config.json", None)
+        ),
+        (dict(names, extra=min(names.values())), "no tensor extra in model-00001-of-00002.safet"),
+        (dict(names, extra="model-00003.safetensors"), "no such file: .*/model-00003.safetensors"),
+        ({}, "weight_map"),
+    ):
+        index.write_text(json.dumps({"weight_map": weight_map}))
+        with pytest.raises(UserError, match=message):
+            sharded.convert(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
 
-def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
+def test_a_pickle_is_refused(folder, tmp_path):
     """It is not even opened: this one is not a pickle."""
     pickled = folder()
     (pickled.path / "model.safetensors").rename(pickled.path / "pytorch_model.bin")
-    with pytest.raises(UserError, match="a pickle.*XLNetForSequenceClassification.from_pretr"):
-        pickled.convert(tmp_path / "out")
-    (pickled.path / "pytorch_model.bin").unlink()
-    with pytest.raises(UserError, match="no model.safetensors and no model.safetensors.index.json"):
+    with pytest.raises(UserError, match="expected model.safetensors or model.safetensors.index"):
         pickled.convert(tmp_path / "out")
 
 
@@ -181,16 +157,14 @@ def test_integers_are_no_weights(folder, tmp_path):
     same(model.convert(tmp_path / "after"), expected)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused(folder, tmp_path, value):
+def test_weights_that_are_no_numbers_are_refused(folder, tmp_path):
     """The server reported ready, and answered 500 to everything."""
     model = folder()
     path = model.path / "model.safetensors"
     tensors = load_file(path)
-    name = "transformer.layer.1.ff.layer_1.weight"
-    tensors[name][2, 3] = value
+    tensors["transformer.layer.1.ff.layer_1.weight"][2, 3] = np.inf
     save_file(tensors, path)
-    with pytest.raises(UserError, match=rf"tensor {name} is {value} at \[2, 3\]"):
+    with pytest.raises(UserError, match="tensor transformer.layer.1.ff.layer_1.weight: found NaN"):
         model.convert(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -210,7 +184,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path = tmp_path / "x.safetensors"
     path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
-    with pytest.raises(UserError, match="damaged|is of type F.*, expected") as error:
+    with pytest.raises(UserError, match="damaged|found type F.*, expected") as error:
         safetensors.read(str(path))
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
@@ -218,38 +192,24 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
 @pytest.mark.parametrize(
     "changes, message",
     (
-        (dict(model_type="bert"), "model_type is 'bert'"),
-        (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
-        (dict(architectures="XLNetModel"), "architectures is 'XLNetModel'"),
-        (dict(ff_activation="silu"), "ff_activation is 'silu'"),
-        (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05"),
-        (dict(attn_type="uni"), "attn_type is 'uni'"),
-        (dict(bi_data=True), "bi_data is True"),
-        (dict(same_length=True), "same_length is True"),
-        (dict(summary_type="attn"), "summary_type is 'attn'"),
-        (
-            dict(summary_activation="relu"),
-            "summary_activation is 'relu' with summary_use_proj True",
-        ),
-        (dict(problem_type="other"), "problem_type is 'other'"),
-        (dict(problem_type="regression"), "there are 4 outputs"),
-        (dict(id2label={"0": "a", "1": "b"}), "id2label has 2 labels, but there are 4 outputs"),
-        (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
-        (dict(id2label={"0": "a\tb", "1": "c", "2": "d", "3": "e"}), r"id2label has 'a\\tb'"),
-        (dict(id2label={"0": "a", "1": "c\u2028", "2": "d", "3": "e"}), "without tabs and line"),
+        (dict(model_type="bert"), "model_type: found 'bert'"),
+        (dict(architectures=["BertModel"]), r"architectures: found \['BertModel'\], expected"),
+        (dict(architectures=[["XLNetModel"]]), r"architectures: found \[\['XLNetModel'\]\], exp"),
+        (dict(ff_activation=["gelu"]), r"ff_activation: found \['gelu'\], expected one of"),
+        (dict(layer_norm_eps=1e-5), "layer_norm_eps: found 1e-05"),
+        (dict(attn_type="uni"), "attn_type: found 'uni'"),
+        (dict(same_length=True), "same_length: found True"),
+        (dict(summary_type="attn"), "summary_type: found 'attn'"),
+        (dict(summary_activation="relu"), "summary_activation: found 'relu'"),
+        (dict(problem_type="other"), "problem_type: found 'other'"),
+        (dict(problem_type="regression"), "id2label: found 1 labels, expected 4"),
+        (dict(id2label={"0": "a", "1": "b"}), "id2label: found 2 labels, expected 4"),
+        (dict(id2label={"0": "a", "2": "b"}), "id2label: found "),
         (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
-        (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
+        (dict(n_layer=3), "weights are missing: transformer.layer.2.rel_attn.r_w_bias"),
         (dict(n_layer="2"), "n_layer is '2'"),
-        (dict(n_layer=10**12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
         (dict(n_head=0), "config.json: "),
-        (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
-        (dict(clamp_len=None), "config.json: clamp_len is None, expected an integer"),
-        (dict(end_n_top=True), "config.json: end_n_top is True, expected an integer"),
-        (
-            dict(ff_activation=["gelu"]),
-            r"config.json: ff_activation is \['gelu'\], expected one of",
-        ),
-        (dict(architectures=[["XLNetModel"]]), r"architectures is \[\['XLNetModel'\]\], expected"),
+        (dict(d_inner=41), r"layer.0.ff.layer_1.weight: found shape \[40, 24\]"),
     ),
 )
 def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, changes, message):
@@ -258,21 +218,12 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
     assert not list(tmp_path.glob("out*"))
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    (
-        ("mem_len", None),
-        ("reuse_len", None),
-        ("bos_token_id", None),
-        ("eos_token_id", None),
-        ("eos_token_id", [2, 3]),
-        ("pad_token_id", None),
-        ("dropout", 0),
-    ),
-)
-def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
-    folder().edit(**{name: value}).convert(tmp_path / "out")
-    assert stored(tmp_path / "out", "run.json")["huggingface"][name] == value
+def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path):
+    entries = dict(mem_len=None, reuse_len=None, bos_token_id=None, eos_token_id=[2, 3], dropout=0)
+    folder().edit(**entries).convert(tmp_path / "ours")
+    to_huggingface(tmp_path, "back")
+    config = stored(tmp_path / "back", "config.json")
+    assert {name: config[name] for name in entries} == entries
 
 
 def test_weights_alone_keep_their_output_layer(folder, tmp_path):
@@ -299,13 +250,15 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
         model.write(dict(tensors, **{"lm_loss.weight": embedding, "extra": embedding})).convert(
             tmp_path / "tied"
         )
-    assert f"1 only in {model.path}, not used: extra" in caplog.text
-    with pytest.raises(UserError, match="lm_loss.weight differs from transformer.word_embedding"):
+    assert "1 weights are not used: extra" in caplog.text
+    with pytest.raises(UserError, match="lm_loss.weight: found an output embedding of its own"):
         model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(tmp_path / "out")
 
 
 def test_a_number_too_large_for_the_type_is_refused(tmp_path):
-    with pytest.raises(UserError, match="x has numbers up to 70000, too large for float16"):
+    with pytest.raises(
+        UserError, match="x: found numbers up to 70000, expected numbers of"
+    ):
         safetensors.write(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
     assert not list(tmp_path.iterdir())
 
@@ -351,46 +304,12 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
     same(theirs.convert(tmp_path / "back"), weights)
 
     tensors["transformer.layer.1.rel_attn.r_w_bias"] += 1  # fine-tuned there
-    apart = theirs.write(tensors).convert(tmp_path / "untied")
-    np.testing.assert_array_equal(
-        apart["model/transformer/r_w_bias"][1], weights["model/transformer/r_w_bias"] + 1
-    )
-    assert xlnet.XLNetConfig(json_path=str(tmp_path / "untied" / "xlnet_config.json")).untie_r
-
-
-@pytest.mark.parametrize(
-    "kind, changes, said",
-    [
-        ("regression", {}, "long_document=memory"),
-        ("regression", dict(long_document="truncate", predict_threshold=0.7), None),
-        ("spans", {}, None),
-        ("spans", dict(long_document="memory"), "long_document=memory"),
-        ("classification", dict(long_document="truncate"), None),
-        (
-            "multi_label",
-            dict(label_thresholds="plant:0.1"),
-            "label_thresholds=plant:0.1, predict_threshold=0.98",
-        ),
-        ("multiple_choice", {}, "fills_gaps=True"),
-        ("imdb", {}, "replacements in texts (such as ' ' for '<br />')"),
-    ],
-)
-def test_settings_that_decide_here_alone_are_noted(tmp_path, caplog, kind, changes, said):
-    make_model(tmp_path / "ours", kind, **changes)
-    with caplog.at_level(logging.WARNING, logger="xlnet"):
-        to_huggingface(tmp_path, "theirs")
-    notes = [one.getMessage() for one in caplog.records if "predicts" in one.getMessage()]
-    assert notes == (
-        []
-        if said is None
-        else [
-            f"note: the model predicts with {said} here, which Hugging Face's library does not have"
-        ]
-    )
+    with pytest.raises(UserError, match="r_w_bias: found another one in each layer"):
+        theirs.write(tensors).convert(tmp_path / "untied")
 
 
 def test_a_head_width_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(UserError, match="d_head is 12, but .* none but d_model / n_head, 8"):
+    with pytest.raises(UserError, match="d_head: found 12, expected d_model / n_head, 8"):
         conversion.to_huggingface(str(RELEASED), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -442,14 +361,14 @@ def test_ends_of_texts_that_a_vocabulary_lacks_have_no_ids(tmp_path):
     assert (ids["bos_token_id"], ids["eos_token_id"]) == (None, None)
 
 
-def test_cleaning_that_there_is_not_here_is_refused(folder, tmp_path, vocabulary):
-    with pytest.raises(UserError, match="remove_space is False, but here runs of spaces"):
+def test_cleaning_and_size_of_a_vocabulary(folder, tmp_path, vocabulary):
+    with pytest.raises(UserError, match="remove_space: found False"):
         folder().give_vocabulary(vocabulary, remove_space=False).convert(tmp_path / "out")
     lower = folder("lm").give_vocabulary(vocabulary, do_lower_case=True)
-    with pytest.raises(UserError, match="uncased: the setting says False, .* says True"):
-        lower.convert(tmp_path / "out", None, False)
+    lower.convert(tmp_path / "cased", None, False)  # what is given goes before the folder
+    assert not Tokenizer(str(tmp_path / "cased" / "spiece.model")).uncased
     lower.edit(vocab_size=41)
-    with pytest.raises(UserError, match="has 51 pieces, but vocab_size is 41"):
+    with pytest.raises(UserError, match="found 51 pieces, expected 41"):
         lower.convert(tmp_path / "out")
 
 
@@ -490,21 +409,18 @@ def test_labels_and_kind_of_task_go_with_the_model(
     to_huggingface(tmp_path, "back")
     before, after = (stored(path, "config.json") for path in (model.path, tmp_path / "back"))
     assert after["id2label"] == before["id2label"]
-    assert after.get("problem_type") == (before.get("problem_type") if labels else "regression")
+    expected = before.get("problem_type", "single_label_classification" if labels else "regression")
+    assert after["problem_type"] == expected
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
 def test_columns_of_answers(folder, tmp_path, vocabulary):
     model = folder("multiple_choice").give_vocabulary(vocabulary)
-    with pytest.raises(UserError, match="choice_columns: a multiple-choice model needs"):
+    with pytest.raises(UserError, match="choice_columns: found nothing"):
         model.convert(tmp_path / "ours")
     model.convert(tmp_path / "ours", choice_columns="first,second,third")
     kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "multiple_choice" and kept["labels"] == ["0", "1", "2"]
-    with pytest.raises(UserError, match="one column, and config.json does not say how many"):
-        model.convert(tmp_path / "out", choice_columns="answers")
-    with pytest.raises(UserError, match="XLNetForSequenceClassification has none"):
-        folder().give_vocabulary(vocabulary).convert(tmp_path / "out", choice_columns="a,b")
 
 
 @pytest.mark.parametrize(
@@ -527,12 +443,9 @@ def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
     assert stored(tmp_path / "back", "config.json")["id2label"] == labels
-    with pytest.raises(UserError, match="text_a_column, text_b_column: .* reads words"):
-        model.convert(tmp_path / "out", text_a_column="first")
 
 
-def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary, caplog):
-    """There the automatic class is another one, which would begin with a random output layer."""
+def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary):
     model = folder("question_answering").give_vocabulary(vocabulary)
     model.convert(tmp_path / "ours")
     kept = stored(tmp_path / "ours", "run.json")["task"]
@@ -544,67 +457,26 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     config = stored(tmp_path / "back", "config.json")
     assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
-    assert (
-        "note: load it with transformers.XLNetForQuestionAnswering; AutoModelForQuestion"
-        "Answering builds XLNetForQuestionAnsweringSimple" in caplog.text
-    )
 
 
-@pytest.mark.parametrize(
-    "length, entries, stride, query",
-    [
-        (512, {}, 128, 64),
-        (194, {}, 127, 64),
-        (100, {}, 49, 48),
-        (50, {}, 24, 23),
-        (5, {}, 1, 1),
-        (60, dict(doc_stride=9, max_query_length=20), 9, 20),
-    ],
-)
-def test_windows_of_a_short_model_that_answers_questions(
-    folder, tmp_path, vocabulary, length, entries, stride, query
-):
-    """The defaults are for 512 tokens; what a model of ours had is kept there and back."""
-    model = (
-        folder("question_answering")
-        .give_vocabulary(vocabulary, model_max_length=length)
-        .edit(**entries)
-    )
-    model.convert(tmp_path / "ours")
-    kept = model_files.read(str(tmp_path / "ours")).tuned.settings
-    assert (kept.max_seq_length, kept.doc_stride, kept.max_query_length) == (length, stride, query)
-    edit_document(tmp_path / "ours", huggingface=None)  # as of a model of ours
-    to_huggingface(tmp_path, "back")
-    config = stored(tmp_path / "back", "config.json")
-    assert (config["doc_stride"], config["max_query_length"]) == (stride, query)
+def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocabulary):
+    """The defaults are for 512 tokens."""
+    for length, stride, query in ((512, 128, 64), (100, 49, 48), (5, 1, 1)):
+        target = tmp_path / f"ours_{length}"
+        model = Folder(tmp_path / f"theirs_{length}", "question_answering")
+        model.give_vocabulary(vocabulary, model_max_length=length).convert(target)
+        kept = model_files.read(str(target)).tuned.settings
+        found = (kept.max_seq_length, kept.doc_stride, kept.max_query_length)
+        assert found == (length, stride, query)
 
 
 @pytest.mark.parametrize(
     "name, entries, length, said",
     [
         ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
-        ("question_answering", dict(start_n_top=-1), 512, "start_n_top is -1"),
-        ("question_answering", dict(doc_stride=500), 512, "doc_stride is 500, expected at most"),
-        (
-            "question_answering",
-            dict(max_query_length=None),
-            512,
-            "max_query_length is None, expected",
-        ),
         ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
         ("sequence_classification", {}, 1, "max_seq_length is 1"),
-        (
-            "token_classification",
-            dict(id2label={"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC", "4": "I-LOC"}),
-            1,
-            "max_seq_length is 1",
-        ),
-        (
-            "sequence_classification",
-            dict(id2label={"0": "a\ud800", "1": "b", "2": "c"}),
-            512,
-            "config.json has half a character",
-        ),
+        ("sequence_classification", dict(id2label={"0": "a\ud800"}), 512, "half a character"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_written(
@@ -616,13 +488,10 @@ def test_what_could_not_be_loaded_is_not_written(
     assert not (tmp_path / "ours").exists()
 
 
-@pytest.mark.parametrize("activation", ["", None])
-def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activation):
+def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary):
     """That library takes no null; before version 5 it wrote it."""
     model = (
-        folder()
-        .give_vocabulary(vocabulary)
-        .edit(summary_use_proj=False, summary_activation=activation)
+        folder().give_vocabulary(vocabulary).edit(summary_use_proj=False, summary_activation=None)
     )
     model.write(
         {
@@ -639,25 +508,13 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activa
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
-@pytest.mark.parametrize(
-    "labels",
-    (
-        "LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",
-        "O I-PER I-LOC B-LOC I-ORG",
-        "O B-PER M-PER E-PER I-PER",
-    ),
-)
-def test_labels_that_are_not_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog, labels):
-    """Nor those of iob1, whose entities begin with I: they would be decoded as of bio2."""
-    model = (
-        folder("token_classification")
-        .give_vocabulary(vocabulary)
-        .edit(id2label={str(id): label for id, label in enumerate(labels.split())})
-    )
+def test_labels_that_are_not_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):
+    """Those of iob1 are none, whose entities begin with I: they would be decoded as of bio2."""
+    labels = dict(zip("01234", "O I-PER I-LOC B-LOC I-ORG".split()))
+    model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
     with caplog.at_level(logging.WARNING):
         model.convert(tmp_path / "ours")
-    assert "without a task: its labels are not the tags of a scheme" in caplog.text
-    assert ": " + labels.split()[0] in caplog.text
+    assert "without a task: its labels are not the tags of bio2, bioes, bmes" in caplog.text
     assert stored(tmp_path / "ours", "run.json")["task"] is None
 
 
@@ -666,7 +523,7 @@ def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     edit_document(
         tmp_path / "ours", task=dict(stored(tmp_path / "ours", "run.json")["task"], kind="ordinal")
     )
-    with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
+    with pytest.raises(UserError, match="kind: found 'ordinal', expected one of"):
         to_huggingface(tmp_path, "out")
 
 
@@ -683,7 +540,10 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
         str(tmp_path / "ours" / "xlnet_model.ckpt"),
         {
             pair.ours: rng.standard_normal(pair.shape, np.float32)
-            for pair in weights.pairs(config, (weights.LM,))
+            for pair in (
+                *weights.network(config, "transformer."),
+                *weights.output_layer(config, weights.LM, "", 1),
+            )
         },
     )
     to_huggingface(tmp_path, "theirs")
@@ -695,21 +555,6 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
     for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
         np.testing.assert_array_equal(*both, err_msg=name)
-
-
-def test_a_model_without_a_query_stream_comes_back_as_one(permuted, tmp_path):
-    folder = shutil.copytree(permuted.folder, tmp_path / "masked")
-    document = json.loads((folder / "run.json").read_text())
-    document["resolved"]["objective"] = "masked"
-    (folder / "run.json").write_text(json.dumps(document))
-    conversion.to_huggingface(str(folder), str(tmp_path / "theirs"))
-    conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "back"), huggingface_task.Columns()
-    )
-    for directory in ("masked", "back"):
-        with xlnet.load(tmp_path / directory) as model:
-            with pytest.raises(UserError, match="was trained with objective=masked"):
-                model.fill("the ___")
 
 
 def test_a_causal_model_comes_back_as_one(causal, tmp_path):
@@ -745,17 +590,3 @@ def test_settings_of_training_here_replace_those_that_the_weights_came_with(
     config = stored(tmp_path / "back", "config.json")
     assert (config["clamp_len"], config["mem_len"], config["same_length"]) == (7, 5, True)
     assert config["attn_type"] == ("uni" if then == "causal" else "bi")
-    assert config.get("objective") == ("causal" if then == "causal" else None)
-
-
-@pytest.mark.parametrize(
-    "name, columns, message",
-    [
-        ("lm", dict(max_seq_length=17), "max_seq_length is .*XLNetLMHeadModel has no task of ours"),
-        ("sequence_classification", dict(text_a_column="b"), "text_a_column is .*no spiece.model"),
-    ],
-)
-def test_columns_without_a_task_are_refused(folder, tmp_path, name, columns, message):
-    with pytest.raises(UserError, match=message):
-        folder(name).convert(tmp_path / "out", **columns)
-    assert not (tmp_path / "out").exists()

@@ -93,16 +93,13 @@ def write(folder, values):
 )
 def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, options):
     path = write(tmp_path / "theirs", as_that_library_writes(vocabulary, **options))
-    found = tokenizer_json.read(str(path))
     with open(vocabulary, "rb") as f:
-        assert contents(found.model) == contents(f.read())
+        assert contents(tokenizer_json.read(str(path))[0]) == contents(f.read())
     tokenizer = tokenizer_files.read(str(tmp_path / "theirs"), str(tmp_path))
-    is_older = options.get("is_older", False)
     original = Tokenizer(
         vocabulary, **{name: value for name, value in options.items() if name != "is_older"}
     )
     assert tokenizer.encode_lines(TEXTS) == original.encode_lines(TEXTS)
-    assert found.cut_apart == (() if is_older else ("3,",))
     assert (tokenizer.uncased, tokenizer.keep_accents) == (original.uncased, original.keep_accents)
 
 
@@ -110,7 +107,7 @@ def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, o
 @pytest.mark.parametrize("is_older", (False, True))
 def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     path = write(tmp_path, as_that_library_writes(SPIECE, is_older=is_older))
-    assert contents(tokenizer_json.read(str(path)).model) == contents(SPIECE.read_bytes())
+    assert contents(tokenizer_json.read(str(path))[0]) == contents(SPIECE.read_bytes())
     tokenizer = tokenizer_files.read(str(tmp_path), str(tmp_path))
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(str(SPIECE)).encode_lines(TEXTS)
 
@@ -120,75 +117,29 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     (
         (lambda v: v["model"].update(type="BPE"), "the model is BPE"),
         (lambda v: v["model"].update(byte_fallback=True), "expected Unigram without byte_fallback"),
-        (
-            lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}),
-            "the normalizer .*NFC",
-        ),
-        (
-            lambda v: v["normalizer"]["normalizers"].pop(2),
-            "the normalizer is .*expected that of XLNet",
-        ),
-        (lambda v: v["normalizer"]["normalizers"].pop(0), "the normalizer is Replace '', NFKD"),
-        (lambda v: v["normalizer"]["normalizers"][0].update(content="x"), "Replace `` by x"),
-        (
-            lambda v: v["pre_tokenizer"].update(prepend_scheme="never"),
-            "the pre_tokenizer is Metaspace",
-        ),
-        (
-            lambda v: v["pre_tokenizer"].update(type="Whitespace"),
-            "the pre_tokenizer is Whitespace,",
-        ),
+        (lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}), "normalizer .*NFC"),
+        (lambda v: v["normalizer"]["normalizers"].pop(2), "the normalizer is .*expected that of"),
+        (lambda v: v["normalizer"]["normalizers"][0].update(content="x"), "the normalizer is "),
+        (lambda v: v["pre_tokenizer"].update(prepend_scheme="never"), "pre_tokenizer is Metaspace"),
+        (lambda v: v["pre_tokenizer"].update(type="Whitespace"), "the pre_tokenizer is Whitespace"),
         (
             lambda v: v["added_tokens"].append({"id": 10**6, "content": "<new>", "special": True}),
-            "token '<new>' was added to the vocabulary as 1000000, which has no place here",
-        ),
-        (
-            lambda v: v["added_tokens"].append({"id": 12, "content": "<new>", "special": True}),
-            "token '<new>' was added to the vocabulary as 12",
+            "token '<new>' was added as 1000000",
         ),
         (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan"),
-        (lambda v: v["model"]["vocab"].append(["x"]), "not as that library writes it"),
-        (lambda v: v.pop("model"), "not as that library writes it .KeyError: 'model'"),
-        (lambda v: v.update(normalizer=None), "not as that library writes it"),
+        (lambda v: v.pop("model"), "KeyError: 'model'"),
+        (lambda v: v.update(normalizer=None), "TypeError"),
     ),
 )
-def test_what_cannot_be_done_here_is_refused_with_the_way_out(
-    vocabulary, tmp_path, change, message
-):
+def test_what_cannot_be_done_here_is_refused_with_the_flag(vocabulary, tmp_path, change, message):
     values = as_that_library_writes(vocabulary)
     change(values)
     with pytest.raises(UserError, match=message) as e:
         tokenizer_json.read(str(write(tmp_path, values)))
-    assert str(e.value).endswith("; give --spiece_model_file") and "\n" not in str(e.value)
+    assert str(e.value).endswith("; --spiece_model_file") and "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ({}, None),
-        (dict(model_type="char"), None),
-        (dict(add_dummy_prefix=False), "no space before a text"),
-        (
-            dict(model_type="bpe", add_dummy_prefix=False),
-            "model_type BPE and no space before a text",
-        ),
-        (dict(user_defined=("New\u2581York",)), "pieces across a space"),
-    ],
-)
-def test_a_model_that_is_cut_otherwise_there_is_noted(tmp_path, caplog, options, said):
-    path = train(tmp_path / "spiece.model", ODD_TEXTS, 400, hard_vocab_limit=False, **options)
-    tokenizer_json.write(str(tmp_path / "tokenizer.json"), Tokenizer(path))
-    assert caplog.messages == (
-        []
-        if said is None
-        else [
-            "note: tokenizer.json cuts text otherwise than the SentencePiece model, which has "
-            + said
-        ]
-    )
-
-
-@pytest.mark.parametrize("piece", ("3,", "\u00b2,", "\u2460,", "\u0663,"))
+@pytest.mark.parametrize("piece", ("3,", "\u0663,"))
 def test_a_piece_of_any_digit_and_a_comma_is_not_used_there(tmp_path, piece):
     """And has its own score when the file is read again."""
     path = train(
@@ -206,7 +157,7 @@ def test_a_piece_of_any_digit_and_a_comma_is_not_used_there(tmp_path, piece):
     written = json.loads((tmp_path / "tokenizer.json").read_text())
     assert dict(map(tuple, written["model"]["vocab"]))[piece] == -100
     scores = {text: score for text, score, _ in contents(tokenizer.model_bytes())[0]}
-    again = contents(tokenizer_json.read(str(tmp_path / "tokenizer.json")).model)[0]
+    again = contents(tokenizer_json.read(str(tmp_path / "tokenizer.json"))[0])[0]
     assert {text: score for text, score, _ in again} == pytest.approx(scores)
 
 
@@ -220,34 +171,19 @@ def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
         assert ("ByteFallback" in json.dumps(written["decoder"])) is (name == "bytes")
 
 
-def test_settings_that_contradict_the_normalizer_are_refused(vocabulary, tmp_path):
-    write(tmp_path, as_that_library_writes(vocabulary, uncased=True))
-    with pytest.raises(UserError, match="uncased is False by .* but the normalizer .* says True"):
-        tokenizer_files.read(str(tmp_path), str(tmp_path), uncased=False)
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    with pytest.raises(UserError, match="uncased is False by tokenizer_config.json or the sett"):
-        tokenizer_files.read(str(tmp_path), str(tmp_path))
-    (tmp_path / "tokenizer_config.json").write_text("{}")
-    assert tokenizer_files.read(str(tmp_path), str(tmp_path)).uncased
-
-
-def test_it_goes_with_the_converted_model(vocabulary, tmp_path, caplog):
+def test_it_goes_with_the_converted_model(vocabulary, tmp_path):
     """Theirs without `spiece.model`, ours with it."""
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     shutil.copytree(GOLDEN / "hf" / "sequence_classification", theirs)
     write(theirs, as_that_library_writes(vocabulary, uncased=True))
     config = json.loads((theirs / "config.json").read_text())
-    with pytest.raises(UserError, match="has 51 pieces, but vocab_size is 41"):
+    with pytest.raises(UserError, match="found 51 pieces, expected 41"):
         conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
     (theirs / "config.json").write_text(json.dumps(dict(config, vocab_size=51)))
     tensors = safetensors.read(str(theirs / "model.safetensors"))
     tensors["transformer.word_embedding.weight"] = np.zeros([51, 24], np.float32)
     safetensors.write(str(theirs / "model.safetensors"), tensors)
-    with caplog.at_level("INFO"):
-        conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
-    # Its "3," is an added token, at which that library parts texts.
-    assert " has 3, as added tokens" in caplog.messages[0]
-    assert "cuts text as it does" not in caplog.text
+    conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
     assert run_document.read(str(ours)).task  # ready to predict
     tokenizer = Tokenizer(str(ours / "spiece.model"))
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(vocabulary, True).encode_lines(TEXTS)

@@ -349,8 +349,9 @@ def _make_theirs(folder, version):
 def _read_theirs(folder):
     from xlnet.convert import config_json, safetensors
 
-    model = config_json.read(str(folder / "config.json"))
-    return [model.config.to_dict(), safetensors.read_folder(str(folder), model.class_name)]
+    path = str(folder / "config.json")
+    entries = config_json.read(files.read_json(path, "config"), path)
+    return [entries, safetensors.read_folder(str(folder))]
 
 
 SUBJECTS = (
