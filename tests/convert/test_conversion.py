@@ -256,9 +256,7 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
 
 
 def test_a_number_too_large_for_the_type_is_refused(tmp_path):
-    with pytest.raises(
-        UserError, match="x: found numbers up to 70000, expected numbers of"
-    ):
+    with pytest.raises(UserError, match="x: found numbers up to 70000, expected numbers of"):
         safetensors.write(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
     assert not list(tmp_path.iterdir())
 

@@ -9,7 +9,6 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.errors import UserError
 from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
@@ -58,21 +57,13 @@ def main(settings: ConversionSettings) -> None:
     devices.set_up_process()
     # These settings, of both directions, decide how text is cut into pieces.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
-    of_ours = [field.name for field in dataclasses.fields(huggingface_task.Columns)]
-    is_theirs = conversion.is_theirs(settings.input)
-    # Refuse flags of the other direction.
-    for name in ["dtype"] if is_theirs else of_ours:
-        if cli.given(name):
-            raise UserError(
-                "{}: {}; leave it out".format(
-                    name,
-                    "a checkpoint of ours is float32"
-                    if is_theirs
-                    else "a folder of theirs does not have it",
-                )
-            )
-    if is_theirs:
-        columns = huggingface_task.Columns(**{name: getattr(settings, name) for name in of_ours})
+    if conversion.is_theirs(settings.input):
+        columns = huggingface_task.Columns(
+            settings.text_a_column,
+            settings.text_b_column,
+            settings.choice_columns,
+            settings.max_seq_length,
+        )
         conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
     else:
         conversion.to_huggingface(settings.input, settings.output, settings.dtype, *vocabulary)
