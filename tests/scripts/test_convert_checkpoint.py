@@ -88,7 +88,7 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
 
 @pytest.mark.parametrize(
     "input, output, message",
-    [("theirs", "back", "is there already"), ("nowhere", "new", "input: no checkpoint")],
+    [("theirs", "back", "is there already"), ("nowhere", "new", "input: found no checkpoint")],
 )
 def test_a_wrong_command_says_so(place, input, output, message):
     done = command.refused(SCRIPT, input=place.path(input), output=place.path(output))
