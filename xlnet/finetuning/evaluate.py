@@ -45,6 +45,7 @@ class Evaluator:
         # Predictions of the newest and of the best checkpoint: after training, evaluation and
         # prediction of the same rows need not run the network again.
         self._predicted: list[_Predicted] = []
+        self._reported: set[tuple[str, int]] = set()  # (split, step)
         # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
         # step needs all cores.
         in_turn = self._settings.do_train or self._settings.long_document == "memory"
@@ -109,11 +110,11 @@ class Evaluator:
     ) -> tuple[dict[str, Any], Predictions]:
         """The metrics and predictions of a checkpoint for the rows of a split; prints the
         metrics."""
-        is_known = self._known(rows, step) is not None
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, step, prefix)
         result = self._evaluation.score(predictions, rows)
-        if not is_known:
+        if (split, step) not in self._reported:
+            self._reported.add((split, step))
             self._evaluation.report(split, f"step {step}", result, rows)
         return result, predictions
 

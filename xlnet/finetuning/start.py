@@ -9,24 +9,20 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from xlnet import files, quiet
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_document import RunDocument
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import (
-    ClassifierSettings,
     FineTuningSettings,
     SpanSettings,
-    TaggerSettings,
 )
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers
 from xlnet.tasks.task import expand_split
-from xlnet.tasks.types import known
-from xlnet.tasks.types.contract import TaskType
 from xlnet.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # these import TensorFlow
@@ -75,7 +71,7 @@ def run(
     data = TaskData(tuned, tokenizer)
     _check_files(tuned, data)
     devices = connect(device, compiles_on_gpus=True)
-    _check_settings(tuned, config, devices, given)
+    _check_settings(tuned, config, devices)
     document = task_settings.document_of(settings, network, tuned.task, tokenizer)
     document = dataclasses.replace(document, program=settings.program)
     _check_model(tuned, config, document)
@@ -100,59 +96,19 @@ def run(
 
 
 def check_directories(settings: FineTuningSettings) -> None:
-    """Raises UserError for directories that do not exist, are files, or cannot be written to."""
+    """Raises UserError for directories that do not exist, are files, or cannot be written to:
+    before hours of work, not after."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
-        is_file = bool(os.path.splitext(settings.data_dir)[1])
-        raise UserError(
-            "data_dir: no such {}: {}{}".format(
-                "file or directory" if is_file else "directory",
-                settings.data_dir,
-                readers.nearby_files(os.path.dirname(settings.data_dir) or ".") if is_file else "",
-            )
-        )
-    for name in ("model_dir", "output_dir", "predict_dir"):
-        path = getattr(settings, name)
-        if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError(f"{name}: {path} is a file, expected a directory")
-    predicts = settings.do_predict and not settings.predict_output  # into a directory
-    if predicts and not settings.predict_dir and not files.is_writable(settings.model_dir):
-        raise UserError(
-            f"model_dir: {settings.model_dir} cannot be written to; give --predict_output=FILE or "
-            "--predict_dir=DIRECTORY for the predictions"
-        )
-    # Before hours of work, not after.
+        raise UserError(f"data_dir: no such file or directory: {settings.data_dir}")
+    written = {"output_dir": settings.output_dir}
     if settings.do_train:
-        files.require_writable(settings.model_dir, "model_dir")
-    if predicts and settings.predict_dir:
-        files.require_writable(settings.predict_dir, "predict_dir")
-    if settings.output_dir:
-        files.require_writable(settings.output_dir, "output_dir")
-
-
-# Ends of names that promise another form than that of the predictions, and what is expected.
-_NEVER_WRITTEN = (".parquet", ".xlsx", ".xls", ".ods", ".gz")
-_OTHER_FORMS = {
-    ClassifierSettings.program: (
-        (".json", ".jsonl", ".ndjson", ".txt", ".run", ".qrels", *_NEVER_WRITTEN),
-        ".tsv or .csv: the predictions are a table; predict_dir has those of a ranking as a TREC "
-        "run, too",
-    ),
-    SpanSettings.program: (
-        (".tsv", ".csv", ".jsonl", ".ndjson", ".txt", *_NEVER_WRITTEN),
-        ".json: the answers are a JSON object, by the names of the questions",
-    ),
-    TaggerSettings.program: (
-        _NEVER_WRITTEN,
-        ".jsonl for texts and JSON, else in the extension of the file",
-    ),
-}
-
-
-def check_output_name(its_type: TaskType, flag: str, output: str) -> None:
-    """Raises UserError for a name of another form; an own task type may write any."""
-    wrong, expected = _OTHER_FORMS.get(its_type.program, ((), ""))
-    if output.lower().endswith(wrong) and not known.module_of(its_type):
-        raise UserError(f"{flag}: '{output}', expected a name that ends in {expected}")
+        written["model_dir"] = settings.model_dir
+    if settings.do_predict and not settings.predict_output:
+        name = "predict_dir" if settings.predict_dir else "model_dir"
+        written[name] = getattr(settings, name)
+    for name, path in written.items():
+        if path:
+            files.require_writable(path, name)
 
 
 def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
@@ -161,16 +117,11 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
     if settings.do_train and not data.can_evaluate():
         settings.check_without_evaluations(f"a file {settings.eval_split} to evaluate on")
     output = settings.predict_output
-    check_output_name(task.type, "predict_output", output or "")
     to_predict = settings.predict_file
     if settings.do_predict and output and not to_predict:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
-            raise UserError(
-                "predict_output is one file, predict_split {} is {}: {}".format(
-                    settings.predict_split, len(parts), ", ".join(parts)
-                )
-            )
+            raise wrong("predict_output", "one file", f"predict_dir for {', '.join(parts)}")
         if data.has(parts[0]):  # if not, the error is that of reading it
             to_predict = data.paths(parts[0])[0]
     if settings.do_predict and output and output != "-":
@@ -188,27 +139,14 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
         )
 
 
-def _check_settings(
-    tuned: FineTunedTask, config: XLNetConfig, devices: Devices, given: Collection[str]
-) -> None:
+def _check_settings(tuned: FineTunedTask, config: XLNetConfig, devices: Devices) -> None:
     """Raises UserError for settings that contradict the network, the task or the devices."""
     settings, task = tuned.settings, tuned.task
     encoding.check_max_seq_length(settings.max_seq_length)
     if settings.freeze_layers > config.n_layer:
-        raise UserError(
-            f"freeze_layers is {settings.freeze_layers}, but the network has {config.n_layer} "
-            "layers"
-        )
+        raise wrong("freeze_layers", settings.freeze_layers, f"at most {config.n_layer}")
     if settings.label_smoothing and not task.head.smooths_labels:
-        raise UserError(f"label_smoothing: task {task.name} has no classes")
-    # A run.json as --config gives all settings, most of them with their defaults.
-    is_default = settings.predict_threshold == type(settings).predict_threshold
-    if "predict_threshold" in given and not is_default and not task.scorer.has_threshold:
-        _log.warning(
-            "note: predict_threshold is for two labels, multi_label and questions; task "
-            "%s does not use it",
-            task.name,
-        )
+        raise wrong("label_smoothing", settings.label_smoothing, f"0: {task.name} has no classes")
     if settings.do_train:
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 

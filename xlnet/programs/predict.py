@@ -98,7 +98,6 @@ def main(settings: PredictionSettings) -> None:
         each for each in get_args(finetuning.FineTuningSettings) if each.program == trained.program
     ]
     # Check where predictions go before anything is computed.
-    start.check_output_name(trained, "output", settings.output)
     path = settings.input if os.path.isdir(settings.input) else text_inputs.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)
