@@ -37,13 +37,13 @@ V100, A100 = (
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Function that says which GPUs TensorFlow finds, and which device files there are."""
+    """Function that says which GPUs TensorFlow finds."""
     done = []
 
     def record(owner, name):
         monkeypatch.setattr(owner, name, lambda *given: done.append((name, *given)))
 
-    def make(found=(), files=(), hidden=None, has_cuda=True):
+    def make(found=(), hidden=None, has_cuda=True):
         for name in (
             "set_visible_devices",
             "experimental.set_memory_growth",
@@ -55,7 +55,6 @@ def machine(monkeypatch):
         monkeypatch.setattr(tf2.test, "is_built_with_cuda", lambda: has_cuda)
         monkeypatch.setattr(tf2.config, "list_physical_devices", lambda kind: list(found))
         monkeypatch.setattr(tf2.config.experimental, "get_device_details", lambda gpu: gpu.details)
-        monkeypatch.setattr(engine_devices, "device_files", lambda: list(files))
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if hidden is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
@@ -67,34 +66,19 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(
     "there, why",
     (
-        ({}, "there is no /dev/nvidia0; "),
+        ({}, "TensorFlow finds none; nvidia-smi shows whether the driver works"),
         (dict(hidden=""), "CUDA_VISIBLE_DEVICES is ''"),
         (dict(has_cuda=False), "this TensorFlow was built without CUDA"),
-        (
-            dict(files=["/dev/nvidia0"], hidden="-1"),
-            "this machine has /dev/nvidia0, but CUDA_VISIBLE_DEVICES is '-1'",
-        ),
-        (
-            dict(files=["/dev/nvidia0"]),
-            "this machine has /dev/nvidia0, but TensorFlow cannot use it; "
-            f"pip install 'tensorflow[and-cuda]=={tf2.__version__}' ",
-        ),
     ),
 )
 def test_why_there_is_no_gpu(machine, there, why):
     machine(**there)
-    assert engine_devices.why_no_gpu().startswith(why)
-    why = engine_devices.why_no_gpu()
     devices = connect(DeviceSettings())
     assert devices.description.endswith(" cores; no GPU: " + why) and not devices.gpus
-    for asked, beginning in (
-        (dict(num_core_per_host=8), "num_core_per_host is 8, but no GPU was found: "),
-        (dict(device="gpu"), "device is gpu, but no GPU was "),
-    ):
+    for flag, value in (("num_core_per_host", 8), ("device", "gpu")):
         with pytest.raises(UserError) as e:
-            connect(DeviceSettings(**asked))
-        assert str(e.value).startswith(beginning)
-        assert str(e.value).endswith(why + "; --device=cpu trains on the CPU all the same")
+            connect(DeviceSettings(**{flag: value}))
+        assert str(e.value) == f"{flag}: found no GPU: {why}, expected GPUs; or --device=cpu"
 
 
 @pytest.mark.parametrize(
@@ -117,10 +101,8 @@ def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
     for is_compiled, how in ((in_pretraining, True), (in_finetuning, False)):
         devices = connect(DeviceSettings(**flags), compiles_on_gpus=how)
         assert devices.xla is is_compiled
-        words = devices.compilation_in_words()
-        assert words.startswith("compiled by XLA" if is_compiled else "operation by operation")
-        # On a CPU it would cost time.
-        assert ("--xla" in words) == (bool(devices.gpus) and not is_compiled)
+        words = devices.precision_in_words(NetworkSettings())
+        assert ("compiled by XLA" in words) == is_compiled
 
 
 def test_fused_attention_is_refused_where_nothing_would_use_it(machine):
@@ -201,37 +183,19 @@ def tpu(monkeypatch):
     return make
 
 
-def test_without_a_tpu_the_devices_are_named(machine, tpu, caplog):
-    machine(found=[A100])
-    with caplog.at_level("INFO"), pytest.raises(UserError) as e:
-        connect(DeviceSettings(use_tpu=True, tpu_name="grpc://127.0.0.1:1"))
-    assert str(e.value) == (
-        "use_tpu is True, but no TPU is found as tpu_name 'grpc://127.0.0.1:1': Connection "
-        "refused; without --use_tpu this runs on 1 GPU (NVIDIA A100)"
-    )
-    assert caplog.messages == [
-        "note: asking for the TPU 'grpc://127.0.0.1:1'; this machine itself has 1 GPU (NVIDIA A100)"
-    ]
+def test_without_a_tpu_there_is_one_line(machine, tpu):
     machine()
+    with pytest.raises(UserError, match="tpu_name grpc://127.0.0.1:1: found Connection refused"):
+        connect(DeviceSettings(use_tpu=True, tpu_name="grpc://127.0.0.1:1"))
 
     def none(resolver):
         raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in ...")
 
     tpu(none)
-    with pytest.raises(
-        UserError,
-        match="'local': TPUs not found in the cluster; without --use_tpu "
-        r"this runs on CPU, \d+ cores; no GPU: there is no /dev/nvidia0",
-    ):
+    with pytest.raises(UserError, match="tpu_name local: found TPUs not found in the cluster"):
         connect(DeviceSettings(use_tpu=True))
-
-
-def test_beside_a_tpu_the_other_devices_are_named(machine, tpu):
-    machine(found=[A100])
     tpu(lambda resolver: None)
-    assert connect(DeviceSettings(use_tpu=True)).description == (
-        "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)"
-    )
+    assert connect(DeviceSettings(use_tpu=True)).description == "TPU, 8 replicas"
 
 
 @pytest.mark.parametrize(
@@ -255,8 +219,7 @@ def test_too_many_gpus_are_refused(machine):
     machine(found=[V100, V100])
     with pytest.raises(
         UserError,
-        match=r"^num_core_per_host is 3, but this machine has 2 GPU "
-        r"\(Tesla V100-SXM2-16GB\)$",
+        match=r"^num_core_per_host: found 3, expected at most 2 GPU \(Tesla V100-SXM2-16GB\)$",
     ):
         connect(DeviceSettings(num_core_per_host=3))
 
@@ -264,18 +227,10 @@ def test_too_many_gpus_are_refused(machine):
 @pytest.mark.parametrize(
     "found, flags, precision, words",
     (
-        ([A100], {}, "fp32", "fp32, matmuls in TF32"),
+        ([A100], {}, "fp32", "fp32, TF32 allowed"),
         ([A100], dict(deterministic=True), "fp32", "fp32"),
         ([A100], {}, "bf16", "bf16"),
-        ([V100], {}, "fp32", "fp32"),
         ([V100], {}, "fp16", "fp16"),
-        (
-            [V100],
-            {},
-            "bf16",
-            "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
-            "arithmetic, --precision=fp16 is for it",
-        ),
         ([], {}, "fp32", "fp32"),
     ),
 )
@@ -293,15 +248,6 @@ def test_the_environment_switches_tf32_off(machine, monkeypatch):
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     machine(found=[A100])
     assert connect(DeviceSettings()).precision_in_words(NetworkSettings()) == "fp32"
-
-
-def test_a_gpu_that_lies_idle_is_noted(machine, caplog):
-    machine(files=["/dev/nvidia0"])
-    connect(DeviceSettings())
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert caplog.messages[0].startswith(
-        "note: training on the CPU: this machine has /dev/nvidia0, "
-    )
 
 
 def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
-import glob
 import importlib.util
 import logging
 import os
@@ -34,8 +33,6 @@ from xlnet.settings.network import NetworkSettings
 _log = logging.getLogger(__name__)
 
 _GROUP_BYTES = 2**25  # of the gradients that are summed over replicas together
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of NVIDIA's driver; of WSL 2
-_BFLOAT16 = (8, 0)  # lowest compute capability with bfloat16 and TF32 arithmetic
 _M_ARENA_MAX = -8  # of malloc.h
 _CORES_OF_A_HEAP = 32
 
@@ -78,10 +75,8 @@ class Devices:
     def check_divides(self, batch_size: int, micro_batches: int) -> None:
         """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
         if batch_size % (self.replicas * micro_batches):
-            raise UserError(
-                f"train_batch_size is {batch_size}, expected a multiple of replicas x "
-                f"micro-batches ({self.replicas} x {micro_batches})"
-            )
+            parts = f"{self.replicas} replicas x {micro_batches} micro-batches"
+            raise errors.wrong("train_batch_size", batch_size, f"a multiple of {parts}")
 
     def local_devices(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
@@ -120,28 +115,17 @@ class Devices:
         return config
 
     def precision_in_words(self, network: NetworkSettings) -> str:
-        """The precision of the run for the banner, and whether a GPU lacks it."""
-        words = precision = str(network.run_config(is_training=True).precision)
-        lacking = without_bfloat16(self.gpus)
-        if precision == "fp32" and self.tf32 and not lacking:
-            words += ", matmuls in TF32"
+        """The precision of the run and how its operations are run, for the banner."""
+        words = str(network.run_config(is_training=True).precision)
+        if words == "fp32" and self.tf32:
+            words += ", TF32 allowed"
         if network.recompute:
             words += ", recomputing"
-        if precision == "bf16" and lacking:
-            words += f"; {lacking} has no bfloat16 arithmetic, --precision=fp16 is for it"
-        return words
-
-    def compilation_in_words(self) -> str:
-        """How the operations of the training step are run, for the banner."""
+        if self.xla or isinstance(self.strategy, tf2.distribute.TPUStrategy):
+            words += ", compiled by XLA: the first step takes a minute or more"
         if self.fused_attention:
-            return "compiled by XLA, attention by Triton; the first step takes a minute or more"
-        if self.xla:
-            return "compiled by XLA; the first step takes a minute or more"
-        if self.gpus:
-            return "operation by operation; --xla compiles it"
-        if self.on_accelerator:
-            return "compiled by XLA, as every step on a TPU"
-        return "operation by operation"  # on a CPU, where --xla would cost time
+            words += ", attention by Triton"
+        return words
 
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
@@ -188,9 +172,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         description = f"{hosts} hosts of {description}, named by {source}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
-            raise UserError(
-                f"num_core_per_host is {count}: without GPUs a host of several is one replica"
-            )
+            raise errors.wrong("num_core_per_host", count, "1: hosts without GPUs are a replica")
         multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
         handler = signal.getsignal(signal.SIGTERM)
         strategy = tf2.distribute.MultiWorkerMirroredStrategy()
@@ -237,12 +219,10 @@ def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
     """The compute capability of the GPUs that attention is compiled for; a UserError without."""
     capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
     if not xla or len(capabilities) != 1 or None in capabilities:
-        raise UserError(
-            "fused_attention: expected NVIDIA GPUs of one kind, and --xla; found "
-            f"{len(gpus)} GPUs, xla {xla}"
-        )
+        found = f"{len(gpus)} GPUs, xla {xla}"
+        raise errors.wrong("fused_attention", found, "NVIDIA GPUs of one kind, and --xla")
     if not _has_custom_calls():
-        raise UserError(f"fused_attention needs TensorFlow 2.21, found {tf2.__version__}")
+        raise errors.wrong("fused_attention", f"TensorFlow {tf2.__version__}", "2.21")
     major, minor = capabilities.pop() or (0, 0)
     return major, minor
 
@@ -255,14 +235,10 @@ def _gpus(settings: DeviceSettings) -> list[Any]:
         return []
     found, count = tf2.config.list_physical_devices("GPU"), settings.num_core_per_host
     if found and count > len(found):
-        raise UserError(f"num_core_per_host is {count}, but this machine has {gpu_names(found)}")
+        raise errors.wrong("num_core_per_host", count, f"at most {gpu_names(found)}")
     if not found and (count > 1 or settings.device == "gpu"):
-        raise UserError(
-            "{}, but no GPU was found: {}; --device=cpu trains on the CPU all the same".format(
-                "device is gpu" if settings.device == "gpu" else f"num_core_per_host is {count}",
-                why_no_gpu(),
-            )
-        )
+        flag = "device" if settings.device == "gpu" else "num_core_per_host"
+        raise errors.wrong(flag, f"no GPU: {why_no_gpu()}", "GPUs", "or --device=cpu")
     return found
 
 
@@ -270,14 +246,10 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
     """The devices, for the banner; on the CPU also why there is no GPU."""
     if used:
         return gpu_names(used)
-    count = settings.num_core_per_host
-    words = f"CPU, {cores.available()} cores" + (f" as {count} replicas" if count > 1 else "")
-    if settings.device == "cpu":
-        return words
-    why = why_no_gpu()
-    if device_files():
-        _log.warning("note: training on the CPU: %s", why)
-    return f"{words}; no GPU: {why}"
+    words = f"CPU, {cores.available()} cores"
+    if settings.num_core_per_host > 1:
+        words += f" as {settings.num_core_per_host} replicas"
+    return words if settings.device == "cpu" else f"{words}; no GPU: {why_no_gpu()}"
 
 
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
@@ -292,9 +264,6 @@ def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
 
 def _tpu(settings: DeviceSettings) -> Devices:
     """The replicas of a TPU; a UserError without one. Never run: see docs/how_to/gpu.md."""
-    found = tf2.config.list_physical_devices("GPU")
-    here = gpu_names(found) if found else _description(settings, [])
-    _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
     try:
         address = re.fullmatch(r"grpc://(.+):(\d+)", settings.tpu_name)
         if address:  # TensorFlow would wait forever if no TPU listens there
@@ -303,15 +272,13 @@ def _tpu(settings: DeviceSettings) -> Devices:
         tf2.config.experimental_connect_to_cluster(resolver)
         tf2.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
-        raise UserError(
-            "use_tpu is True, but no TPU is found as tpu_name '{}': {}; without --use_tpu this "
-            "runs on {}".format(settings.tpu_name, errors.reason(e).partition(". ")[0], here)
-        ) from e
+        reason = errors.reason(e).partition(". ")[0]
+        raise errors.wrong(f"tpu_name {settings.tpu_name}", reason, "a TPU", "--use_tpu") from e
     strategy = tf2.distribute.TPUStrategy(resolver)
     return Devices(
         strategy,
         strategy.num_replicas_in_sync,
-        description=f"TPU, {strategy.num_replicas_in_sync} replicas; not used: {here}",
+        description=f"TPU, {strategy.num_replicas_in_sync} replicas",
     )
 
 
@@ -346,43 +313,20 @@ def set_xla_flags() -> None:
     os.environ["XLA_FLAGS"] = " ".join([*flags, wanted]).strip()
 
 
-def device_files() -> list[str]:
-    """The device files of NVIDIA GPUs, whether TensorFlow can use them or not."""
-    return [path for pattern in _DEVICE_FILES for path in sorted(glob.glob(pattern))]
-
-
 def why_no_gpu() -> str:
-    """Why TensorFlow finds no GPU, and the remedy."""
-    there, hidden = ", ".join(device_files()), os.environ.get("CUDA_VISIBLE_DEVICES")
-    but = f"this machine has {there}, but " if there else ""
+    """Why TensorFlow finds no GPU."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and (not hidden or hidden.startswith("-")):
-        return but + f"CUDA_VISIBLE_DEVICES is '{hidden}'"
+        return f"CUDA_VISIBLE_DEVICES is '{hidden}'"
     if not tf2.test.is_built_with_cuda():
-        return but + "this TensorFlow was built without CUDA"
-    if not there:
-        return "there is no /dev/nvidia0; NVIDIA's driver makes it, in a container with --gpus=all"
-    return but + (
-        f"TensorFlow cannot use it; pip install 'tensorflow[and-cuda]=={tf2.__version__}' has "
-        "CUDA's libraries, nvidia-smi shows whether the driver works and is for CUDA 12 (525.60 "
-        "or later), TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow says"
-    )
+        return "this TensorFlow was built without CUDA"
+    return "TensorFlow finds none; nvidia-smi shows whether the driver works"
 
 
 def gpu_names(gpus: Sequence[Any]) -> str:
     """Number and names: "2 GPU (NVIDIA L4)"."""
     names = sorted({_details(gpu).get("device_name", "unknown") for gpu in gpus})
     return "{} GPU ({})".format(len(gpus), ", ".join(names))
-
-
-def without_bfloat16(gpus: Sequence[Any]) -> Optional[str]:
-    """The name of a GPU without bfloat16 arithmetic; None if all have it."""
-    for gpu in gpus:
-        capability = _details(gpu).get("compute_capability")
-        if capability and tuple(capability) < _BFLOAT16:
-            return "{} (compute capability {}.{})".format(
-                _details(gpu).get("device_name", "the GPU"), *capability
-            )
-    return None
 
 
 def _details(gpu: Any) -> dict[str, Any]:

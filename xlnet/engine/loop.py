@@ -225,7 +225,6 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
     parameters = sum(v.shape.num_elements() for v in tf.trainable_variables())
     return {
         "devices": run.devices.description,
-        "operations": run.devices.compilation_in_words(),
         **run.banner(),
         "batch": (
             f"{settings.train_batch_size} = {each} x {replicas} replicas x "

@@ -63,8 +63,6 @@ def lines() -> Iterator[tuple[str, str]]:
     yield "processor", f"{_processor()}, {cores} cores, {_memory()}"
     gpus = tf2.config.list_physical_devices("GPU")
     yield "GPU", devices.gpu_names(gpus) if gpus else f"none: {devices.why_no_gpu()}"
-    lacking = devices.without_bfloat16(gpus) if gpus else None
-    yield "precision", f"fp32, fp16, bf16{f' (not on {lacking})' if lacking else ''}"
     yield "variables", variables or "none"
 
 
