@@ -46,77 +46,55 @@ class Refused(NamedTuple):
 # By folder, for each of its commands: the number of rows with each label, and a part of the log or
 # None; or a part of the error; or `Refused`.
 CASES = {
-    "rows_rejected_in_prodigy": [
-        Refused(
-            "column 'answer' is reject: give --keep_where=answer=accept", {"bad": 6, "good": 12}
-        )
-    ],
+    "rows_rejected_in_prodigy": [({"bad": 8, "good": 16}, None)],
     "snli_wider_rows": [
         ({"contradiction": 6, "entailment": 6, "neutral": 6}, "without 6 rows with label '-'")
     ],
     "brackets_in_paths": [(0, "documents")],
-    "zip_files": [
-        "train.csv.zip: a zip file; unpack it",
-        "train.zip: a zip file",
-        "named.csv: a zip file",
-    ],
+    "zip_files": ["found extension 'zip'", "found extension 'zip'", "named.csv: no column 'text'"],
     "json_by_columns": [
-        "default.json: .*JSON of a table by columns.*orient='records'",
-        "split.json: item 1: .*JSON of a table by columns",
+        "default.json: found another JSON",
+        "split.json: item 1: expected a JSON object",
         ({"neg": 6, "pos": 6}, None),
     ],
     "nan_in_json": [
-        Refused("text.jsonl:1: column 'text' is empty", {"neg": 6, "pos": 7}),
-        Refused("label.jsonl:1: column 'label' is empty", {"neg": 6, "pos": 7}),
+        "text.jsonl:1: column 'text' is empty",
+        "label.jsonl:1: column 'label' is empty",
     ],
     "tables_without_names": [
         "tweets.csv: no column 'text' .*--header=none",
         Refused("sms.tsv: .*--header=none", {"ham": 13, "spam": 7}),
     ],
-    "labels_joined_by_doccano": [
-        ({("A",): 8, ("A#B",): 8, ("B",): 8}, "has 'A#B' and its parts.*--label_separator='#'")
-    ],
+    "labels_joined_by_doccano": [({("A",): 8, ("A#B",): 8, ("B",): 8}, None)],
     "git_lfs_pointers": [
         ({"0": 6, "1": 6}, None),
-        "train.csv.*a Git LFS pointer.*git lfs pull",
+        "train.csv: no column 'text'",
         "corpus.txt.*a Git LFS pointer.*git lfs pull",
     ],
     "byte_order_marks_in_settings": [({"0": 6, "1": 6}, None)] * 2,
     "end_of_text_marks": [
         r"text.txt, line 3: '<\|endoftext\|>', a mark .*--document_separator='<\|endoftext\|>'"
     ],
-    "errors_of_spreadsheets": [Refused("sheet.csv:4: column 'label': '#N/A'", {"0": 6, "1": 7})],
-    "columns_by_number_first_row": [Refused("train.csv: .*--header=none", {"0": 19, "1": 21})],
+    "columns_by_number_first_row": ["train.csv: found columns by number .*--header"],
     "csv_quotation_over_rows": [
-        Refused(
-            "train.csv:7: a quotation that opens in line 7 closes in line 8", {"a": 34, "b": 32}
-        )
+        Refused("train.csv:7: found a quotation over 2 lines", {"a": 34, "b": 32})
     ],
-    "german_csv_without_names": [
-        Refused("train.csv: .*--header=none", {1.5: 17, 2.5: 13, 3.5: 10})
-    ],
-    "joined_csv_spaced_header": [
-        Refused("train.csv:22: the names of the columns again", {"neg": 15, "pos": 25})
-    ],
-    "joined_csv_with_marks": [
-        Refused("train.csv:22: the names of the columns again", {"neg": 16, "pos": 24})
-    ],
+    "multi_label_tuples": ["train.csv:2: .*--label_form"],
+    "errors_of_spreadsheets": [({"0": 9, "1": 9, "#N/A": 2}, None)],
+    "german_csv_without_names": ["train.csv: .*--header"],
+    "joined_csv_spaced_header": ["train.csv:22: the names of the columns again"],
+    "joined_csv_with_marks": ["train.csv:22: the names of the columns again"],
     "jsonl_blank_first_line": [({"a": 24, "b": 16}, "without 1 empty rows")],
     "labels_as_lists_of_objects": ["train.jsonl:1: column 'label' is a list of objects"],
-    "multi_label_escaped_emoji": [
-        Refused("train.csv:2: .*--label_form=json", {("sad",): 22, ("\U0001f600",): 18})
-    ],
-    "multi_label_postgres": ["train.csv:2: .*PostgreSQL.*array_to_string"],
-    "multi_label_tuples": [
-        Refused("train.csv:2: .*--label_form=python", {(): 11, ("sad",): 15, ("old", "sad"): 14})
-    ],
+    "multi_label_escaped_emoji": ["train.csv:2: .*--label_form"],
+    "multi_label_postgres": ["train.csv:2: .*--label_form"],
     "three_thousand_labels": [(6000, None), None],
     "tsv_saved_by_excel": [({("old",): 11, ("sad",): 14, ("old", "sad"): 15}, None)],
 }
 IS_TRUE_OR_FALSE = {"multi_label", "is_regression"}
 DECLARED = {  # flags that say what files are
-    *("input_format", "delimiter", "quoting", "header", "encoding", "decimal", "on_error"),
-    *("label_form", "label_separator", "keep_where"),
+    *("input_format", "delimiter", "quoting", "header", "encoding", "on_error"),
+    *("label_form", "label_separator"),
 }
 # Tested below: they need a shell, or another machine.
 BELOW = {"arguments_in_c_locale", "no_semaphores", "fewer_cores"}
@@ -178,7 +156,7 @@ def read_with_named_flags(verb, flags):
         except errors.UserError as e:
             assert "\n" not in str(e)
             first = first or str(e)
-            name, value = re.search(r"--(\w+)=('[^']*'|[^\s,;:)]*)", str(e)).groups()
+            name, value = re.search(r"give --(\w+)=('[^']*'|[^\s,;:)]*)", str(e)).groups()
             assert name not in flags, str(e)
             flags = {**flags, name: value.strip("'")}
 
@@ -241,17 +219,6 @@ def test_an_unknown_label_of_thousands_is_a_short_error(monkeypatch):
 
 
 # ---- arguments_in_c_locale: a locale that is not UTF-8
-
-
-def test_arguments_are_utf8_in_any_locale(monkeypatch, tmp_path):
-    """Python then has half surrogates for them, and cannot write these into settings."""
-    monkeypatch.chdir(REPORTS / "arguments_in_c_locale")
-    ((_, flags),) = commands_of("arguments_in_c_locale")
-    flags["label_column"] = flags["label_column"].encode().decode("ascii", "surrogateescape") + "x"
-    flags.update(model_dir=tmp_path / "m", output_dir=tmp_path / "r")
-    done = command.run("xlnet classify", **flags)
-    assert done.returncode == 1
-    assert "no column 'cat\xe9goriex'; did you mean 'cat\xe9gorie'?" in done.stderr
 
 
 # ---- no_semaphores: a machine without them; fewer_cores: fewer cores than the machine has

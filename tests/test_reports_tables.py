@@ -4,13 +4,11 @@ line; which file is which split; metrics as scikit-learn and trec_eval have them
 The files in tests/reports/ are small ones that have the property that a report is about.
 """
 
-import csv
 import datetime
 import decimal
 import gzip
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -25,11 +23,10 @@ from sklearn import metrics as sklearn_metrics
 from xlnet.errors import UserError
 from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.output import prediction_files
+from xlnet.tasks.files import readers
 from xlnet.tasks.questions import squad
 from xlnet.tasks.ranking import measures
-from xlnet.tasks.task import Columns, Row, Task
+from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
@@ -53,28 +50,6 @@ def read(path, **changes):
 GERMAN = dict(text_a_column="Text", label_column="Urteil")
 # file: (settings, labels, number of examples, the first ones)
 READ = {
-    "fasttext_labels_anywhere/middle_end.txt": (
-        dict(multi_label=True, input_format="fasttext"),
-        ("price", "speed", "wiring"),
-        18,
-        [
-            ("the board costs little", ("price",)),
-            ("two cables in the box", ("wiring",)),
-            ("very quick", ("speed",)),
-            ("fast and cheap", ("price", "speed")),
-        ],
-    ),
-    "lists_of_labels_in_cells/pandas_lists.csv": (
-        dict(multi_label=True, label_form="python"),
-        ("MM", "PR", "TE"),
-        24,
-        [
-            ("a new clause was added", ("MM", "PR")),
-            ("the parties agree", ("MM",)),
-            ("price goes up", ("PR",)),
-            ("nothing here", ()),
-        ],
-    ),
     "lists_of_labels_in_cells/newlines.csv": (
         dict(multi_label=True, label_separator="newline"),
         ("MM", "PR", "TE"),
@@ -86,24 +61,6 @@ READ = {
         ("gut", "schlecht"),
         12,
         [("Guter Tag; schön", "gut"), ('Er sagte "nein"', "schlecht")],
-    ),
-    "old_encodings_and_sep_line/sep.csv": (
-        GERMAN,
-        ("gut", "schlecht"),
-        12,
-        [("Guter Tag; schön", "gut")],
-    ),
-    "carriage_returns_end_lines/t.csv": (
-        {},
-        ("a", "b"),
-        20,
-        [("the text 0", "a"), ("the text 1", "b")],
-    ),
-    "carriage_returns_end_lines/t.tsv": (
-        {},
-        ("a", "b"),
-        20,
-        [("the text 0", "a"), ("the text 1", "b")],
     ),
     "quoted_cells_in_tsv/quoted_labels.tsv": (
         {},
@@ -160,12 +117,6 @@ FORMS = {
         dict(quoting="none"),
         [('"a', "x"), ("b", "y"), ('c"', "y")],
     ),
-    "lines that end in CR, with line feeds in cells": (
-        "t.csv",
-        'text,label\r"a\nb",x\rc,y\r',
-        {},
-        [("a\nb", "x"), ("c", "y")],
-    ),
     "a byte order mark, and the encoding": (
         "t.csv",
         "\ufefftext,label\na,x\nb,y\n",
@@ -184,12 +135,6 @@ FORMS = {
         {},
         [("a", "x"), ('b, "c"', "y")],
     ),
-    "Excel's line with a delimiter of its own": (
-        "t.csv",
-        "sep=:\ntext:label\na, b:x\nc:y\n",
-        {},
-        [("a, b", "x"), ("c", "y")],
-    ),
     "empty rows": ("t.csv", "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n", {}, [("a", "x"), ("b", "y")]),
     "empty lines of JSON": (
         "t.jsonl",
@@ -203,12 +148,6 @@ FORMS = {
         {},
         [("a", "x"), ("b", "y")],
     ),
-    "integers as pandas writes them with gaps": (
-        "t.csv",
-        "text,label\na,1\nb,1.0\nc,2\n",
-        {},
-        [("a", "1"), ("b", "1"), ("c", "2")],
-    ),
     "a list with an integer of more than 64 bits, and NaN": (
         "t.json",
         '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %s}]' % 10**30,
@@ -221,53 +160,11 @@ FORMS = {
         MANY,
         [("a", ("label_0",)), ("b", ())],
     ),
-    "truth in several spellings": (
-        "t.csv",
-        "text,label\na,True\nb,true\nc,FALSE\n",
-        {},
-        [("a", "True"), ("b", "True"), ("c", "FALSE")],
-    ),
-    "a set": (
-        "t.csv",
-        "text,label\na,\"{'x', 'y'}\"\nb,set()\n",
-        dict(MANY, label_form="python"),
-        [("a", ("x", "y")), ("b", ())],
-    ),
-    "0 and 1 of each label": (
-        "t.csv",
-        'text,label\na,"[1, 0, 1]"\nb,"[0, 0, 0]"\n',
-        dict(MANY, label_form="indicators"),
-        [("a", ("label_0", "label_2")), ("b", ())],
-    ),
-    "NumPy's 0 and 1": (
-        "t.csv",
-        "text,label\na,[1. 0.]\nb,[0. 1.]\n",
-        dict(MANY, label_form="indicators"),
-        [("a", ("label_0",)), ("b", ("label_1",))],
-    ),
     "labels called 0 and 1": (
         "t.csv",
         'text,label\na,"[0, 1]"\nb,[1]\n',
         dict(MANY, label_form="json"),
         [("a", ("0", "1")), ("b", ("1",))],
-    ),
-    "labels in brackets": (
-        "t.csv",
-        'text,label\na,"[x],[y]"\nb,[x] z\n',
-        dict(MANY, label_form="names"),
-        [("a", ("[x]", "[y]")), ("b", ("[x] z",))],
-    ),
-    "fastText's labels with tabs": (
-        "t.txt",
-        "__label__x\ta\n__label__y\tb\n",
-        dict(input_format="fasttext"),
-        [("a", "x"), ("b", "y")],
-    ),
-    "numbers of answers as pandas writes them with gaps": (
-        "t.csv",
-        "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n",
-        dict(choice_columns="x,y", label_form="numbers"),
-        [("a", "1"), ("b", "2")],
     ),
     "columns of 0 and 1 with gaps": (
         "t.csv",
@@ -287,23 +184,11 @@ FORMS = {
         {},
         [("a\r\nb", "x"), ("c\nd", "y")],
     ),
-    "rows that an annotator rejected": (
-        "t.csv",
-        "text,label,answer\na,x,accept\nb,x,reject\nc,y,accept\nd,y,ignore\n",
-        dict(keep_where="answer=accept"),
-        [("a", "x"), ("c", "y")],
-    ),
     "labels that are called as a status": (
         "t.csv",
         "text,answer\na,accept\nb,reject\n",
         dict(label_column="answer"),
         [("a", "accept"), ("b", "reject")],
-    ),
-    "fastText's first line without a label": (
-        "t.txt",
-        "a\n__label__x b\nc __label__y\n",
-        dict(MANY, input_format="fasttext"),
-        [("a", ()), ("b", ("x",)), ("c", ("y",))],
     ),
 }
 
@@ -357,38 +242,6 @@ def test_parquet(tmp_path, monkeypatch):
 
 REFUSED = {
     "old_encodings_and_sep_line/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
-    "another separator": ("text,label\na,x;y\nb,y;z\n", MANY, "--label_separator=';'"),
-    "a list that does not end": (
-        "text,label\na,\"['it's', 'x']\"\n",
-        dict(MANY, label_form="python"),
-        "t.csv:2: column 'label': .* is not a list of Python",
-    ),
-    "true and 1": ("text,label\na,true\nb,1\nc,0\n", {}, "column 'label' has 'true' and '1'"),
-    "lists of 0 and 1 of two lengths": (
-        'text,label\na,"[1, 0, 1]"\nb,"[0, 1]"\n',
-        dict(MANY, label_form="indicators"),
-        "has lists of 2 and of 3; expected 0 or 1 for each label",
-    ),
-    "lists in a list": (
-        "text,label\na,\"[['x'], ['y']]\"\n",
-        dict(MANY, label_form="python"),
-        r'a list with \["x"\], expected names of labels',
-    ),
-    "null in a list": (
-        '{"text": "a", "label": ["x", null]}\n',
-        dict(MANY, name="t.jsonl"),
-        "t.jsonl:1: column 'label': a list with null",
-    ),
-    "NumPy's lists": (
-        "text,label\na,\"['x y' 'z']\"\nb,[]\n",
-        dict(MANY, label_form="python"),
-        "has no commas, as NumPy's arrays",
-    ),
-    "NumPy's shortened array": (
-        "text,label\na,['x' ... 'z']\nb,[]\n",
-        dict(MANY, label_form="python"),
-        "is not a list of Python",
-    ),
     "one key twice": (
         '{"text": "a", "label": "x", "label": "y"}\n',
         dict(name="t.jsonl"),
@@ -409,30 +262,10 @@ REFUSED = {
         dict(name="t.jsonl"),
         "t.jsonl:1: not valid JSON",
     ),
-    "zeros in each second byte": (
-        "text,label\na,x\n".encode("utf-16-le"),
-        {},
-        "--encoding=utf-16-le",
-    ),
-    "UTF-8 that is declared to be something else": (
-        "text,label\nü,x\n",
-        dict(encoding="cp1252"),
-        "t.csv: encoding is cp1252, but the file is UTF-8: give --encoding=utf-8",
-    ),
-    "an error of a spreadsheet": (
-        "text,label\na,x\nb,#N/A\n",
-        {},
-        "t.csv:3: column 'label': '#N/A' is an error of a spreadsheet",
-    ),
     "a row that is shorter than the names": (
         "text,label,note\na,x\nb,y,n\n",
         {},
         r"t.csv:2: 2 column\(s\), expected 3",
-    ),
-    "a threshold without a label": (
-        "text,label\na,x\n",
-        dict(MANY, label_thresholds="x=0.3"),
-        "'x=0.3', expected label:probability",
     ),
     "a label that is NaN among labels": (
         '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n',
@@ -449,34 +282,6 @@ REFUSED = {
         {},
         "t.csv:3: the names of the columns again",
     ),
-    "a list in an object": (
-        '{"version": 1, "rows": [{"text": "a", "label": "x"}]}',
-        dict(name="t.json"),
-        "t.json: expected a list of JSON objects.* its 'rows' is a list: give that list alone",
-    ),
-    "a table by columns with lists": (
-        '{"text": ["a", "b"], "label": ["x", "y"]}',
-        dict(name="t.json"),
-        "t.json: .*JSON of a table by columns",
-    ),
-    "a pointer of Git LFS, compressed": (
-        gzip.compress(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
-        {},
-        "t.csv: a Git LFS pointer",
-    ),
-    "a page of HTML": (
-        "<!DOCTYPE html>\n<html><body>404</body></html>\n",
-        {},
-        "t.csv: an HTML page",
-    ),
-    "a page of HTML in UTF-16": (
-        "\ufeff<html><body>404</body></html>\n".encode("utf-16-le"),
-        {},
-        "t.csv: an HTML page",
-    ),
-    "RTF": (r"{\rtf1 a}", {}, "t.csv: an RTF document"),
-    "PDF": ("%PDF-1.4 a", {}, "t.csv: a PDF document"),
-    "not a .gz file": (b"\x1f\x8bno", {}, "t.csv: not a complete .gz file"),
 }
 
 
@@ -513,62 +318,6 @@ def to_predict(**changes):
     )
 
 
-@pytest.mark.parametrize("is_piped", [False, True])
-@pytest.mark.parametrize("content, flags, texts", LINES)
-def test_lines_to_predict_are_texts_or_their_form_is_asked_for(
-    tmp_path, monkeypatch, content, flags, texts, is_piped
-):
-    path = tmp_path / "new.txt"
-    path.write_text(content)
-    name = "-" if is_piped else str(path)
-
-    def read_lines(**flags):
-        with open(path) as file:
-            monkeypatch.setattr(sys, "stdin", file)
-            rows = parsing.read_to_predict(to_predict(**flags), name)
-        return [row.pairs[0][0] for row in rows]
-
-    if flags is None:
-        assert read_lines() == texts
-        return
-    with pytest.raises(UserError, match=f"{name}:1: .*--input_format=") as e:
-        read_lines()
-    for flag, value in flags.items():
-        assert f"--{flag}={value}" in str(e.value).replace("'", "")
-    assert read_lines(**flags) == texts
-    if "\t" not in content:  # declared to be texts, they are texts
-        assert read_lines(input_format="text") == content.splitlines()
-
-
-@pytest.mark.parametrize(
-    "content, on_error, message",
-    [
-        ('text\nfirst\n""\nthird\n', "fail", "t.csv:3: an empty row"),
-        ("text\nfirst\n\nthird\n", "fail", "t.csv:3: an empty row"),
-        ("text,n\nfirst,1\n\nthird,3\n", "fail", "t.csv:3: an empty row"),
-        ("text,n\nfirst,1\n,\nthird,3\n", "fail", "t.csv:3: an empty row"),
-        ("text,n\nfirst,1\nsecond,2\n\n\n", "fail", "t.csv:4: an empty row"),
-        ("text,n\nfirst,1\nsecond,3\n\n", "skip", [("first",), ("second",), ()]),
-        ('text\nfirst\n""\nthird\n', "skip", [("first",), (), ("third",)]),
-        ("text,n\nfirst,1\n\nthird,3\n", "skip", [("first",), (), ("third",)]),
-        ("text,n\nfirst,1\nsecond,3\n,\n", "skip", [("first",), ("second",), ()]),
-    ],
-)
-def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, on_error, message):
-    (tmp_path / "t.csv").write_text(content)
-    task = custom.resolve_task(
-        settings("", do_train=False, do_predict=True, on_error=on_error),
-        stored={"labels": ["x", "y"]},
-    )
-    if isinstance(message, str):
-        with pytest.raises(UserError, match=message):
-            parsing.read_to_predict(task, str(tmp_path / "t.csv"))
-        return
-    rows = parsing.read_to_predict(task, str(tmp_path / "t.csv"))
-    assert [tuple(text for text, _ in row.pairs) for row in rows] == message
-    assert [row.id for row in rows] == ["0", "1", "2"]
-
-
 def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
     path = tmp_path / "train.csv"
     path.write_bytes(
@@ -595,15 +344,6 @@ def test_a_column_of_parquet_with_gaps(tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize("labels, is_noted", [(30, True), (12, False)])
-def test_a_column_of_free_text_is_questioned(tmp_path, caplog, labels, is_noted):
-    (tmp_path / "t.csv").write_text(
-        "text,label\n" + "".join(f"a {i},it is {i % labels}\n" for i in range(40))
-    )
-    read(tmp_path / "t.csv")
-    assert (f"has {labels} labels in 40 rows" in caplog.text) == is_noted
-
-
 def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
     make(tmp_path, "train.csv")
     with pytest.raises(UserError, match="has no mae .*FILE.py:FUNCTION is your own, .*docs"):
@@ -611,30 +351,6 @@ def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
 
 
 ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
-
-
-@pytest.mark.parametrize(
-    "column, row",
-    [
-        ("choices.text", lambda texts, names: {"choices": {"text": texts, "label": names}}),
-        (
-            "choices",
-            lambda texts, names: {
-                "choices": [{"text": text, "label": name} for text, name in zip(texts, names)]
-            },
-        ),
-    ],
-)
-def test_answers_with_names_of_their_own(tmp_path, column, row):
-    (tmp_path / "train.jsonl").write_text(
-        "".join(
-            json.dumps({"text": "q", "answerKey": key, **row(["w", "x", "y", "z"], names)}) + "\n"
-            for key, names in ARC
-        )
-    )
-    labels, rows = read(tmp_path / "train.jsonl", choice_columns=column, label_column="answerKey")
-    assert labels == ("A", "B", "C", "D")
-    assert [label for _, label in rows] == ["A", "B", "D"]
 
 
 CHOICES = dict(choice_columns="x,y,z")
@@ -651,41 +367,6 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize("labels, answers, forms, expected", CHOSEN)
-def test_labels_of_a_choice_have_one_declared_form(tmp_path, labels, answers, forms, expected):
-    """Also where the answers are small numbers."""
-    lines = [",".join(["q", *each, label]) for each, label in zip(answers, labels)]
-    (tmp_path / "t.csv").write_text("\n".join(["text,x,y,z,label", *lines, ""]))
-    for form in forms:
-        rows = read(tmp_path / "t.csv", label_form=form, **CHOICES)[1]
-        assert [label for _, label in rows] == expected
-    if None not in forms:
-        with pytest.raises(UserError, match=f"column 'label' has .*--label_form={forms[0]}"):
-            read(tmp_path / "t.csv", **CHOICES)
-
-
-@pytest.mark.parametrize(
-    "cell, form, labels",
-    [
-        ("()", "python", ()),
-        ("('sad', 'old')", "python", ("old", "sad")),
-        ('["\\ud83d\\ude00"]', "json", ("\U0001f600",)),
-        ("0,1,1", "indicators", ("label_1", "label_2")),
-        ("[0, 1, 1]", "indicators", ("label_1", "label_2")),
-        ("0,1,1", "names", ("0", "1")),
-        ("(a),b", "names", ("(a)", "b")),
-    ],
-)
-def test_a_cell_of_labels_has_one_declared_form(tmp_path, cell, form, labels):
-    with open(tmp_path / "t.csv", "w", newline="") as file:
-        csv.writer(file).writerows([["text", "label"], ["a", cell]])
-    if cell != "(a),b":
-        with pytest.raises(UserError, match=f"t.csv:2: column 'label': .*--label_form={form}"):
-            read(tmp_path / "t.csv", **MANY)
-    if labels:
-        assert read(tmp_path / "t.csv", label_form=form, **MANY)[1] == [("a", labels)]
-
-
 # Quotation marks that are not those of RFC 4180: the command of the error rewrites the file.
 DIALECTS = {
     "backslashes": 'text,label\n"He said \\"no\\", then left",x\n"a, b",y\n',
@@ -693,33 +374,6 @@ DIALECTS = {
     "apostrophes": "'text','label'\n'a, b','x'\n'c','y'\n",
     "marks within cells": 'text,label\na "b" c,x\n"d, e",y\n',
 }
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-def test_another_dialect_is_refused_with_the_command_that_rewrites_it(tmp_path, name):
-    path, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    path.write_text(DIALECTS[name])
-    with pytest.raises(UserError, match="old.csv.*; rewrite|old.csv.*: rewrite") as e:
-        read(path)
-    command_line = re.search(r"rewrite the file with (python .* > NEW)", str(e.value))[1]
-    command_line = command_line.replace("OLD", str(path)).replace("NEW", str(new))
-    command_line = command_line.replace("python -c", f"{sys.executable} -c", 1)
-    subprocess.run(command_line, shell=True, check=True)
-    with open(new, newline="") as file:
-        cells = list(csv.reader(file, strict=True))
-    assert read(new)[1] == [tuple(row) for row in cells[1:]] and len(cells) == 3
-
-
-def test_fasttexts_labels_with_commas_are_refused_with_the_command_that_rewrites_them(tmp_path):
-    path, new = tmp_path / "old.txt", tmp_path / "new.txt"
-    path.write_text("__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n")
-    with pytest.raises(UserError, match="old.txt:1: label 'x,' ends in a comma") as e:
-        read(path, input_format="fasttext", **MANY)
-    command_line = re.search(r"(sed -E '.*')", str(e.value))[1]
-    with open(path) as old, open(new, "w") as file:
-        subprocess.run(command_line, shell=True, check=True, stdin=old, stdout=file)
-    rows = read(new, input_format="fasttext", **MANY)[1]
-    assert rows[0] == ("a, b", ("x", "y")) and rows[2] == ("d", ("x",))
 
 
 def test_a_mistyped_file_of_data_is_a_file(tmp_path):
@@ -735,41 +389,6 @@ def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
     with pytest.raises(UserError, match="no column 'nr' .*; --id_column= takes the number of"):
         read(tmp_path / "train.csv", id_column="nr")
     assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
-
-
-@pytest.mark.parametrize(
-    "content, header, label, expected",
-    [
-        ("a,1\nb,0\nc,1\n", "none", "2", [("a", "1"), ("b", "0"), ("c", "1")]),
-        ("1,2\na,1\nb,0\n", "names", "2", [("a", "1"), ("b", "0")]),  # pandas' header
-        ("1,0\na,x\nb,y\n", "names", "0", [("a", "x"), ("b", "y")]),
-        ("5,1\nb,3\n", "none", "2", [("5", "1"), ("b", "3")]),
-    ],
-)
-def test_columns_by_number_need_to_be_declared(tmp_path, content, header, label, expected):
-    """The first line may be names, or a row."""
-    path = tmp_path / "t.csv"
-    path.write_text(content)
-    columns = dict(text_a_column="1", label_column=label)
-    with pytest.raises(UserError, match="t.csv: .*--header=none .*--header=names"):
-        read(path, **columns)
-    assert read(path, header=header, **columns)[1] == expected
-
-
-@pytest.mark.parametrize(
-    "group, content, shown",
-    [
-        (ClassifierSettings, "text\tlabel\na\tYes\nb\tyes\nc\tno\n", "'Yes', 'yes'"),
-        (TaggerSettings, "a B-PER\nb B-per\nc O\n", "'PER', 'per'"),
-    ],
-)
-def test_labels_that_differ_in_case_are_questioned(tmp_path, caplog, group, content, shown):
-    (tmp_path / "t.txt").write_text(content)
-    more = {"text_a_column": "text", "input_format": "tsv"}
-    if group is TaggerSettings:
-        more = {}
-    custom.resolve_task(settings(tmp_path / "t.txt", group, **more))
-    assert f"{shown} differ in case or blanks alone and are different labels" in caplog.text
 
 
 def test_a_table_without_names_says_how_to_read_it(tmp_path):
@@ -800,28 +419,6 @@ def test_a_table_without_names_says_how_to_read_it(tmp_path):
 def test_json_of_a_table(tmp_path, content):
     (tmp_path / "t.json").write_text(content)
     assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
-
-
-@pytest.mark.parametrize(
-    "name, content, remedy",
-    [
-        ("t.json", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n', "jsonl"),
-        (
-            "t.json",
-            '{"data": [1], "text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n',
-            "jsonl",
-        ),
-        ("t.jsonl", '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y"}]\n', "json"),
-        ("t.json", '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b"\n}\n', "jq -c"),
-    ],
-)
-def test_json_of_another_form_than_the_name_says(tmp_path, name, content, remedy):
-    (tmp_path / name).write_text(content)
-    flag = f"--input_format={remedy}" if remedy.startswith("json") else remedy
-    with pytest.raises(UserError, match=f"{name}.*{flag}"):
-        read(tmp_path / name)
-    if remedy.startswith("json"):
-        assert read(tmp_path / name, input_format=remedy)[1] == [("a", "x"), ("b", "y")]
 
 
 def test_an_empty_list_of_json(tmp_path):
@@ -880,18 +477,6 @@ def test_names_of_the_validation_file(tmp_path, name):
         reader = custom.find_type(settings(tmp_path, group)).reader
         found, held_out = custom._own_files(settings(tmp_path, group), reader)
         assert (found["dev"], held_out) == (name, 0.0)
-
-
-def test_two_files_of_a_split_are_refused(tmp_path):
-    make(tmp_path, "train.csv", "dev.csv", "valid.csv")
-    with pytest.raises(UserError, match="dev.csv and valid.csv; .*--dev_file"):
-        custom.resolve_task(settings(tmp_path))
-
-
-def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
-    make(tmp_path, "train.csv", "development.csv")
-    assert custom.resolve_task(settings(tmp_path)).files.dev_share == 0.1
-    assert "development.csv is not read" in caplog.text and "--dev_file" in caplog.text
 
 
 def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(tmp_path):
@@ -1091,47 +676,12 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
             )
 
 
-@pytest.mark.parametrize(
-    "labels, positive", [(("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)]
-)
-def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels, positive):
-    task = Task(
-        "mine", Columns(("t",), (), ("l",)), labels, ("f1", "auc"), TASK_TYPES["classification"]
-    )
-    share = np.array([0.9, 0.4, 0.3, 0.45])  # of the positive label
-    values = np.stack([1 - share, share] if positive else [share, 1 - share], axis=1)
-    truth = np.where([True, True, False, False], positive, 1 - positive)
-    found = task.scorer.evaluate(values, truth)
-    assert found["f1"] == pytest.approx(2 / 3)  # of the other one 0.8
-    assert found["auc"] == pytest.approx(3 / 4)
-
-
 def test_one_label_that_is_never_found_has_an_f1_of_0():
     one = multi("a")
     truth = np.zeros([40, 1])
     truth[0] = 1
     assert one.scorer.evaluate(np.zeros([40, 1]), truth)["micro_f1"] == 0
     assert "0.0000" in one.scorer.table(np.zeros([40, 1]), truth, 0.5)
-
-
-@pytest.mark.parametrize("names", [("a, b", "c"), ("[x]", "y"), ("('1', 2)", "d"), ("a", "b")])
-def test_predicted_labels_are_read_back(names):
-    task = multi(*names)
-    for chosen in ([1, 1], [1, 0], [0, 1], [0, 0]):
-        (text,) = task.scorer.texts(np.array([chosen], np.float64), 0.5)
-        form = "json" if text.startswith("[") else None
-        assert task.with_columns(label_form=form).reader.parse_label([text]) == (
-            tuple(sorted(name for name, is_chosen in zip(names, chosen) if is_chosen)),
-            None,
-        )
-
-
-def test_thresholds_of_labels():
-    task, values = multi("a", "b", thresholds="b:0.2"), np.array([[0.4, 0.3], [0.6, 0.1]])
-    assert task.scorer.decide(values).tolist() == [[0, 1], [1, 0]]
-    for wrong, message in (("c:0.2", "no label 'c'"), ("a:2", "expected label:probability")):
-        with pytest.raises(UserError, match="label_thresholds: .*" + message):
-            multi("a", "b", thresholds=wrong).scorer.decide(values)
 
 
 def test_a_metric_of_ones_own(tmp_path):
@@ -1153,21 +703,6 @@ def test_a_metric_of_ones_own(tmp_path):
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
             custom.resolve_task(settings(tmp_path, metric=wrong, dev_share=0.0))
-
-
-def test_metrics_of_one_name_are_refused():
-    for names in ("a.py:score,b.py:score", "a.py:score,a.py:score:min", "b.py:accuracy,accuracy"):
-        with pytest.raises(
-            UserError,
-            match="metric: {} and {} have one name, '.*'; rename".format(*tuple(names.split(","))),
-        ):
-            custom.with_metric(TASKS["cola"], names)
-    assert custom.with_metric(TASKS["cola"], "a.py:f,a.py:f,f1").metrics == (
-        "f",
-        "f1",
-        "matthews",
-        "accuracy",
-    )
 
 
 @pytest.mark.parametrize(
@@ -1207,24 +742,6 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
 
 
 # ---- what comes out
-
-
-@pytest.mark.parametrize("name", ["p.csv", "p.CSV"])
-def test_a_prediction_file_called_csv_has_commas(tmp_path, name):
-    task = TASKS["cola"]
-    rows = [Row("a, b", (("x", None),), None)]
-    prediction_files.write(
-        str(tmp_path),
-        task,
-        "test",
-        rows,
-        np.array([[0.4, 0.6]]),
-        step=1,
-        threshold=0.5,
-        is_official=False,
-        output=str(tmp_path / name),
-    )
-    assert (tmp_path / name).read_text() == ('id,label,p_0,p_1\n"a, b",1,0.400000,0.600000\n')
 
 
 @pytest.fixture(scope="module")

@@ -45,10 +45,16 @@ MODULES = {
 
 
 def imported(path):
-    """Names of the library's modules that a file imports, wherever in it; also those for type
-    checkers alone, relative ones, and those of `import_module` with a name."""
+    """Names of the library's modules that a file imports, wherever in it, but for type checkers
+    alone; also relative ones, and those of `import_module` with a name."""
     package = path.relative_to(ROOT).parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             above = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join((*above, node.module) if node.module else above)

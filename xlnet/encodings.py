@@ -42,8 +42,6 @@ _COMMON = (
     "mac_roman",
     "mac_cyrillic",
 )
-_RARE = _COMMON.index("cp866")  # from here on: of DOS and old Macs
-_PROPOSED = 3
 _LOOKED_AT = 1 << 16  # [bytes]
 _WORD = re.compile(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*")
 _SAMPLE = 40  # [characters]
@@ -157,42 +155,13 @@ def spreadsheet(path: str, what: str) -> str:
 
 
 def hint(content: bytes) -> str:
-    """ "; it looks like cp1252 (schön) or ...", to be added to an error about lines that are not
+    """ "; give --encoding=cp1252 (schön) ...", to be added to an error about lines that are not
     UTF-8; "" if no encoding is likely."""
-    content = content[:_LOOKED_AT]
-    names = likely(content)
-    if not names:
-        return ""
-    words = list(dict.fromkeys(_WORD.findall(content)))
-    # Show the same part of the text in each encoding: words that differ between all of them.
-    telling = [
-        word
-        for word in words
-        if len({word.decode(name, "replace") for name in names}) == len(names)
-    ]
-    sample = b" ".join((telling or words)[:3])
-    shown = ["{} ({})".format(name, sample.decode(name, "replace")[:_SAMPLE]) for name in names]
-    return "; it looks like {}: look at it, and give --encoding={}{}".format(
-        " or ".join(shown), names[0], ", or the one that reads right" if len(names) > 1 else ""
-    )
-
-
-def likely(content: bytes) -> list[str]:
-    """Likely encodings of bytes, the likeliest first; each gives a different text."""
     import charset_normalizer
 
-    ranks = {}
-    for match in charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON), threshold=0.4):
-        for name in {match.encoding, *match.could_be_from_charset} & set(_COMMON):
-            # The score is rounded: small differences mean less than how common an encoding is.
-            rank = _COMMON.index(name)
-            ranks[name] = (
-                round(match.chaos, 1),
-                -round(match.coherence - 0.1 * (rank >= _RARE), 1),
-                rank,
-            )
-    texts: dict[str, str] = {}
-    # Of several encodings that give the same text only the first is proposed.
-    for name in sorted(ranks, key=ranks.__getitem__):
-        texts.setdefault(content.decode(name, "replace"), name)
-    return list(texts.values())[:_PROPOSED]
+    content = content[:_LOOKED_AT]
+    found = charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON)).best()
+    if found is None:
+        return ""
+    word = next(iter(_WORD.findall(content)), b"").decode(found.encoding, "replace")
+    return f"; if {word[:_SAMPLE]!r} reads right, give --encoding={found.encoding}"

@@ -18,7 +18,7 @@ from helpers.damage import quiet
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
 from hypothesis import strategies as st
 
-from xlnet import json_stream
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -249,10 +249,7 @@ SHAPES = {
 
 def read_json(text):
     with contextlib.suppress(ValueError):
-        collections.deque(
-            json_stream.items((text[i : i + 4096] for i in range(0, len(text), 4096)), "item"),
-            maxlen=0,
-        )
+        files.parse_json(text, has_rows=True)
 
 
 def table(name):

@@ -471,7 +471,7 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
 def test_an_evaluation_names_its_thresholds(tmp_path):
     make_model(tmp_path / "model", "multi_label")
     (tmp_path / "dev.csv").write_text('text_a,label\nkamat,"animal,plant"\nmitel,plant\n')
-    thresholds = dict(predict_threshold=0.25, label_thresholds="plant:0.75")
+    thresholds = dict(predict_threshold=0.25)
     command.succeed(
         "xlnet classify",
         "--do_eval",

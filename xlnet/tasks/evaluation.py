@@ -159,11 +159,13 @@ class Evaluation:
             )
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes the wrong predictions, and the confusion matrix as text and as a plot, if the task
-        type has them; values: as in `contract.Predictions`."""
-        scorer, plot_path = self._task.scorer, None
+        """Writes the wrong predictions, and a table of the errors if the task type has one.
+
+        Args:
+          values: as in `contract.Predictions`.
+        """
+        scorer = self._task.scorer
         if self._directory:
-            plot_path = os.path.join(self._directory, f"confusion_{split}.png")
             path = os.path.join(self._directory, f"errors_{split}.tsv")
             count = prediction_files.write_errors(path, self._task, rows, values, self._threshold)
             _log.info(
@@ -174,7 +176,7 @@ class Evaluation:
                 len(rows),
                 path,
             )
-        text = scorer.table(values, scorer.gold_labels(rows), self._threshold, plot_path)
+        text = scorer.table(values, scorer.gold_labels(rows), self._threshold)
         if text is None:
             return
         if self._directory:

@@ -45,7 +45,8 @@ def remedy(path: str, form: Form, wanted: Sequence[str]) -> str:
     if form.name in DELIMITERS:
         return _of_table(lines, form, wanted)
     first = next(filter(None, map(str.strip, lines)), "")
-    if form.name == "json" and isinstance(parsed(first), dict):
+    are_objects = all(isinstance(parsed(line), dict) for line in lines[:2])
+    if form.name == "json" and are_objects and len(lines) > 1:
         return "; give --input_format=jsonl"
     if form.name == "jsonl" and first.startswith("["):
         return "; give --input_format=json"

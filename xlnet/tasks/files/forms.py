@@ -26,6 +26,7 @@ from xlnet.errors import UserError, wrong
 from xlnet.tasks.files.decoding import RETURN_INSIDE, Lines
 from xlnet.tasks.task import Form
 
+_FIRST = 20  # lines
 LONGEST_CELL = 1 << 24  # [characters]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 EMPTY_LINE = object()  # in place of the value of a line of JSON
@@ -78,7 +79,18 @@ def read_separated(path: str, lines: Lines, form: Form) -> Table:
         if set(map(str.strip, first)) <= set(form.names):
             raise wrong(f"{path}:{number}", "the names of the columns", "a row", "--header")
         rows = itertools.chain([(number, first)], rows)
+        if not form.names and not form.delimiter:
+            _check_delimiter(path, lines, delimiter)
     return Table(names, by_line(path, _checked(rows, names, form)))
+
+
+def _check_delimiter(path: str, lines: Lines, delimiter: str) -> None:
+    """Raises UserError if the first lines of a file without names have another delimiter, too."""
+    for other in ",;\t|":
+        counts = {line.count(other) for line in lines.first(_FIRST) if line.strip()}
+        if other != delimiter and len(counts) == 1 and counts != {0}:
+            found = f"{counts.pop()} of {other!r} in each line"
+            raise wrong(path, found, "a declared delimiter", "--delimiter")
 
 
 def _names(cells: Sequence[str]) -> list[str]:

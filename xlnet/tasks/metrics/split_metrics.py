@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import itertools
 import math
-import os
 import runpy
 import traceback
 from collections.abc import Sequence
@@ -166,6 +164,24 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
     return "\n\n".join([report(every_label)[0], averages])
 
 
+def confusion_table(names: Sequence[str], predictions: np.ndarray, labels: np.ndarray) -> str:
+    """The number of rows of each true and predicted label, with a line for each true one.
+
+    Args:
+      names: of the labels.
+      predictions: predicted ids, int [n].
+      labels: true ids, int [n].
+    """
+    from sklearn.metrics import confusion_matrix
+
+    matrix = confusion_matrix(labels, predictions, labels=range(len(names)))
+    width = max(*map(len, names), len(str(matrix.max())), len("true"))
+    lines = ["  ".join(name.rjust(width) for name in ("true", *names)) + "   <- predicted"]
+    for name, row in zip(names, matrix):
+        lines.append("  ".join(cell.rjust(width) for cell in (name, *map(str, row))))
+    return "\n".join(lines)
+
+
 _CONSTANT = "the predicted or the gold scores are all the same"
 _NEITHER = "nothing that it counts is true or predicted"
 _WHY_UNDEFINED = {
@@ -204,23 +220,6 @@ def _parts(name: str) -> tuple[str, str]:
 def name_of(name: str) -> str:
     """The name under which a metric is shown and kept: that of its function."""
     return _parts(name)[1] if is_own(name) else name
-
-
-def are_same(names: str, others: str) -> bool:
-    """Whether two values of --metric list the same metrics in one order; files of functions may
-    have been moved or copied."""
-    pairs = itertools.zip_longest(names.split(","), others.split(","), fillvalue="")
-    return all(_is_same(name.strip(), other.strip()) for name, other in pairs)
-
-
-def _is_same(name: str, other: str) -> bool:
-    place, function = _parts(other)
-    return name == other or (
-        place.endswith(".py")
-        and name_of(name) == function
-        and name.endswith(":min") == other.endswith(":min")
-        and (not os.path.exists(place) or digest_of(name) == digest_of(other))
-    )
 
 
 def digest_of(name: str) -> str:

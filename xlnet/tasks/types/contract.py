@@ -342,11 +342,9 @@ class Scorer(_TaskComponent):
             return None
         return f"every row is '{self.texts(np.asarray(values)[:1], threshold)[0]}'"
 
-    def table(
-        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
-    ) -> Optional[str]:
-        """A table of the errors, such as a confusion matrix, as text; None for a type without one.
-        Writes a plot of it to `plot_path` if the type has one."""
+    def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
+        """A table of the errors, such as a confusion matrix, as text; None for a type without
+        one."""
         return None
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
+from xlnet import encodings
 from xlnet.errors import UserError, did_you_mean, wrong
 from xlnet.records.feature_spec import CLASS_ID, Feature
 from xlnet.tasks.features import encoding
@@ -34,7 +35,7 @@ from xlnet.tasks.files.forms import parsed
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
 from xlnet.tasks.files.row_store import MappedRows
 from xlnet.tasks.files.table_rows import NOT_TEXT
-from xlnet.tasks.metrics import confusion, split_metrics
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice, Label, Labels
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
@@ -42,6 +43,7 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tokenization.tokenizer import is_text
 
 _HIGHEST = float(np.finfo(np.float32).max)  # of the absolute value of a score in a record
+_LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out
 _LONGEST_SHOWN = 80  # of a label in an error [characters]
 _ABSENT = -1e30  # the logit of an answer that a row does not have
 _INDICATORS = {"0": False, "0.0": False, "1": True, "1.0": True, "false": False, "true": True}
@@ -70,7 +72,7 @@ class ClassificationReader(contract.Reader):
             error = f"column '{column}' has {len(cell)} labels; several are for --multi_label=True"
         if error:
             return None, error
-        text = to_text(cell).strip()
+        text = encodings.composed(to_text(cell).strip())
         if not text:
             return None, f"column '{column}' is empty"
         return known_label(self.task, self.task.published.label_names.get(text, text))
@@ -144,14 +146,12 @@ class ClassificationScorer(contract.Scorer):
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
-    def table(
-        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
-    ) -> str:
+    def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
         decisions, names = self.decide(values, threshold), self.task.class_names
-        if plot_path:
-            confusion.draw(plot_path, names, gold_labels, decisions)
         by_label = split_metrics.class_table(self.task, decisions, gold_labels)
-        return by_label + "\n\n" + confusion.text(names, gold_labels, decisions)
+        if len(names) > _LABELS_OF_A_MATRIX:
+            return by_label
+        return by_label + "\n\n" + split_metrics.confusion_table(names, decisions, gold_labels)
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [self.task.class_names[id] for id in self.decide(values, threshold)]
@@ -341,12 +341,15 @@ class MultiLabelReader(contract.Reader):
         if isinstance(values, str) and self.task.columns.label_form == "json":
             values = parsed(values)
         elif not isinstance(values, list):
-            values = to_text(values).split(self.options.separator)
+            text = to_text(values).strip()
+            # As pandas and databases write lists: never names.
+            values = None if text[:1] in ("[", "(", "{") else text.split(self.options.separator)
         is_list = isinstance(values, list)
         if not is_list or any(isinstance(each, (dict, list)) for each in values):
             found = to_text(cells[0])
-            raise ValueError(f"column '{columns[0]}': '{found:.80}', expected a list of labels")
-        return list(filter(None, (to_text(each).strip() for each in values)))
+            expected = "names, or a list with --label_form"
+            raise ValueError(f"column '{columns[0]}': '{found:.80}', expected {expected}")
+        return list(filter(None, (encodings.composed(to_text(each).strip()) for each in values)))
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n,L] of 0 and 1."""
@@ -400,9 +403,7 @@ class MultiLabelScorer(contract.Scorer):
         # threshold of 0.7.
         return (np.asarray(values, np.float32) >= np.float32(threshold)).astype(np.float32)
 
-    def table(
-        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
-    ) -> str:
+    def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
         return split_metrics.class_table(self.task, self.decide(values, threshold), gold_labels)
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
