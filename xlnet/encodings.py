@@ -161,7 +161,10 @@ def hint(content: bytes) -> str:
 
     content = content[:_LOOKED_AT]
     found = charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON)).best()
-    if found is None:
+    # Several encodings may give the same text; the most common one of these is named.
+    text = str(found)
+    same = [name for name in _COMMON if found and content.decode(name, "replace") == text]
+    if not same:
         return ""
-    word = next(iter(_WORD.findall(content)), b"").decode(found.encoding, "replace")
-    return f"; if {word[:_SAMPLE]!r} reads right, give --encoding={found.encoding}"
+    word = next(iter(_WORD.findall(content)), b"").decode(same[0], "replace")
+    return f"; if {word[:_SAMPLE]!r} reads right, give --encoding={same[0]}"

@@ -181,3 +181,15 @@ def sklearn_metric(name, values, labels, task="rte"):
     return split_metrics.own(f"sklearn.metrics:{name}")(
         GLUE[task], values.argmax(1), np.asarray(labels), values
     )
+
+
+def test_confusions_are_counted_with_a_line_for_each_true_label():
+    text = split_metrics.confusion_table(["a", "bb"], np.array([0, 1, 1]), np.array([0, 0, 1]))
+    assert [line.split() for line in text.splitlines()] == [
+        ["true", "a", "bb", "<-", "predicted"],
+        ["a", "1", "1"],
+        ["bb", "0", "1"],
+    ]
+    many = dataclasses.replace(GLUE["cola"], labels=tuple(map(str, range(50))))
+    table = many.scorer.table(one_hot(many, [1, 2]), np.array([1, 2]), 0.5)
+    assert "predicted" not in table

@@ -152,11 +152,11 @@ def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
         )
         tuned = FineTunedTask(custom.resolve_task(asked), asked)
         data = TaskData(tuned, tokenizer)
-        found.append(data.records("train", data.to_train()))
+        found.append(data.records(data.to_train()))
     assert found[0].path == found[2].path != found[1].path
     # The code that runs counts, not that of a file that was edited meanwhile.
     (tmp_path / "mine.py").write_text(READER.replace("SECOND", "ka ka"))
-    assert data.records("train", data.to_train()).path == found[2].path
+    assert data.records(data.to_train()).path == found[2].path
     assert found[0].seen.pieces < found[1].seen.pieces
 
 

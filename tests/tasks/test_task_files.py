@@ -306,7 +306,7 @@ ERRORS = {
     "not UTF-8": (
         "rte",
         RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-        "dev.tsv:3: not UTF-8: bytes or escapes that are no characters; it looks like cp1252 ",
+        "dev.tsv:3: not UTF-8: bytes or escapes that are no characters; if ",
     ),
     "half a character in a name": (
         "tnews",
@@ -326,7 +326,7 @@ ERRORS = {
     "Chinese of older programs": (
         "tnews",
         '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
-        "dev.json:1: not UTF-8: bytes or escapes that are no characters; it looks like gb18030",
+        "dev.json:1: not UTF-8: bytes or escapes that are no characters; if ",
     ),
     "damaged UTF-8": (
         "rte",

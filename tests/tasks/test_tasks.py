@@ -225,9 +225,9 @@ def test_a_file_to_predict_that_is_called_train_may_have_short_texts(tmp_path, m
     tuned = FineTunedTask(own(tmp_path, dev_share=0.0), asked)
     data = TaskData(tuned, Tokenizer(str(tmp_path / "sp.model")))
     (rows,) = data.to_predict().values()
-    assert data.records("train", rows).count == 2
+    assert data.records(rows).count == 2
     with pytest.raises(UserError, match="max_seq_length is 200, but no row of custom.train has"):
-        data.records("train", rows, is_training=True)
+        data.records(rows)
 
 
 def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
