@@ -3,7 +3,6 @@
 With more examples: XLNET_TEST_EXAMPLES=10000.
 """
 
-import collections
 import contextlib
 import gzip
 import json
