@@ -50,7 +50,7 @@ CASES = {
     "snli_wider_rows": [
         ({"contradiction": 6, "entailment": 6, "neutral": 6}, "without 6 rows with label '-'")
     ],
-    "brackets_in_paths": [(0, "documents")],
+    "brackets_in_paths": ["input_glob: no file matches"],
     "zip_files": ["found extension 'zip'", "found extension 'zip'", "named.csv: no column 'text'"],
     "json_by_columns": [
         "default.json: found another JSON",
@@ -72,9 +72,7 @@ CASES = {
         "corpus.txt.*a Git LFS pointer.*git lfs pull",
     ],
     "byte_order_marks_in_settings": [({"0": 6, "1": 6}, None)] * 2,
-    "end_of_text_marks": [
-        r"text.txt, line 3: '<\|endoftext\|>', a mark .*--document_separator='<\|endoftext\|>'"
-    ],
+    "end_of_text_marks": ["text.txt, line 3: .*--document_separator"],
     "columns_by_number_first_row": ["train.csv: found columns by number .*--header"],
     "csv_quotation_over_rows": [
         Refused("train.csv:7: found a quotation over 2 lines", {"a": 34, "b": 32})

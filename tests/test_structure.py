@@ -154,7 +154,7 @@ def test_the_parts_of_tasks_import_in_one_direction():
 
 def rank_of(module):
     part = module.split(".")[2]
-    return PARTS_OF_TASKS.index("types" if part in ("questions", "ranking") else part)
+    return PARTS_OF_TASKS.index("types" if part in ("questions", "ranking", "tagging") else part)
 
 
 WITHOUT_TENSORFLOW = """

@@ -211,8 +211,7 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
 
 
-def test_a_file_to_predict_that_is_called_train_may_have_short_texts(tmp_path, monkeypatch):
-    """Records to train on are not padded to a length that no text has."""
+def test_records_to_train_on_are_not_padded_to_a_length_that_no_text_has(tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
     make_vocabulary(tmp_path / "sp.model", 37)
     write(tmp_path, "train.csv", "text_a,label", "ab,x", "ba,y")
@@ -225,7 +224,6 @@ def test_a_file_to_predict_that_is_called_train_may_have_short_texts(tmp_path, m
     tuned = FineTunedTask(own(tmp_path, dev_share=0.0), asked)
     data = TaskData(tuned, Tokenizer(str(tmp_path / "sp.model")))
     (rows,) = data.to_predict().values()
-    assert data.records(rows).count == 2
     with pytest.raises(UserError, match="max_seq_length is 200, but no row of custom.train has"):
         data.records(rows)
 
