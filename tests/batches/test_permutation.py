@@ -23,107 +23,22 @@ LEGACY = dataclasses.replace(SETTINGS, reuse_len=32, perm_size=32, mask_mode="le
 LENGTH = 64
 # Words of 1 to 6 pieces, one of 13 (longer than a word is taken to be), A's <sep> at 45, and at
 # the end <sep> <cls>.
-WORDS = (
-    1,
-    3,
-    1,
-    2,
-    6,
-    1,
-    1,
-    4,
-    2,
-    3,
-    1,
-    1,
-    2,
-    1,
-    13,
-    2,
-    1,
-    None,
-    5,
-    1,
-    2,
-    1,
-    1,
-    3,
-    1,
-    1,
-    1,
-    None,
-    None,
-)
+WORDS = [
+    None if each == "-" else int(each)
+    for each in "1 3 1 2 6 1 1 4 2 3 1 1 2 1 13 2 1 - 5 1 2 1 1 3 1 1 1 - -".split()
+]
 # What the seed 0 draws for the first two streams.
 POSITIONS = [
     [4, 5, 6, 10, 32, 33, 34, 35, 37, 38, 39],
     [13, 14, 15, 16, 24, 25, 41, 51, 52, 53, 61],
 ]
 RANK = [
-    -1,
-    -1,
-    -1,
-    -1,
-    18,
-    12,
-    8,
-    -1,
-    -1,
-    -1,
-    20,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    -1,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    36,
-    43,
-    35,
-    30,
-    24,
-    42,
-    47,
-    37,
-    24,
-    24,
-    24,
-    24,
-    24,
-    28,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    24,
-    71,
-    61,
+    int(each)
+    for each in (
+        "-1 -1 -1 -1 18 12 8 -1 -1 -1 20 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 "
+        "24 24 24 24 24 24 24 24 36 43 35 30 24 42 47 37 24 24 24 24 24 28 24 24 "
+        "24 24 24 24 24 24 24 24 24 24 24 24 24 24 71 61 "
+    ).split()
 ]
 
 
@@ -142,7 +57,7 @@ def mirrored(is_special, word_start):
 
 
 def draw(rows, settings=SETTINGS, seed=0, direction=0, of=None):
-    """Draws `rows` windows of one text; returns `Sampled` and the targets, bool [rows,Q]."""
+    """Draws `rows` sequences of one text; returns `Sampled` and the targets, bool [rows,Q]."""
     is_special, word_start = [np.tile(array, (rows, 1)) for array in of or text()]
     drawn = permutation.sample(
         Random(seed, 0, np.arange(rows), np.zeros(rows, int)),
@@ -218,7 +133,8 @@ def test_draws_do_not_depend_on_the_batch():
 def test_every_key_has_numbers_of_its_own():
     keys = list(itertools.product((0, 1), repeat=4))
     numbers = [
-        Random(seed, epoch, [stream], [window]).uniform(50) for seed, epoch, stream, window in keys
+        Random(seed, epoch, [stream], [sequence]).uniform(50)
+        for seed, epoch, stream, sequence in keys
     ]
     again = Random(0, 0, [0], [0])
     parts = [again.uniform(50), again.uniform(7), again.uniform(50)]
@@ -254,7 +170,7 @@ def test_too_many_targets_are_refused():
             settings.check(most + 3 if settings is SETTINGS else 64)
 
 
-@pytest.mark.parametrize("budget", [0, 1, 30, 61])
+@pytest.mark.parametrize("budget", [0, 30, 61])
 def test_any_budget_and_a_text_that_is_one_word(budget):
     is_special, _ = text()
     for starts in (np.zeros(LENGTH, bool), np.ones(LENGTH, bool)):
@@ -278,10 +194,10 @@ def test_any_budget_and_a_text_that_is_one_word(budget):
         TOKEN,
         *(
             dataclasses.replace(SETTINGS, num_predict=num_predict, mask_alpha=5, mask_beta=2)
-            for num_predict in (5, 24, 50)
+            for num_predict in (5, 50)
         ),
     ],
-    ids=["whole_word", "token", "5", "24", "50"],
+    ids=["whole_word", "token", "5", "50"],
 )
 @pytest.mark.parametrize("backward", [False, True])
 def test_every_token_has_the_same_chance(settings, backward):
@@ -351,8 +267,8 @@ def test_spans_lie_evenly():
 # ---- orders ----
 
 
-@pytest.mark.parametrize("perm_size", [24, 12, 7, 23, 64])  # 7, 23: a cut chunk is the last
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("perm_size", [24, 7, 64])  # 7: a cut chunk is the last
+@pytest.mark.parametrize("seed", range(2))
 def test_parts_are_set_apart(perm_size, seed):
     """The first part is blind to the second, the second sees all of the first."""
     is_special, _ = text()
@@ -483,11 +399,11 @@ def simulate_reference(rng, starts, goal):
 @pytest.mark.parametrize("backward", [False, True])
 def test_legacy_draws_as_the_reference_does(backward):
     is_special, word_start = text()
-    # The rule reads backward windows as the text runs, and takes word starts by piece.
+    # The rule reads backward sequences as the text runs, and takes word starts by piece.
     of = (is_special[::-1], word_start[::-1]) if backward else (is_special, word_start)
     _, picked = draw(10000, LEGACY, direction=int(backward), of=of)
     rng, expected = np.random.default_rng(1), np.zeros(LENGTH)
-    # The parts of a backward window are those of the mirrored text, each read as text runs.
+    # The parts of a backward sequence are those of the mirrored text, each read as text runs.
     parts = ((32, 64, 6), (0, 32, 5)) if backward else ((0, 32, 6), (32, 64, 5))
     for low, high, goal in parts:
         expected[low:high] = np.mean(

@@ -1,16 +1,15 @@
 """What programs that query a model share: the model, the input texts, the output."""
 
-import collections
 import dataclasses
+import itertools
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import xlnet
 from xlnet import encodings, files
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import Settings, same_as, setting
@@ -40,23 +39,17 @@ class TextInputs(Settings):
 
         super().check()
         if (self.text is None) == (self.input is None):
-            raise UserError(
-                "{}, expected either text or input".format(
-                    "no text is given" if self.text is None else "text and input are given"
-                )
-            )
+            raise UserError("expected either text or input, found both or none")
         if self.encoding is not None:
             encodings.check(self.encoding)
         if self.text is not None and not is_text(self.text):
-            raise UserError(f"text: found {self.text!r:.80}, expected UTF-8")
+            raise wrong("text", repr(self.text[:80]), "UTF-8")
 
-    def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
-        """Yields (place, text) of each text; a line that is not in the encoding is an error."""
-        return (
-            iter([("text", self.text or "")])
-            if self.input is None
-            else lines_of(self.input, self.encoding)
-        )
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yields (place, text) of each text."""
+        if self.input is None:
+            return iter([("text", self.text or "")])
+        return lines_of(self.input, self.encoding)
 
 
 def input_of(patterns: str) -> str:
@@ -75,10 +68,8 @@ def check_files(settings: TextInputs) -> None:
     files.check_output(settings.output, paths)
 
 
-def lines_of(
-    patterns: str, encoding: Optional[str] = None
-) -> Iterator[tuple[str, Union[str, UserError]]]:
-    """Yields where each line that is not blank is, and its text or what is wrong with it.
+def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[tuple[str, str]]:
+    """Yields (place, text) of each line that is not blank.
 
     `encoding` None: UTF-8, or as a byte order mark says.
     """
@@ -88,17 +79,10 @@ def lines_of(
     for path in readers.each_path(input_of(patterns)):
         for number, line in enumerate(readers.read_lines(path, "input", encoding), 1):
             place = f"input {path}, line {number}"
-            try:  # bytes that are not UTF-8 are half surrogates
-                text = (
-                    line
-                    if is_text(line)
-                    else files.utf8(line.encode(errors="surrogateescape"), place)
-                )
-            except UserError as e:
-                yield place, e
-                continue
-            if text.strip():
-                yield place, text.strip()
+            if not is_text(line):  # bytes that are not UTF-8 are half surrogates
+                raise wrong(place, repr(line[:80]), "UTF-8", "--encoding")
+            if line.strip():
+                yield place, line.strip()
 
 
 def load(settings: LoadSettings, **more: Any) -> "Model":
@@ -113,64 +97,34 @@ def run(
     as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
     show: Callable[[str], None],
 ) -> None:
-    """Writes the results of all texts as JSON lines, or shows them one by one.
+    """Writes the results of all texts as JSON lines, or shows them one by one. A bad text ends the
+    program.
 
-    Bad texts of a file are named and left out, and the program ends with status 1.
-
-    query: function from texts to their results, or their UserErrors.
-    as_json: function from a text and its result to JSON objects.
-    show: prints the result of one text.
+    Args:
+      settings: the texts, and the output.
+      query: function from texts to their results, or their UserErrors.
+      as_json: function from a text and its result to JSON objects.
+      show: prints the result of one text.
     """
-    # Results come in the order of the texts; the texts are kept here until theirs comes.
-    asked: collections.deque[tuple[str, str]] = collections.deque()  # without a result yet
-    count = bad = 0
-
-    def note(error: UserError) -> None:
-        """Names a bad text of a file; one that is given alone ends the program."""
-        nonlocal bad
-        if settings.input is None:
-            raise error
-        bad += 1
-        print(error, file=sys.stderr, flush=True)
-
-    def texts() -> Iterator[str]:
-        nonlocal count
-        for place, text in settings.texts():
-            count += 1
-            if isinstance(text, UserError):
-                note(text)
-            else:
-                asked.append((place, text))
-                yield text
-
-    def lines() -> Iterator[str]:
-        for result in query(texts()):
-            place, text = asked.popleft()
-            if isinstance(result, UserError):
-                note(UserError(f"{place}: {result}"))
-                continue
-            for found in as_json(text, result):
-                yield json.dumps(found, ensure_ascii=False) + "\n"
-        if bad == count:  # before an empty file is written
-            end()
-
-    def end() -> None:
-        if bad:
-            raise UserError(
-                f"input {settings.input}: {bad} of {count} texts are bad and have no result"
-            )
-
     # To a file, texts are computed in batches; otherwise one after the other, and each is shown at
     # once.
-    if settings.output:
-        files.write_lines(settings.output, lines())
-        if not files.is_standard_output(settings.output):
-            print(f"written: {settings.output}")
-    else:
-        for text in texts():
-            place, _ = asked.popleft()
+    if not settings.output:
+        for place, text in settings.texts():
             try:
                 show(text)
             except UserError as e:
-                note(UserError(f"{place}: {e}"))
-    end()
+                raise UserError(f"{place}: {e}") from None
+        return
+
+    def lines() -> Iterator[str]:
+        inputs, queried = itertools.tee(settings.texts())
+        results = query(text for _, text in queried)
+        for (place, text), result in zip(inputs, results):
+            if isinstance(result, UserError):
+                raise UserError(f"{place}: {result}")
+            for found in as_json(text, result):
+                yield json.dumps(found, ensure_ascii=False) + "\n"
+
+    files.write_lines(settings.output, lines())
+    if not files.is_standard_output(settings.output):
+        print(f"written: {settings.output}")
