@@ -61,24 +61,6 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     assert done.returncode == 1 and "input_format is 'conll', expected one of json" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "kind, output, expected",
-    (
-        ("spans", "answers.csv", ".json: the answers are a JSON object"),
-        ("classification", "labels.json", ".tsv or .csv: the predictions are a table"),
-        ("classification", "labels.csv.gz", ".tsv or .csv: the predictions are a table"),
-        ("regression", "labels.parquet", ".tsv or .csv: the predictions are a table"),
-        ("ranking", "out.run", ".tsv or .csv: the predictions are a table; predict_dir has"),
-        ("tagging", "tags.jsonl.gz", ".jsonl for texts and JSON"),
-    ),
-)
-def test_an_output_of_another_form_is_refused(tmp_path, kind, output, expected):
-    done = command.run(
-        "xlnet predict", model_dir=make_model(tmp_path / "model", kind), input="-", output=output
-    )
-    assert done.returncode == 1 and "expected a name that ends in " + expected in done.stderr
-
-
 def test_a_table_without_the_names_of_rows(tmp_path):
     """The flag that the message speaks of is one of this program."""
     model = make_model(tmp_path / "model", "classification", text_b_column=None, id_column="name")
@@ -196,14 +178,6 @@ def test_rows_without_texts_are_skipped_where_the_error_says_so(tmp_path, model_
     assert command.run("xlnet predict", **flags).returncode == 1
     done = command.succeed("xlnet predict", "--on_error=skip", **flags)
     assert len(done.stdout.splitlines()) == 3
-
-
-def test_a_table_is_not_written_as_json(model_of):
-    done = command.run(
-        "xlnet predict", model_dir=model_of("regression"), input="-", output="p.jsonl"
-    )
-    assert done.returncode == 1
-    assert "output: 'p.jsonl', expected a name that ends in .tsv or .csv" in done.stderr
 
 
 def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, model_of):

@@ -321,11 +321,17 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
+        (dict(freeze_layers=3), "freeze_layers: found 3, expected at most 2"),
         (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
-        (dict(class_weights="animal:much"), "class_weights: 'animal:much', expected balanced, or"),
-        (dict(class_weights="foo"), "class_weights: 'foo'"),
-        (dict(class_weights="animal:-2"), "class_weights: 'animal:-2', expected balanced, or"),
+        (
+            dict(class_weights="animal:much"),
+            "class_weights: found 'animal:much', expected balanced, or",
+        ),
+        (dict(class_weights="foo"), "class_weights: found 'foo'"),
+        (
+            dict(class_weights="animal:-2"),
+            "class_weights: found 'animal:-2', expected balanced, or",
+        ),
         (dict(patience=2), "patience needs --eval_steps"),
         (dict(epochs=0, train_steps=None), "epochs is 0.0"),
         (dict(epochs=1), "epochs and train_steps are both given"),
@@ -348,11 +354,6 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (
             dict(predict_output=__file__, predict_file=__file__, do_predict=True),
             "py is an input, too",
-        ),
-        (
-            dict(predict_output="p.JSON", predict_file=__file__, do_predict=True),
-            "predict_output: 'p.JSON', expected a name that ends in .tsv or .csv: the "
-            "predictions are",
         ),
     ],
 )
@@ -378,7 +379,6 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
         ),
     )
     assert done.returncode == 1 and "class_weights: no label 'none'" in done.stderr
-    assert "note: predict_threshold is for two labels, multi_label and questions" in done.stderr
     assert done.stderr.count("note: dev: 30 of 30 rows are trained on") == 1
 
 
@@ -388,7 +388,7 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
         (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
         (
             dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),
-            "predict_output is one file, predict_split test is 2: test_matched, test_mismatched",
+            "predict_output: found one file, expected predict_dir for test_matched, test_mismatched",
         ),
     ],
 )
@@ -417,20 +417,8 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
         **arguments(place, model_dir=place.path("never"), init_checkpoint=tmp_path),
     )
     (line,) = done.errors
-    assert done.returncode == 1 and f"xlnet_model.ckpt: {name} is -inf at [0, 0, 1]" in line
+    assert done.returncode == 1 and f"xlnet_model.ckpt: {name}: found 1 of " in line
     assert not os.path.exists(place.path("never"))
-
-
-@pytest.mark.parametrize("rate, is_noted", ((None, True), (0.01, False)))
-def test_a_learning_rate_for_other_networks_is_noted(place, tmp_path, rate, is_noted):
-    done = place.run(
-        "--do_train=True",
-        "--config=custom-base",
-        **arguments(place, model_dir=tmp_path, learning_rate=rate, class_weights="none:1"),
-    )
-    assert done.returncode == 1 and "class_weights: no label" in done.stderr
-    assert ("custom-base, 3e-05, is for XLNet-Base" in done.stderr) == is_noted
-    assert ("with d_model 16 " in done.stderr) == is_noted
 
 
 def test_a_dev_share_of_0_trains_on_all_rows(place):

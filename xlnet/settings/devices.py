@@ -16,8 +16,7 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
 
     num_hosts: Optional[int] = setting(
         None,
-        "number of machines; if not given, as many as TF_CONFIG, SLURM or Open MPI name; "
-        "needed in Kubernetes' indexed jobs",
+        "number of machines; if not given, as many as TF_CONFIG or SLURM name",
         minimum=1,
         belongs_to=None,
     )
