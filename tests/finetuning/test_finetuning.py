@@ -325,12 +325,12 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
         (
             dict(class_weights="animal:much"),
-            "class_weights: found 'animal:much', expected balanced, or",
+            "class_weights: found 'animal:much', expected",
         ),
         (dict(class_weights="foo"), "class_weights: found 'foo'"),
         (
             dict(class_weights="animal:-2"),
-            "class_weights: found 'animal:-2', expected balanced, or",
+            "class_weights: found 'animal:-2', expected",
         ),
         (dict(patience=2), "patience needs --eval_steps"),
         (dict(epochs=0, train_steps=None), "epochs is 0.0"),
@@ -388,7 +388,7 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
         (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
         (
             dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),
-            "predict_output: found one file, expected predict_dir for test_matched, test_mismatched",
+            "predict_output: found one file, expected predict_dir for test_matched",
         ),
     ],
 )
