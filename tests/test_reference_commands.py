@@ -197,7 +197,6 @@ def test_pretraining(place, records, monkeypatch):
     for note in (
         "record_info_dir: the records are in data",
         f"model_dir is not given: {place}/model",
-        "ff_activation is not given: relu, as in the original implementation",
     ):
         assert f"note: {note}\n" in done.stdout
     config = json.loads((place / "model" / "xlnet_config.json").read_text())

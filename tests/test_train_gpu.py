@@ -127,7 +127,7 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
     done = train(place, "whole", eval_record_info_dir=place / "heldout", **bare)
     assert done.returncode == 0, done.stderr
     assert held_out(done.stdout) == held_out(trained.stdout)[-1:]
-    assert "mem_len=8" in done.stdout and sorted((place / "whole").rglob("*")) == before
+    assert sorted((place / "whole").rglob("*")) == before
     done = train(
         place,
         "none",
@@ -169,7 +169,7 @@ def test_the_vocabulary_of_the_records_decides_n_token(place, tmp_path):
     config = dict(json.loads((place / "tiny.json").read_text()), n_token=1000)
     (tmp_path / "other.json").write_text(json.dumps(config))
     done = train(place, tmp_path / "m", model_config_path=tmp_path / "other.json", train_steps=2)
-    assert done.returncode == 0 and "note: n_token is " in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
     kept = json.loads((tmp_path / "m" / "xlnet_config.json").read_text())["n_token"]
     assert kept == json.loads((place / "tiny.json").read_text())["n_token"]
 
@@ -264,7 +264,6 @@ def test_architecture_from_flags(place, trained):
     ]
     assert kept[0] == kept[1]
     done = train(place, "beside", train_steps=1, warmup_steps=0, n_layer=1)
-    assert "note: --n_layer=1 overrides 2 of" in done.stdout
 
 
 @pytest.mark.slow
@@ -336,7 +335,7 @@ def test_what_a_finished_run_is_evaluated_on_is_kept(place):
     read = json.loads((place / "evaluated" / "run.json").read_text())["read"]
     assert read["eval_record_info_dir"] == Manifest.read(str(place / "heldout")).digest
     done = train(place, "evaluated", save_steps=2, train_steps=6, eval_record_info_dir=held_out)
-    assert done.returncode == 1 and "eval_record_info_dir was " in done.stderr
+    assert done.returncode == 1 and "(--eval_record_info_dir) have other content" in done.stderr
 
 
 def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_path):
@@ -364,7 +363,7 @@ def test_an_architecture_in_the_working_directory_is_none_of_the_weights(tmp_pat
     settings = PretrainingSettings(
         record_info_dir="records", do_eval=True, init_checkpoint="weights/xlnet_model.ckpt"
     )
-    with pytest.raises(UserError, match="architecture: give --model_config_path"):
+    with pytest.raises(UserError, match="model_config_path: no architecture"):
         train_gpu.choose_architecture(
             settings, ArchitectureSettings(), types.SimpleNamespace(vocab_size=60)
         )
@@ -384,8 +383,8 @@ BAD = {
     "batch does not divide": (dict(train_batch_size=3), 1, "does not divide the 4 streams"),
     "clamp_len of 0": (dict(clamp_len=0), 1, "clamp_len is 0"),
     "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
-    "no architecture": (dict(model_config_path=None), 1, "missing --n_layer, --d_model"),
-    "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing --d_model"),
+    "no architecture": (dict(model_config_path=None), 1, "no architecture; give it"),
+    "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing d_model"),
     "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
     "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
     "no learning": (dict(learning_rate=0), 1, "learning_rate is 0.0, expected"),
@@ -484,11 +483,7 @@ def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
         kept = (place / folder / "run.json").read_text()
         done = train(place, folder, train_steps=9, **changes)
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-        assert re.search(
-            f"{folder} has no \\S+{key}: a run cannot resume from weights alone, as in best/, "
-            "nor with --ema_decay",
-            done.stderr,
-        ), done.stderr
+        assert re.search(f"{folder} has no \\S+{key}: its run has", done.stderr), done
         assert (place / folder / "run.json").read_text() == kept
 
 
@@ -497,10 +492,11 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     path = place / "foreign" / "spiece.model"
     path.write_bytes(path.read_bytes() + b"\x1a\x02\x18\x00")  # a normalizer without the prefix
     (place / "foreign" / "spiece.model.json").unlink()
-    done = train(place, "refused", init_checkpoint=place / "foreign")
-    assert f"init_checkpoint: {path} differs from" in done.stderr
     kept = place / "foreign" / "run.json"
-    kept.write_text(json.dumps(dict(json.loads(kept.read_text()), task={}, text={})))
+    kept.write_text(json.dumps(dict(json.loads(kept.read_text()), text={})))
+    done = train(place, "refused", init_checkpoint=place / "foreign")
+    assert "init_checkpoint: " in done.stderr and "spiece_sha256: found " in done.stderr
+    kept.write_text(json.dumps(dict(json.loads(kept.read_text()), task={})))
     for flag, done in (
         (
             "init_checkpoint",

@@ -209,8 +209,10 @@ def _take_preset(fields: help.Fields, unused: Sequence[str], elsewhere: help.Fie
         if name not in fields:
             raise UserError(f"{source}: unknown setting '{name}'{did_you_mean(name, fields)}")
         check_value(fields[name], value, source)
+        # The document of a run has both alternatives, one of them at its default.
         other = _alternative(fields, name)
-        if other in values and name < other:
+        both = [each for each in (name, other) if each in values]
+        if len(both) == 2 and all(values[each] != default_of(fields[each]) for each in both):
             raise UserError(
                 f"{source}: {name} is {value} and {other} is {values[other]}; give one of them"
             )

@@ -115,7 +115,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
         ),
         (dict(task=dict(labels=[])), "labels is .*, expected a list of names"),
         (dict(task=dict(kind=["spans"])), r"of task type \['spans'\], which is not installed"),
-        (dict(text=dict(spiece_sha256="0")), "trained with another vocabulary than"),
+        (dict(text=dict(spiece_sha256="0")), "spiece_sha256: found .*, expected 0, as the weights"),
         (
             dict(resolved=dict(max_seq_length="many")),
             "max_seq_length is 'many', expected an integer",

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Optional, TypeVar, cast
 
 import xlnet
-from xlnet import files
+from xlnet import errors, files
 from xlnet.errors import UserError
 from xlnet.settings.fields import Settings, check_value, default_of
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -373,23 +373,21 @@ def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: 
     from xlnet.engine import checkpoint
 
     checkpoint.check_config(prefix, config)
-    check_vocabulary(os.path.dirname(prefix), tokenizer)
-    spiece = os.path.join(os.path.dirname(prefix), SPIECE_NAME)
-    if os.path.exists(spiece):
-        if files.sha256(spiece) != tokenizer.sha256:
-            raise UserError(
-                f"{flag}: {spiece} differs from {tokenizer.path}; weights keep their vocabulary"
+    check_vocabulary(os.path.dirname(prefix), tokenizer, flag)
+
+
+def check_vocabulary(directory: str, tokenizer: Tokenizer, flag: str) -> None:
+    """Raises UserError that names `flag` unless weights in `directory` were trained with this
+    vocabulary, or neither their document nor a file says it."""
+    path, run = os.path.join(directory, SPIECE_NAME), read(directory)
+    text = dict(run.text) if run else {}
+    if not text and os.path.exists(path):  # of released weights
+        text["spiece_sha256"] = files.sha256(path)
+    for name, now in text_of(tokenizer).items():
+        was = text.get(name, now)
+        if was != now:
+            raise errors.wrong(
+                f"{flag}: {tokenizer.path}: {name}",
+                now,
+                f"{was}, as the weights in {directory or '.'} were trained",
             )
-        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)  # raises if they differ
-
-
-def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
-    """Raises UserError unless weights in `directory` were trained with this vocabulary, or their
-    document does not say it."""
-    found = read(directory)
-    stored = found.text.get("spiece_sha256") if found else None
-    if found and stored and stored != tokenizer.sha256:
-        raise UserError(
-            f"{found.path}: the weights next to it were trained with another vocabulary than "
-            f"{tokenizer.path} (SHA-256 {stored!s:.12}, not {tokenizer.sha256!s:.12})"
-        )

@@ -229,11 +229,11 @@ def _answered_by(task_name: str) -> str:
 
 def with_own_files(settings: AnySettings, home: str) -> AnySettings:
     """The settings with the model's vocabulary and architecture, unless others are given."""
-    own: dict[str, Any] = {
-        name: os.path.join(home, file)
-        for name, file in OWN_FILES.items()
-        if not getattr(settings, name) and os.path.exists(os.path.join(home, file))
-    }
+    own: dict[str, Any] = {}
+    for name, file in OWN_FILES.items():
+        path = os.path.join(home, file)
+        if not getattr(settings, name) and os.path.exists(path):
+            own[name] = path
     return dataclasses.replace(settings, **own)
 
 
@@ -254,8 +254,10 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
         settings.keep_accents,
         descriptions=descriptions_beside(settings.model_dir, settings.init_checkpoint),
     )
-    for path in filter(None, (settings.model_dir, settings.init_checkpoint)):
-        run_document.check_vocabulary(files.directory_of(path), tokenizer)
+    for flag in ("model_dir", "init_checkpoint"):
+        path = getattr(settings, flag)
+        if path:
+            run_document.check_vocabulary(files.directory_of(path), tokenizer, flag)
     if tokenizer.vocab_size != config.n_token:
         raise UserError(
             f"n_token is {config.n_token} in {settings.model_config_path}, but "
@@ -277,13 +279,6 @@ def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Tas
         return custom.resolve_task(settings)
     stored = run.task or {}
     with run_document.malformed_as_user_error(run.path):
-        if (
-            not settings.do_train
-            and custom.find_type(settings, stored).has_labels
-            and not stored.get("labels")
-            and known.canonical_name(settings.task_name) == known.CUSTOM
-        ):
-            raise UserError(f"model_dir: {run.path} has is_regression True, not False")
         if settings.dev_share is None and _is_train_file(settings, run):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
         return custom.resolve_task(settings, stored)
@@ -326,19 +321,14 @@ def document_of(
 ) -> RunDocument:
     """The document of a model that no run of ours has trained, or not yet: `program` is None, and
     `resolved` has what belongs to the model alone."""
-    resolved = run_document.values_of((settings, network))
-    return RunDocument(
+    document = RunDocument(
         run_document.path_in(settings.model_dir),
         None,
-        {
-            field.name: resolved[field.name]
-            for group in (settings, network)
-            for field in dataclasses.fields(group)
-            if field.metadata["belongs_to"] == "model" and field.name in resolved
-        },
+        run_document.values_of((settings, network)),
         task=describe_task(settings, task),
         text=run_document.text_of(tokenizer),
     )
+    return run_document.to_share(document)
 
 
 def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
@@ -371,56 +361,14 @@ def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningS
             RUN_NAME,
         )
         return
+    different = []
     with run_document.malformed_as_user_error(run.path):
-        _check_task(run, prefix, wanted, settings)
-
-
-def _check_task(
-    run: RunDocument, prefix: str, wanted: RunDocument, settings: FineTuningSettings
-) -> None:
-    """Raises UserError unless the document next to a checkpoint has the task of `wanted`."""
-    from xlnet.engine import checkpoint
-
-    there, here = run.task or {}, wanted.task or {}
-    # The task and the text: all that the weights depend on.
-    different = [
-        f"{name} {_entry(was.get(name))}, not {_entry(now.get(name))}"
-        for was, now, names in (
-            (there, here, _OF_WEIGHTS),
-            (run.text, wanted.text, tuple(wanted.text)),
-        )
-        for name in names
-        if was.get(name) != now.get(name)
-    ]
+        for name in _OF_WEIGHTS:
+            was, now = run.task.get(name), task.get(name)
+            if was != now:
+                different.append(f"{name} {_entry(was)}, not {_entry(now)}")
     if different:
         raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
-    # The output layer: as many outputs as labels; an own type may have another number.
-    labels = here["labels"] or []
-    outputs = (
-        checkpoint.shapes(prefix).get("model/{}/logit/bias".format(here["head"]))
-        if labels and not here["module"]
-        else None
-    )
-    if outputs and outputs != [len(labels)]:
-        raise UserError(
-            "model_dir: {} has {} labels, but the output layer {} of {} has {} outputs".format(
-                run.path, len(labels), here["head"], prefix, outputs[0]
-            )
-        )
-    # The rows that were held out stay held out; best/ may be of a time before an allowed change.
-    share = here["dev_share"]
-    home = home_of(settings.model_dir)
-    if (
-        (settings.do_train or settings.do_eval and share)
-        and os.path.realpath(run.directory) == os.path.realpath(home)
-        and there.get("dev_share", share) != share
-        and not settings.allow_changes
-    ):
-        raise UserError(
-            "model_dir: the fraction of the train file that is held out as dev is {:g} "
-            "in {}, here it is {:g}; give dev_share and the files as they were, or "
-            "--allow_changes=True".format(there["dev_share"], run.path, share)
-        )
 
 
 def _entry(value: Any) -> str:

@@ -2,10 +2,10 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Callable
 
-from xlnet import cli, files, own_modules, presets, quiet
+from xlnet import cli, errors, files, own_modules, presets, quiet
 from xlnet.errors import UserError
 from xlnet.settings.data import RECORD_SETTINGS
 from xlnet.settings.devices import DeviceSettings
@@ -103,14 +103,6 @@ def inherit_from_run(
     return settings, network, optimization
 
 
-def _first_that_exists(name: str, directories: Sequence[str]) -> Optional[str]:
-    """The path of the first file of this name in one of the directories."""
-    for directory in directories:
-        if os.path.exists(os.path.join(directory, name)):
-            return os.path.join(directory, name)
-    return None
-
-
 def with_directories(
     settings: PretrainingSettings, find_records: Callable[[str], str]
 ) -> PretrainingSettings:
@@ -147,53 +139,35 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "Manifest") 
 def choose_architecture(
     settings: PretrainingSettings, flags: Settings, manifest: "Manifest"
 ) -> XLNetConfig:
-    """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
-    checkpoint's directory. Flags override a JSON file, each with a note."""
-    given = {
-        key: getattr(flags, key) for key in ARCHITECTURE_KEYS if getattr(flags, key) is not None
-    }
+    """The architecture: of flags, which take precedence; of a JSON file; of the run that is
+    resumed, or of the initial checkpoint's directory. A vocabulary of another size is an error."""
+    given = {}
+    for key in ARCHITECTURE_KEYS:
+        if getattr(flags, key) is not None:
+            given[key] = getattr(flags, key)
     # Its file may be that of the run that resumes, or be next to the initial weights.
+    path = settings.model_config_path
     homes = [settings.model_dir] if settings.model_dir else []
     if settings.init_checkpoint:
         homes.insert(0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint))
-    path = settings.model_config_path or _first_that_exists(CONFIG_NAME, homes)
-    # The size of the vocabulary is that of the records if neither weights nor a flag say it.
-    size = {"n_token": manifest.vocab_size}
+    for home in homes:
+        beside = os.path.join(home, CONFIG_NAME)
+        if not path and os.path.exists(beside):
+            path = beside
+    values = ARCHITECTURE_DEFAULTS if given else {}
     if path:
-        values = size | presets.read(path, "model_config_path", presets.MODEL)[0]
-        if settings.model_config_path and "n_token" not in given and not settings.init_checkpoint:
-            if values != values | size:
-                print(
-                    (
-                        "note: n_token is {}, the size of the records' vocabulary, not {} as in {}"
-                    ).format(manifest.vocab_size, values["n_token"], path)
-                )
-            values |= size
-        for key, value in given.items():
-            if values.get(key) != value:
-                print(f"note: --{key}={value} overrides {values.get(key)} of {path}")
-    else:
-        values = size | (ARCHITECTURE_DEFAULTS if given else {})
-        for key, value in ARCHITECTURE_DEFAULTS.items():
-            if given and key not in given:
-                print(f"note: {key} is not given: {value}, as in the original implementation")
-        missing = [key for key in ARCHITECTURE_KEYS if key not in values | given]
-        if missing:
-            raise UserError(
-                "architecture: give --model_config_path, or all of its flags; missing --{}".format(
-                    ", --".join(missing)
-                )
-            )
-    values |= given
-    config = XLNetConfig(**values)
+        values, _ = presets.read(path, "model_config_path", presets.MODEL)
+    elif not given:
+        raise UserError("model_config_path: no architecture; give it, or all of its flags")
+    # The size of the vocabulary is that of the records if neither weights nor a flag say it.
+    is_of_weights = path and (settings.init_checkpoint or path != settings.model_config_path)
+    size = {} if is_of_weights else {"n_token": manifest.vocab_size}
+    config = XLNetConfig(**{**values, **size, **given})
     if config.n_token != manifest.vocab_size:
-        raise UserError(
-            "n_token: {} says {}, the vocabulary of the records in {} has {} pieces".format(
-                "its flag" if "n_token" in given else path,
-                config.n_token,
-                settings.record_info_dir,
-                manifest.vocab_size,
-            )
+        raise errors.wrong(
+            "n_token" if "n_token" in given else f"n_token of {path}",
+            config.n_token,
+            f"{manifest.vocab_size}, the pieces of the records in {settings.record_info_dir}",
         )
     return config
 
