@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from helpers import command
-from helpers.finetuning import make_vocabulary, make_workspace
+from helpers.finetuning import make_workspace
 from helpers.models import CONFIG, make_model
 from helpers.paths import ROOT
 
@@ -297,7 +297,6 @@ def without_labels(text):
         ("own/train.tsv", lambda text: text + "x\tkamat\ttelok\tanimal\n", "to train on"),
         ("own/train.tsv", permuted, "to train on"),
         ("own/test.tsv", without_labels, None),
-        ("model/spiece.model", None, "spiece.model"),
         (
             "model/xlnet_config.json",
             lambda text: text.replace('"n_head": 2', '"n_head": 1'),
@@ -310,11 +309,7 @@ def test_every_file(place, name, change, said):
     path = place.directory / name
     before = path.read_bytes()
     try:
-        if change:
-            path.write_text(change(before.decode()))
-        else:
-            make_vocabulary(place.directory / "other.model", 36)
-            shutil.copy(place.path("other.model"), path)
+        path.write_text(change(before.decode()))
         done = train(place)
     finally:
         path.write_bytes(before)
@@ -450,21 +445,12 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
 
     done = run("--do_eval")
     assert done.returncode == 0 and "eval custom dev  step 1  accuracy" in done.stdout, done
-    assert (
-        "note: model_dir: model cannot be written to: the evaluation is shown alone; give "
-        "--predict_dir=DIRECTORY for its files" in done.stderr
-    )
     done = run("--do_eval", "--predict_dir=out")
     assert done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists(), done
     done = run("--do_predict", "--predict_file=dev.csv", "--predict_output=p.tsv")
     assert done.returncode == 0 and (tmp_path / "p.tsv").read_text().count("\n") == 3, done
     done = run("--do_predict", "--predict_file=dev.csv")
-    assert (
-        done.returncode == 1
-        and "model_dir: model cannot be written to; give --predict_output"
-        "=FILE or --predict_dir=DIRECTORY for the predictions"
-        in done.stderr
-    )
+    assert done.returncode == 1 and "model_dir: model cannot be written to" in done.stderr
 
 
 def test_an_evaluation_names_its_thresholds(tmp_path):

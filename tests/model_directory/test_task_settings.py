@@ -255,7 +255,7 @@ def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(t
         assert task_of_run(found).files.dev_share == share
 
 
-@pytest.mark.parametrize("damage", [dict(labels=[1, 2]), dict(labels={"a": 1})])
+@pytest.mark.parametrize("damage", [dict(labels=[1, 2])])
 def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
     wanted = dict.fromkeys(("task", "is_regression", "head", "module", "summary_type"))
     wanted = dict(wanted, kind="regression", use_summ_proj=None, labels=None, dev_share=0.1)

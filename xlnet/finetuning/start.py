@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from xlnet import files, quiet
 from xlnet.errors import UserError, wrong
 from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_document import RunDocument
-from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.model_directory.task_settings import FineTunedTask, TaskRun
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import (
-    FineTuningSettings,
     SpanSettings,
 )
-from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.settings.network import XLNetConfig
+from xlnet.settings.training import BEST
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers
 from xlnet.tasks.task import expand_split
@@ -32,32 +29,13 @@ if TYPE_CHECKING:  # these import TensorFlow
 _log = logging.getLogger(__name__)
 
 
-def run(
-    settings: FineTuningSettings,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    device: DeviceSettings,
-    given: Collection[str],
-) -> None:
-    """Trains, evaluates and predicts as the settings ask.
-
-    Args:
-      given: names of the settings of the command line or a preset.
+def run(run: TaskRun, device: DeviceSettings) -> None:
+    """Trains, evaluates and predicts as the settings of a run ask.
 
     Raises:
       UserError: something in the settings or the files is wrong.
       Unfinished: a signal stopped the training, or what follows it.
     """
-    # Resolve and check the settings as far as that is possible without TensorFlow, whose import
-    # takes seconds.
-    model_run = task_settings.read_model(settings.model_dir)
-    settings, network, optimization = task_settings.resolve(
-        settings, network, optimization, given, model_run
-    )
-    check_directories(settings)
-    config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = task_settings.read_vocabulary(settings, config)
-    task_settings.check_columns(settings)
     quiet.import_tensorflow()
     from xlnet.engine.devices import connect
     from xlnet.engine.stop_signal import StopSignal
@@ -66,25 +44,22 @@ def run(
     from xlnet.finetuning.evaluate import Evaluator
     from xlnet.finetuning.model import TaskModel
 
-    # The task, its files, the network.
-    tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
-    data = TaskData(tuned, tokenizer)
+    tuned, settings = run.tuned, run.tuned.settings
+    data = TaskData(tuned, run.tokenizer)
     _check_files(tuned, data)
     devices = connect(device, compiles_on_gpus=True)
-    _check_settings(tuned, config, devices)
-    document = task_settings.document_of(settings, network, tuned.task, tokenizer)
-    document = dataclasses.replace(document, program=settings.program)
-    _check_model(tuned, config, document)
+    _check_settings(tuned, run.config, devices)
+    _check_model(tuned, run.config, run.document)
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
         data.of_split(settings.eval_split, need_labels=True)
     if settings.do_predict:
         data.to_predict()
-    model = TaskModel(config, tuned, network)
+    model = TaskModel(run.config, tuned, run.network)
     evaluator = Evaluator(model, data, devices)
     if settings.do_train:
-        finetuning.train(model, data, evaluator, document, optimization, device, devices)
+        finetuning.train(model, data, evaluator, run.document, run.optimization, device, devices)
     elif settings.class_weights:  # not used, but refused if it is wrong
         tuned.task.head.class_weights(settings.class_weights, None)
     # A signal still means that the run is not done.
@@ -93,22 +68,6 @@ def run(
             evaluator.evaluate()
         if settings.do_predict:
             evaluator.predict()
-
-
-def check_directories(settings: FineTuningSettings) -> None:
-    """Raises UserError for directories that do not exist, are files, or cannot be written to:
-    before hours of work, not after."""
-    if settings.data_dir and not os.path.exists(settings.data_dir):
-        raise UserError(f"data_dir: no such file or directory: {settings.data_dir}")
-    written = {"output_dir": settings.output_dir}
-    if settings.do_train:
-        written["model_dir"] = settings.model_dir
-    if settings.do_predict and not settings.predict_output:
-        name = "predict_dir" if settings.predict_dir else "model_dir"
-        written[name] = getattr(settings, name)
-    for name, path in written.items():
-        if path:
-            files.require_writable(path, name)
 
 
 def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
@@ -177,7 +136,7 @@ def _check_model(tuned: FineTunedTask, config: XLNetConfig, document: RunDocumen
 def make_records(settings: SpanSettings) -> None:
     """Makes the records of the train file; arguments and errors as for `run`."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
-    check_directories(settings)
+    task_settings.check_directories(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
     task_settings.check_columns(settings)
     quiet.import_tensorflow()

@@ -73,6 +73,28 @@ class FineTunedTask:
         return Padding(self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO)
 
 
+@dataclasses.dataclass(frozen=True)
+class TaskRun:
+    """A run of fine-tuning, evaluation or prediction once it is resolved: nothing below it knows
+    what was given on the command line, and what is from the directory.
+
+    Attributes:
+      tuned: the task and the settings.
+      network: how the network is run.
+      optimization: of the optimizer.
+      config: the architecture.
+      tokenizer: the vocabulary, and how text is cleaned.
+      document: that of the run, but for what its files say.
+    """
+
+    tuned: FineTunedTask
+    network: NetworkSettings
+    optimization: OptimizationSettings
+    config: XLNetConfig
+    tokenizer: Tokenizer
+    document: RunDocument
+
+
 # ---- where a model is
 
 
@@ -96,6 +118,28 @@ def read_model(model_dir: str) -> Optional[RunDocument]:
 
 
 # ---- the settings of a run
+
+
+def resolve_run(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    given: Collection[str],
+) -> TaskRun:
+    """The run that a command line and its model directory say, checked as far as that is possible
+    without the data. Arguments and errors as for `resolve`."""
+    before = read_model(settings.model_dir)
+    settings, network, optimization = resolve(settings, network, optimization, given, before)
+    check_directories(settings)
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = read_vocabulary(settings, config)
+    check_columns(settings)
+    task = task_of_run(settings, before)
+    document = dataclasses.replace(
+        document_of(settings, network, task, tokenizer), program=settings.program
+    )
+    tuned = FineTunedTask(task, settings)
+    return TaskRun(tuned, network, optimization, config, tokenizer, document)
 
 
 def resolve(
@@ -189,6 +233,26 @@ def check_columns(settings: TaskSettings) -> None:
             raise UserError(
                 f"{field.name} is for --task_name=custom; the columns of task {task.name} are known"
             )
+
+
+def check_directories(settings: TaskSettings) -> None:
+    """Raises UserError for directories that do not exist, are files, or cannot be written to:
+    before hours of work, not after."""
+    if settings.data_dir and not os.path.exists(settings.data_dir):
+        raise UserError(f"data_dir: no such file or directory: {settings.data_dir}")
+    for name in ("model_dir", "output_dir", "predict_dir"):
+        path = getattr(settings, name)
+        if path and os.path.exists(path) and not os.path.isdir(path):
+            raise UserError(f"{name}: {path} is a file, expected a directory")
+    written = {"output_dir": settings.output_dir}
+    if settings.do_train:
+        written["model_dir"] = settings.model_dir
+    if settings.do_predict and not settings.predict_output:
+        flag = "predict_dir" if settings.predict_dir else "model_dir"
+        written[flag] = getattr(settings, flag)
+    for flag, path in written.items():
+        if path:
+            files.require_writable(path, flag)
 
 
 def _check_directory(settings: TaskSettings) -> None:

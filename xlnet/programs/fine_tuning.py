@@ -52,6 +52,7 @@ def main(
 ) -> None:
     """Makes records, trains, evaluates and predicts as the settings say."""
     from xlnet.finetuning import start
+    from xlnet.model_directory import task_settings
     from xlnet.tasks.types import known
 
     known.load(settings.task_module)
@@ -59,4 +60,5 @@ def main(
         start.make_records(settings)
         if not settings.does_run:
             return
-    start.run(settings, network, optimization, device.devices(), cli.given_names())
+    run = task_settings.resolve_run(settings, network, optimization, cli.given_names())
+    start.run(run, device.devices())

@@ -124,13 +124,13 @@ def main(settings: PredictionSettings) -> None:
             )
     chosen = group(**given)
     chosen.check()
-    start.run(
+    resolved = task_settings.resolve_run(
         chosen,
         NetworkSettings(precision=settings.precision),
         OptimizationSettings(),
-        DeviceSettings(device=settings.device),
         frozenset(given),
     )
+    start.run(resolved, DeviceSettings(device=settings.device).on_one_machine())
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:
