@@ -135,16 +135,15 @@ def test_what_no_program_has_written_is_refused(model, changes, said):
 def test_a_checkpoint_without_the_output_layer_is_refused(model):
     with pytest.raises(
         UserError,
-        match=r"model.ckpt-5 lacks \d of the model's variables: "
-        "model/classification_custom/logit/bias",
+        match="model.ckpt-5: found no model/classification_custom/logit/bias, expected all",
     ):
         xlnet.load(str(model), device="cpu")
 
 
 def test_there_has_to_be_a_model(tmp_path):
-    with pytest.raises(UserError, match="model_dir: no checkpoint in directory"):
+    with pytest.raises(UserError, match="model_dir: found no checkpoint"):
         model_files.read(str(tmp_path))
-    with pytest.raises(UserError, match="model_dir: no checkpoint .*none"):
+    with pytest.raises(UserError, match="model_dir: found no checkpoint .*none"):
         model_files.read(str(tmp_path / "none"))
 
 
