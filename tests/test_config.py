@@ -257,17 +257,15 @@ def classifier(tmp_path, preset, *flags):
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     share = dict(warmup_ratio=0.1)
-    assert "no such file or directory" in classifier(tmp_path, share, "--warmup_steps=5")
-    assert "no such file or directory" in classifier(
-        tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1"
-    )
+    assert "data_dir: no such" in classifier(tmp_path, share, "--warmup_steps=5")
+    assert "data_dir: no such" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1")
     assert "warmup_ratio is 0.1 and warmup_steps is 5; give one of them" in classifier(
         tmp_path, dict(share, warmup_steps=5)
     )
     assert "warmup_ratio and warmup_steps are both given" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_ratio=0.1"
     )
-    assert "no such file or directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
+    assert "data_dir: no such" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
     assert "epochs is 2 and train_steps is 7; give one of them" in classifier(
         tmp_path, dict(epochs=2, train_steps=7)
     )

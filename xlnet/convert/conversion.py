@@ -154,7 +154,7 @@ def to_huggingface(
     path = spiece_model_file or os.path.join(directory, SPIECE_NAME)
     if spiece_model_file or os.path.exists(path):
         tokenizer = Tokenizer(path, uncased, keep_accents)
-        run_document.check_vocabulary(directory, tokenizer)
+        run_document.check_vocabulary(directory, tokenizer, "input")
         _check_size(tokenizer, config)
     else:
         _log.warning("note: %s has no vocabulary, so %s has no tokenizer", directory, target)
