@@ -172,10 +172,10 @@ def test_a_run_config_has_all_settings_of_flags():
 @pytest.mark.parametrize(
     "group, values, message",
     [
-        (CorpusSettings, dict(seq_len=5), "seq_len is 5"),
+        (CorpusSettings, dict(seq_len=5), "seq_len: found 5"),
         (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
         (CorpusSettings, dict(task=1), "task is 1"),
-        (CorpusSettings, dict(num_streams=3), r"is 3, expected an even number: with bi_data"),
+        (CorpusSettings, dict(num_streams=3), "found 3, expected an even number: with bi_data"),
         (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
         (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
         (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
