@@ -21,7 +21,7 @@ from helpers.tasks import read_rows
 from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
-from xlnet.finetuning.start import check_directories
+from xlnet.model_directory.task_settings import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import readers
 from xlnet.tasks.questions import squad
