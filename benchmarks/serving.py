@@ -105,10 +105,10 @@ def make_model(directory, model_config_path, spiece_model_file):
     import tensorflow.compat.v1 as tf
 
     from xlnet.engine import checkpoint, devices
+    from xlnet.finetuning import predictor
     from xlnet.finetuning.model import TaskModel
     from xlnet.model_directory import run_document, task_settings
     from xlnet.model_directory.task_settings import FineTunedTask
-    from xlnet.serving import session
     from xlnet.tasks.types import custom
 
     devices.set_up_process()
@@ -127,7 +127,7 @@ def make_model(directory, model_config_path, spiece_model_file):
     run_document.write(directory, document, config, tokenizer)
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
-        TaskModel(config, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
+        TaskModel(config, tuned, NetworkSettings()).outputs(predictor.placeholders(tuned))
         draw = np.random.default_rng(0)
         checkpoint.write_arrays(
             os.path.join(directory, "model.ckpt-1"),

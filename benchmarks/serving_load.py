@@ -77,14 +77,12 @@ def main(settings: LoadBenchmark) -> None:
             }
             show(port, settings, light, "explain", explain)
         with served(pretrained, settings.checkout) as port:
-            beams = request(
-                "generate", texts[:1], method="beam", beams=32, max_tokens=settings.beam_tokens
-            )
+            beams = request("generate", texts[:1], beams=32, max_tokens=settings.beam_tokens)
             blank = "The ___ was here. " + " ".join(texts[0].split()[:20])
             light = {
                 "fill": request("fill", [blank], pieces="1", beams=5),
                 "vectors": request("vectors", texts[:1]),
-                "8 tokens": request("generate", [texts[1][:40]], method="greedy", max_tokens=8),
+                "8 tokens": request("generate", [texts[1][:40]], temperature=0, max_tokens=8),
             }
             show(port, settings, light, "32 beams", beams)
             print("\n| generation | tokens/s |\n|---|---|")
@@ -243,12 +241,7 @@ def repeated(port: int, body: bytes) -> Iterator[None]:
 
 def generation(port: int, settings: LoadBenchmark, texts: list[str]) -> Iterator[tuple[str, float]]:
     """Yields (name, tokens a second) of one client, of a list, and of as many clients."""
-    how = dict(
-        method="greedy",
-        max_tokens=settings.tokens,
-        min_tokens=settings.tokens,
-        no_repeat_ngram_size=2,
-    )
+    how = dict(max_tokens=settings.tokens, seed=1)
     prompts = [text[:60] for text in texts[: settings.clients]]
     count = len(prompts) * settings.tokens
 

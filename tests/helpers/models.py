@@ -5,10 +5,10 @@ import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
 from xlnet.engine import checkpoint, devices
+from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory import run_document, task_settings
 from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.serving import session
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom, known
@@ -94,7 +94,7 @@ def make_model(directory, kind, labels=None, **changes):
     (directory / "made.model").unlink()
     tuned = FineTunedTask(task, settings)
     with tf.Graph().as_default():
-        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
+        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(predictor.placeholders(tuned))
         write_random(directory, tf.global_variables())
     return str(directory)
 

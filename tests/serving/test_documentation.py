@@ -45,6 +45,7 @@ def place(tmp_path, monkeypatch, model_of, permuted):
     )
     shutil.copytree(tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained")
     shutil.copytree(permuted.folder, tmp_path / "sample_run" / "pretrained")
+    shutil.copytree(permuted.folder, tmp_path / "pretrained")
     released = tmp_path / "released"
     shutil.copytree(tmp_path / "model" / "news", released)
     for path in released.glob("model.ckpt-1.*"):
@@ -68,7 +69,7 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     said = capsys.readouterr().out
     for shown in re.findall(r"print.*# (\(.*?\)|score: .*)", PAGE):
         assert shown in said
-    assert len(loaded) == 10 and said.count("\n") > 15
+    assert len(loaded) == 11 and said.count("\n") > 15
     (short,) = [block for block in blocks(README) if "model.classify" in block]
     exec(compile(short, "README.md", "exec"), {})
     filled, label = capsys.readouterr().out.splitlines()
@@ -79,6 +80,7 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     assert len(pathlib.Path("vectors.jsonl").read_text().splitlines()) == 2
     assert {path.name for path in pathlib.Path().iterdir()} == {
         "model",
+        "pretrained",
         "released",
         "sample_run",
         "texts.txt",

@@ -19,10 +19,10 @@ from helpers.paths import RELEASED, ROOT
 import xlnet
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
+from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory import model_files, run_document
 from xlnet.model_directory.run_document import RunDocument
-from xlnet.serving import session
 from xlnet.serving.export import exporter
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.questions import answers
@@ -87,7 +87,7 @@ def expected(directory, rows, precision="fp32"):
     task, tuned = model.tuned.task, model.tuned
     arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer, tuned.layout)
     with tf.Graph().as_default(), quick_session() as run:
-        inputs = session.placeholders(tuned)
+        inputs = predictor.placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
         checkpoint.Restoring()(run, model.prefix)
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
@@ -237,7 +237,7 @@ def test_outputs_that_are_not_finite_are_refused_as_in_python(quick_start, tmp_p
     names = ["ids", "vectors"] if with_vectors else ["ids"]
     saved = exporter.export(path, str(tmp_path / "served"), names=names)
     with tf.Graph().as_default():
-        placeholders = session.placeholders(model_files.read(path).tuned)
+        placeholders = predictor.placeholders(model_files.read(path).tuned)
     example = json.loads(pathlib.Path(saved, "assets.extra", "examples.json").read_text())
     good = {
         name: np.repeat(np.array(value["value"], placeholders[name].dtype.as_numpy_dtype), 3, 0)
@@ -388,7 +388,7 @@ def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, prec
     model = model_files.read(models("classification"), network=NetworkSettings(precision=precision))
     with tf.Graph().as_default():
         TaskModel(model.config, model.tuned, model.network).outputs(
-            session.placeholders(model.tuned)
+            predictor.placeholders(model.tuned)
         )
         for variable in tf.global_variables():
             is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(

@@ -1,26 +1,29 @@
 """Predictions in a factorization order are those of the network with the order's mask."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 from helpers.language_model import hidden_in_order
 
-import xlnet
 from xlnet.errors import UserError
 from xlnet.serving import factorization
-from xlnet.serving.server.served_model import ServedModel
 from xlnet.serving.settings import FactorizationSettings
-from xlnet.settings.devices import DeviceSettings
 
 TEXT = "the cat sat on the mat and the dog"
+
+
+class Shared:
+    """What `factorize` takes of an `Inference`, of a model of the tests."""
+
+    def __init__(self, made):
+        self.tokenizer, self.language_model = made.tokenizer, lambda: made.model
 
 
 def factorize(made, text=TEXT, **settings):
     settings = FactorizationSettings(**settings)
     settings.check()
-    return factorization.factorize(made.model, made.tokenizer, text, settings)
+    return factorization.factorize(Shared(made), text, settings)
 
 
 def as_order(positions):
@@ -91,11 +94,31 @@ def test_what_the_streams_see(permuted):
     layers = permuted.model.reading(len(order))
     with layers as reading:
         rows = np.concatenate([found.content_hides, found.query_hides])
-        every = reading.attention(
-            range(3), np.array([found.ids]), range(len(order)), range(len(order)), rows
+        _, every = reading.read(
+            np.array([found.ids]),
+            range(len(order)),
+            range(len(order)),
+            hidden=rows,
+            layers=range(3),
         )
     expected = np.mean([layer[0].mean(axis=0)[len(order) :] for layer in every], axis=0)
     np.testing.assert_allclose(attention[predicted], expected[predicted], atol=1e-5)
+
+
+def test_a_print_is_a_table(permuted):
+    found = factorize(permuted, order="right_to_left", known=2, top=2)
+    first, *rows, last = str(found).split("\n")
+    assert first.split() == "predicts rank sees probability likeliest instead".split()
+    assert len(rows) == len(found.pieces)
+    pieces = list(found.pieces)
+    assert rows[0].split() == [pieces[-1], "known", pieces[-2], pieces[-1]]
+    target = len(pieces) - 3
+    probability = f"{100 * math.exp(found.log_probabilities[target]):.2f}"
+    assert rows[2].split() == [
+        *(pieces[-3], "0", pieces[-2], pieces[-1], probability, "%"),
+        *found.candidates[target],
+    ]
+    assert last.endswith(f"{np.nansum(found.log_probabilities):.4f}")
 
 
 def test_orders_by_name(permuted):
@@ -109,8 +132,8 @@ def test_orders_by_name(permuted):
 
 def test_what_does_not_fit_is_said(permuted, causal):
     for settings, said in (
-        (dict(order="1,2"), "order names 2 tokens"),
-        (dict(order="sideways"), "order is 'sideways'"),
+        (dict(order="1,2"), "order: found 2 numbers"),
+        (dict(order="sideways"), "order: found 'sideways'"),
         (dict(known=40), "expected 41 to 64"),
         (dict(most_tokens=2), "expected 1 to 2"),
     ):
@@ -118,29 +141,3 @@ def test_what_does_not_fit_is_said(permuted, causal):
             factorize(permuted, **settings)
     with pytest.raises(UserError, match="objective=causal"):
         factorize(causal)
-
-
-@pytest.mark.slow
-def test_the_server_and_python_give_the_same_numbers(permuted, causal):
-    model = ServedModel(str(permuted.folder), DeviceSettings(device="cpu"))
-    assert "factorize" in model.names and model.default == "fill"
-    call = model.call("factorize", {"order": "left_to_right", "known": 1, "top": 2})
-    (found,) = model.run(call, [{"text": TEXT}])
-    count = len(permuted.tokenizer.ids(TEXT))
-    assert found.reading.tokens_read == found.reading.tokens == count
-    answer = json.loads(json.dumps(found.prediction, allow_nan=False))
-    with xlnet.load(permuted.folder, device="cpu") as other:
-        expected = other.factorize(TEXT, order="left_to_right", known=1, top=2)
-    assert answer["pieces"] == list(expected.pieces) and answer["order"] == expected.order
-    assert answer["log_probabilities"][0] is answer["likelier"][0] is None
-    assert answer["log_probabilities"][1:] == pytest.approx(expected.log_probabilities[1:])
-    assert answer["candidates"] == expected.candidates
-    assert answer["probabilities"][1] == pytest.approx(
-        np.exp(expected.candidate_log_probabilities[1]).tolist()
-    )
-    assert answer["sees"]["query"] == (~expected.query_hides).tolist()
-    assert answer["query_attention"][0] == [0] * len(expected.pieces)
-    for parameters, said in ((dict(most_tokens=65), "at most 64"), (dict(topp=1), "no 'topp'")):
-        with pytest.raises(UserError, match=said):
-            model.call("factorize", parameters)
-    model.close()

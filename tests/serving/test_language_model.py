@@ -182,8 +182,8 @@ def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
         asked = (
             lambda: loaded.fill("the ___ sat"),
             lambda: loaded.fill("the ___ sat ___ on", order="all", pieces="2"),
-            lambda: loaded.generate("the cat", method="greedy", max_tokens=3),
-            lambda: loaded.generate("the cat", method="beam", max_tokens=3),
+            lambda: loaded.generate("the cat", temperature=0, max_tokens=3),
+            lambda: loaded.generate("the cat", beams=4, max_tokens=3),
             lambda: loaded.generate("the cat", max_tokens=3),
             lambda: list(loaded.stream("the cat", max_tokens=3)),
             lambda: loaded.factorize("the cat sat"),

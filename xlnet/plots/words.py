@@ -18,13 +18,11 @@ _WIDTH = 20  # of a bar in the terminal [characters]
 
 
 def in_words(found: Explanation) -> str:
-    """The explained output, and the sum of the weights of all words."""
-    together = (
-        ""
-        if found.base is None
-        else f"; zero embeddings {found.base:.4f}, the words together {found.weights.sum():+.4f}"
-    )
-    return f"{found.output} {found.value:.4f}{together}"
+    """The explained output with its value, and how much of the text was read."""
+    read = ""
+    if (found.tokens_read or 0) < (found.tokens or 0):
+        read = f"; {found.tokens_read} of {found.tokens} tokens were read"
+    return f"{found.output} {found.value:.4f}{read}"
 
 
 def text(found: Explanation) -> str:

@@ -1,8 +1,8 @@
-"""Shows how much each word of a text counts for the prediction of a fine-tuned model.
+"""Shows how much each word of a text counts for the prediction of a fine-tuned model: how much the
+output falls without the word.
 
-For models that classify (one label or any number), score or rank. leave_one_out is the fall of the
-output without the word; integrated_gradients share the difference to a text of zero embeddings
-among the words. For a document of a ranking, text is the query and text_b the document.
+For models that classify (one label or any number), score or rank. For a document of a ranking, text
+is the query and text_b the document.
 """
 
 import dataclasses
@@ -22,8 +22,7 @@ class WordSettings(Settings):
     text: str = required("the text")
     text_b: Optional[str] = setting(None, "the second text of a pair")
     output: Optional[str] = setting(
-        None,
-        "file to write: .png, an image; .html, a page for a browser; several with commas",
+        None, "file to write: .png, an image; .html, a page for a browser; several with commas"
     )
 
     def check(self) -> None:
@@ -35,13 +34,14 @@ def main(model_settings: LoadSettings, settings: WordSettings, how: ExplanationS
     with text_inputs.load(model_settings) as model:
         from xlnet.plots import words
 
-        found = model.explain(
-            settings.text if settings.text_b is None else (settings.text, settings.text_b),
-            **vars(how),
-        )
+        text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
+        found = model.explain(text, label=how.label)
         print(words.text(found))
         for path in check_images(settings.output or ""):
-            (words.draw if path.endswith(".png") else words.write_page)(path, found)
+            if path.endswith(".png"):
+                words.draw(path, found)
+            else:
+                words.write_page(path, found)
             print(f"written: {path}")
 
 
@@ -54,7 +54,6 @@ def run() -> None:
         about=__doc__,
         examples=(
             "--model_dir=model --text='A film that nobody needs.'",
-            "--model_dir=model --text='A film that nobody needs.' --method=integrated_gradients "
-            "--output=words.png,words.html",
+            "--model_dir=model --text='A film that nobody needs.' --output=words.png,words.html",
         ),
     )

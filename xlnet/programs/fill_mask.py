@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs import text_inputs
-from xlnet.serving.settings import FillingSettings, LoadSettings, stop_texts
+from xlnet.serving.settings import FillingSettings, LoadSettings
 
 if TYPE_CHECKING:
     from xlnet.serving.filling import Filling
@@ -22,7 +22,7 @@ def main(
     model_settings: LoadSettings, settings: text_inputs.TextInputs, how: FillingSettings
 ) -> None:
     text_inputs.check_files(settings)
-    chosen = dict(vars(how), targets=stop_texts(how.targets, "targets") or None)
+    chosen = vars(how)
     with text_inputs.load(model_settings) as model:
 
         def query(texts: Iterable[str]) -> Iterator[Union[list[Filling], UserError]]:
@@ -35,13 +35,9 @@ def main(
             (found,) = query([text])
             if isinstance(found, UserError):
                 raise found
-            print(
-                "\n".join(
-                    [text]
-                    + [f"{100 * filling.probability:10.4f} %  {filling.text}" for filling in found]
-                ),
-                flush=True,
-            )
+            print(text)
+            for filling in found:
+                print(f"{100 * filling.probability:10.4f} %  {filling.text}", flush=True)
 
         text_inputs.run(settings, query, as_json, show)
 

@@ -14,38 +14,27 @@ from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
 
 if TYPE_CHECKING:
     from xlnet.errors import UserError
-    from xlnet.serving.generated_text import GeneratedText
+    from xlnet.serving.generation import GeneratedText
 
 
 def main(
     model_settings: LoadSettings, settings: text_inputs.TextInputs, how: GenerationSettings
 ) -> None:
     text_inputs.check_files(settings)
-    chosen = dict(vars(how), stop=stop_texts(how.stop))
+    chosen = dict(vars(how), stop=stop_texts(how.stop) or None)
     with text_inputs.load(model_settings) as model:
 
-        def query(
-            texts: Iterator[str],
-        ) -> Iterator[Union[GeneratedText, list[GeneratedText], UserError]]:
+        def query(texts: Iterator[str]) -> Iterator[Union[GeneratedText, UserError]]:
             return model.pipe(texts, "generate", errors="return", **chosen)
 
-        def as_json(
-            text: str,
-            found: Any,  # a GeneratedText; with several samples a list of them
-        ) -> Iterator[dict[str, Any]]:
-            for number, written in enumerate(found if how.samples > 1 else [found]):
-                yield {"prompt": text, "number": number, **written._asdict()}
+        def as_json(text: str, found: GeneratedText) -> Iterator[dict[str, Any]]:
+            yield {"prompt": text, **found._asdict()}
 
         def show(text: str) -> None:
-            if how.samples == 1:
-                print(text, end="", flush=True)
+            print(text, end="", flush=True)
             for part in model.stream(text, **chosen):
-                if how.samples == 1:
-                    print(part.text, end="", flush=True)
-                elif part.whole:
-                    print(f"[{part.number + 1}] {text}{part.whole.text}", flush=True)
-            if how.samples == 1:
-                print(flush=True)
+                print(part.text, end="", flush=True)
+            print(flush=True)
 
         text_inputs.run(settings, query, as_json, show)
 
@@ -59,6 +48,6 @@ def run() -> None:
         about=__doc__,
         examples=(
             "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
-            "--model_dir=model --input=prompts.txt --output=texts.jsonl --method=beam",
+            "--model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4",
         ),
     )

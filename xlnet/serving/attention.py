@@ -10,20 +10,22 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet.errors import wrong
+from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
-from xlnet.model_directory.model_files import LoadedModel
-from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
-from xlnet.serving.language_model import LanguageModel
-from xlnet.serving.settings import AttentionSettings
+from xlnet.serving.settings import (
+    ATTENTION_ORDERS,
+    AttentionSettings,
+    layers_of,
+    numbers_in_order,
+)
 from xlnet.serving.texts import as_text, pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import batches_by_length
-from xlnet.tasks.task import InlineExample, Row
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.tasks.task import InlineExample
 
 
 class Attention(NamedTuple):
@@ -48,84 +50,69 @@ class Attention(NamedTuple):
     ids: Sequence[int]
 
 
+def attention_call(
+    inference: Inference, layers: Sequence[int], settings: AttentionSettings
+) -> BatchedCall:
+    """The call of `attention_of`, one text after the other."""
+
+    def compute(texts: list[Any]) -> list[Computed]:
+        found = attention_of(inference, texts[0], layers, settings)
+        return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
+
+    return BatchedCall(lambda text: text, compute, 1)
+
+
 def attention_of(
     inference: Inference, text: Any, layers: Sequence[int], settings: AttentionSettings
 ) -> Attention:
     """The attention probabilities of some layers, counted from 1, of a pretrained network, or of a
     fine-tuned one, whose text may be a pair."""
-    tuned = inference.loaded.tuned
-    if tuned is None:
-        model = inference.language_model()
-        return attention(model, inference.tokenizer, as_text(text), layers, settings)
-    return of_fine_tuned(
-        tuned,
-        inference.tokenizer,
-        row_of(tuned, 0, InlineExample(*pair_of(text, tuned.task))),
-        layers,
-        inference.loaded.config.n_layer,
-        settings,
-        inference.open().subgraph("attention", lambda: build(inference.loaded, tuned)),
-    )
+    layers = layers_of(layers, 1, inference.loaded.config.n_layer)
+    if inference.loaded.tuned:
+        return _of_fine_tuned(inference, text, layers, settings)
+    return _of_pretrained(inference, as_text(text), layers, settings)
 
 
-def attention_call(
-    inference: Inference, layers: Sequence[int], settings: AttentionSettings
-) -> BatchedCall:
-    """The call of `attention_of` for a pretrained model, one text after the other."""
-    model = inference.language_model()
-
-    def prepare(text: Any) -> Any:
-        _checked_rank(model, inference.tokenizer.ids(as_text(text)), layers, settings)
-        return text
-
-    def compute(texts: list[Any]) -> list[Computed]:
-        (text,) = texts
-        found = attention_of(inference, text, layers, settings)
-        return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
-
-    return BatchedCall(prepare, compute, 1)
-
-
-def attention(
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    text: str,
-    layers: Sequence[int],
-    settings: AttentionSettings,
+def _of_pretrained(
+    inference: Inference, text: str, layers: Sequence[int], settings: AttentionSettings
 ) -> Attention:
-    """The attention probabilities of some layers, counted from 1."""
+    model, tokenizer = inference.language_model(), inference.tokenizer
+    order = settings.order or ("left_to_right" if model.is_causal else "random")
+    if model.is_causal and order != "left_to_right":
+        raise wrong("order", order, "left_to_right, the only one of a causal model")
     ids = tokenizer.ids(text)
+    _check_length(ids, settings)
     # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
     # token is a target: a token does not see those later in the order, and a query does not see its
     # own token, either. Without an order every token sees all tokens, and a query all but its own.
-    order, rank = _checked_rank(model, ids, layers, settings)
+    rank = _rank(len(ids), order, settings)
     content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
+    places = np.arange(len(ids))
     if model.tokens_before is not None:
-        places = np.arange(len(ids))
         content |= places[:, None] - places > model.tokens_before
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
+    hidden = {"content": content}
+    if not model.is_causal:
+        hidden["query"] = query
     # All tokens are read at once, with a query at each position: the rows of the result are those
     # of the content stream, then those of the query stream.
-    positions = range(len(ids))
     with model.reading(len(ids)) as reading:
-        found = np.array(
-            reading.attention(
-                [layer - 1 for layer in layers],
-                np.array([ids]),
-                positions,
-                () if model.is_causal else positions,
-                content if model.is_causal else np.concatenate([content, query]),
-            )
-        )[:, 0]
-    hidden = {"content": content, **({} if model.is_causal else {"query": query})}
-    streams = {
-        name: np.where(mask, 0, found[:, :, begin : begin + len(ids)])  # [k,N,T,T]
-        for begin, (name, mask) in zip((0, len(ids)), hidden.items())
-    }
+        _, by_layer = reading.read(
+            np.array([ids]),
+            places.tolist(),
+            [] if model.is_causal else places.tolist(),
+            hidden=np.concatenate(list(hidden.values())),
+            layers=[layer - 1 for layer in layers],
+        )
+    found = np.array(by_layer)[:, 0]  # [k,N,T,T], or [k,N,2T,T]
+    streams = {}
+    for number, (name, mask) in enumerate(hidden.items()):
+        rows = found[:, :, number * len(ids) : (number + 1) * len(ids)]
+        streams[name] = np.where(mask, 0, rows)
     return Attention(
         [tokenizer.id_to_piece(id) for id in ids],
-        list(layers),
+        layers,
         streams,
         hidden,
         None if order == "none" else rank + 1,
@@ -133,79 +120,48 @@ def attention(
     )
 
 
-def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
-    """From a record to the attention probabilities [B,N,T,T] of each layer, by number from 0."""
-    if tuned.settings.long_document == "memory":
-        raise UserError(
-            "the model reads a text in segments (long_document=memory), "
-            "expected one that reads it at once"
-        )
-    inputs = session.placeholders(tuned)
-    found = TaskModel(loaded.config, tuned, loaded.network).attention(inputs)
-    return inputs, {str(layer): each for layer, each in enumerate(found)}
-
-
-def of_fine_tuned(
-    tuned: FineTunedTask,
-    tokenizer: Tokenizer,
-    row: Row,
-    layers: Sequence[int],
-    n_layer: int,
-    settings: AttentionSettings,
-    subgraph: session.Subgraph,
+def _of_fine_tuned(
+    inference: Inference, text: Any, layers: Sequence[int], settings: AttentionSettings
 ) -> Attention:
-    """The attention probabilities of a fine-tuned network, whose tokens see each other; `subgraph`
-    is of `build`."""
-    settings.order_of(only="none")
+    """The attention probabilities of a fine-tuned network, whose tokens see each other."""
+    tuned, tokenizer = inference.tuned(), inference.tokenizer
+    if settings.order not in (None, "none"):
+        raise wrong("order", settings.order, "none: tokens of a fine-tuned model see each other")
     # One record, without its padding: a plot shows the tokens of the text alone.
-    reader, length = tuned.task.reader, tuned.layout.max_seq_length
-    records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
+    row = row_of(tuned, 0, InlineExample(*pair_of(text, tuned.task)))
+    reader, layout = tuned.task.reader, tuned.layout
+    records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
     counts = encoding.pop_token_counts(records)
-    if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
-        raise UserError(
-            f"the text is read in several parts, expected one of at most max_seq_length {length}"
-        )
-    if counts.is_cut.any():
-        raise UserError(
-            f"{counts.read[0]} of {counts.total[0]} tokens are read, expected all: "
-            f"{reader.cut_words}"
-        )
-    ((_, record),) = batches_by_length(records, length, tuned.padding._replace(multiple=1), 1)
+    is_in_parts = len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1
+    if is_in_parts or layout.long_document == "memory" or counts.is_cut.any():
+        raise wrong("text", "one that is cut or read in parts", "one that is read at once")
+    padding = tuned.padding._replace(multiple=1)
+    ((_, record),) = batches_by_length(records, layout.max_seq_length, padding, 1)
     ids = record["input_ids"][0].tolist()
-    _check(ids, layers, n_layer, settings)
-    found = subgraph([str(layer - 1) for layer in layers], record)
+    _check_length(ids, settings)
+
+    def build() -> tuple[session.Tensors, session.Tensors]:
+        inputs = predictor.placeholders(tuned)
+        by_layer = TaskModel(inference.loaded.config, tuned, inference.loaded.network).attention(
+            inputs
+        )
+        return inputs, {str(layer + 1): each for layer, each in enumerate(by_layer)}
+
+    subgraph = inference.open().subgraph("attention", build)
+    found = np.array(subgraph([str(layer) for layer in layers], record))[:, 0]  # [k,N,T,T]
     return Attention(
         [tokenizer.id_to_piece(id) for id in ids],
-        list(layers),
-        {"content": np.array(found)[:, 0]},
+        layers,
+        {"content": found},
         {"content": np.zeros([len(ids)] * 2, bool)},
         None,
         ids,
     )
 
 
-def _check(
-    ids: Sequence[int], layers: Sequence[int], n_layer: int, settings: AttentionSettings
-) -> None:
-    """Raises UserError for no text, a text that is too long, or layers that do not exist."""
+def _check_length(ids: Sequence[int], settings: AttentionSettings) -> None:
     if not 0 < len(ids) <= settings.most_tokens:
-        raise UserError(f"text: {len(ids)} pieces, expected 1 to {settings.most_tokens}")
-    if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
-        raise UserError(f"layers is {layers!r}, expected a list of one or more, such as layers=[1]")
-    for layer in layers:
-        is_number = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
-        if not is_number or not 1 <= layer <= n_layer:
-            raise UserError(f"layers: {layer!r}, expected 1 to {n_layer}")
-
-
-def _checked_rank(
-    model: LanguageModel, ids: Sequence[int], layers: Sequence[int], settings: AttentionSettings
-) -> tuple[str, np.ndarray]:
-    """(the order, the position of each token in it, [T]); UserError if the text does not fit the
-    settings, or the model."""
-    _check(ids, layers, model.n_layer, settings)
-    order = settings.order_of(only="left_to_right" if model.is_causal else None)
-    return order, _rank(len(ids), order, settings)
+        raise wrong("text", f"{len(ids)} pieces", f"1 to {settings.most_tokens}")
 
 
 def _rank(count: int, order: str, settings: AttentionSettings) -> np.ndarray:
@@ -217,7 +173,7 @@ def _rank(count: int, order: str, settings: AttentionSettings) -> np.ndarray:
     if order == "random":
         return np.random.default_rng(settings.seed).permutation(count)
     # "2,1,3" names the tokens in the order: its inverse has the place of each token.
-    tokens = settings.tokens_in_order()
+    tokens = numbers_in_order(order, ATTENTION_ORDERS, "tokens")
     if len(tokens) != count:
-        raise UserError(f"order names {len(tokens)} tokens, but the text has {count}")
+        raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
     return np.argsort(tokens)

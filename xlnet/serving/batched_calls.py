@@ -22,17 +22,23 @@ class Computed(NamedTuple):
       tokens: of how many.
       characters_read: of texts that were cut, for a server: by the name of each text the
         (start, end) of its parts that were read; None: all, or it is not known.
+      unknown_tokens: how many tokens of its texts are not in the vocabulary.
     """
 
     result: Any
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
     characters_read: Optional[dict[str, list[tuple[int, int]]]] = None
+    unknown_tokens: Optional[int] = None
 
     def public(self) -> Any:
         """The result as a caller gets it: one with fields for the counts has them."""
         if self.tokens is not None and hasattr(self.result, "tokens_read"):
-            return self.result._replace(tokens_read=self.tokens_read, tokens=self.tokens)
+            return self.result._replace(
+                tokens_read=self.tokens_read,
+                tokens=self.tokens,
+                unknown_tokens=self.unknown_tokens,
+            )
         return self.result
 
 

@@ -7,23 +7,25 @@ Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from xlnet.errors import UserError
-from xlnet.serving import sampling
+from xlnet.errors import escape_control_characters, wrong
 from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
+from xlnet.serving.generation import best
 from xlnet.serving.inference import Inference
-from xlnet.serving.language_model import LanguageModel
-from xlnet.serving.settings import FactorizationSettings
+from xlnet.serving.settings import FACTORIZATION_ORDERS, FactorizationSettings, numbers_in_order
 from xlnet.serving.texts import as_text
-from xlnet.tokenization.tokenizer import Tokenizer
 
 
-class Factorization(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Factorization:
     """The masks of both streams in a factorization order, and the predictions of the query stream.
+    `print` shows them as a table, a row for each token in the order.
 
     Attributes:
       pieces: T of them, in the order of the text.
@@ -56,49 +58,57 @@ class Factorization(NamedTuple):
     query_hides: np.ndarray
     query_attention: np.ndarray
 
-
-def factorize_with(
-    inference: Inference, text: Any, settings: FactorizationSettings
-) -> Factorization:
-    """The predictions of a loaded model, which is pretrained."""
-    return factorize(inference.language_model(), inference.tokenizer, as_text(text), settings)
+    def __str__(self) -> str:
+        rows = [("predicts", "rank", "sees", "probability", "likeliest instead")]
+        for place, position in enumerate(self.order):
+            rank, probability, candidates = "known", "", ""
+            hides = self.content_hides[position]
+            if place >= self.known:
+                rank = str(place - self.known)
+                probability = f"{100 * math.exp(self.log_probabilities[position]):.2f} %"
+                candidates = " ".join(self.candidates[position])
+                hides = self.query_hides[position]
+            seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
+            piece = self.pieces[position]
+            rows.append((piece, rank, " ".join(seen) or "nothing", probability, candidates))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = []
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths)]
+            lines.append(escape_control_characters("  ".join(cells).rstrip()))
+        total = float(np.nansum(self.log_probabilities))
+        lines.append(f"log probability of the text in this order: {total:.4f}")
+        return "\n".join(lines)
 
 
 def factorization_call(inference: Inference, settings: FactorizationSettings) -> BatchedCall:
-    """The call of `factorize_with`, one text after the other."""
-    model = inference.language_model()
-    _require_queries(model)
-
-    def prepare(text: Any) -> Any:
-        _checked_order(len(inference.tokenizer.ids(as_text(text))), settings)
-        return text
+    """The call of `factorize`, one text after the other."""
 
     def compute(texts: list[Any]) -> list[Computed]:
-        (text,) = texts
-        found = factorize_with(inference, text, settings)
+        found = factorize(inference, texts[0], settings)
         return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
 
-    return BatchedCall(prepare, compute, 1)
+    return BatchedCall(lambda text: text, compute, 1)
 
 
-def factorize(
-    model: LanguageModel, tokenizer: Tokenizer, text: str, settings: FactorizationSettings
-) -> Factorization:
+def factorize(inference: Inference, text: Any, settings: FactorizationSettings) -> Factorization:
     """Predicts each token of a text from those before it in a factorization order.
 
     Args:
-      model: one with a query stream.
-      tokenizer: that of its vocabulary.
+      inference: of a pretrained model with a query stream.
       text: of at most `most_tokens` tokens, more than `known`.
       settings: the order, and how many candidates are wanted.
 
     Raises:
       UserError: the model reads from left to right only, or the text does not fit the settings.
     """
-    _require_queries(model)
-    ids = tokenizer.ids(text)
+    model, tokenizer = inference.language_model(), inference.tokenizer
+    model.require_queries()
+    ids = tokenizer.ids(as_text(text))
     count = len(ids)
-    order = _checked_order(count, settings)  # [T]
+    if not settings.known < count <= settings.most_tokens:
+        raise wrong("text", f"{count} pieces", f"{settings.known + 1} to {settings.most_tokens}")
+    order = _order(count, settings)  # [T]
     targets = order[settings.known :]  # [P], in the order in which they are predicted
 
     # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target its
@@ -111,27 +121,27 @@ def factorize(
 
     # One pass of the network predicts all targets: its rows are the T tokens of the content stream,
     # then the P queries. Their numbers do not depend on each other, as no row sees a query.
-    rows = np.concatenate([content_hides, query_hides[targets]])  # [T+P,T]
-    positions = range(count)
-    asked = targets.tolist()
-    tokens = np.array([ids])
     with model.reading(count) as reading:
-        predicted = reading.read(tokens, positions, asked, hidden=rows)[0]  # [P,V]
+        predicted, layers = reading.read(
+            np.array([ids]),
+            range(count),
+            targets.tolist(),
+            hidden=np.concatenate([content_hides, query_hides[targets]]),  # [T+P,T]
+            layers=range(model.n_layer),
+        )
     require_finite(predicted)
-    with model.reading(count) as reading:
-        layers = reading.attention(range(model.n_layer), tokens, positions, asked, rows)
 
     # From targets in their order to positions in the text.
     log_probabilities = np.full(count, np.nan)
     likelier = np.full(count, -1)
     candidates: list[list[str]] = [[] for _ in ids]
     candidate_log_probabilities: list[list[float]] = [[] for _ in ids]
-    for target, scores in zip(targets, predicted):
+    for target, scores in zip(targets, predicted[0]):
         log_probabilities[target] = scores[ids[target]]
         likelier[target] = np.count_nonzero(scores > scores[ids[target]])
-        (best,) = sampling.best(scores, settings.top)
-        candidates[target] = [tokenizer.id_to_piece(int(id)) for id in best]
-        candidate_log_probabilities[target] = scores[best].tolist()
+        (likeliest,) = best(scores, settings.top)
+        candidates[target] = [tokenizer.id_to_piece(int(id)) for id in likeliest]
+        candidate_log_probabilities[target] = scores[likeliest].tolist()
     query_attention = np.zeros((count, count))
     mean = np.mean([layer[0] for layer in layers], axis=(0, 1))  # [T+P,T]
     query_attention[targets] = np.where(query_hides[targets], 0, mean[count:])
@@ -150,23 +160,6 @@ def factorize(
     )
 
 
-def _require_queries(model: LanguageModel) -> None:
-    if model.is_causal:
-        raise UserError(
-            "the model was trained with objective=causal and has no query stream, "
-            "expected a model trained with objective=permutation"
-        )
-
-
-def _checked_order(count: int, settings: FactorizationSettings) -> np.ndarray:
-    """As of `_order`; UserError if a text of `count` tokens does not fit the settings."""
-    if not settings.known < count <= settings.most_tokens:
-        raise UserError(
-            f"text: {count} pieces, expected {settings.known + 1} to {settings.most_tokens}"
-        )
-    return _order(count, settings)
-
-
 def _order(count: int, settings: FactorizationSettings) -> np.ndarray:
     """The positions of the tokens in the factorization order, int [T]."""
     if settings.order == "left_to_right":
@@ -175,7 +168,7 @@ def _order(count: int, settings: FactorizationSettings) -> np.ndarray:
         return np.arange(count)[::-1]
     if settings.order == "random":
         return np.random.default_rng(settings.seed).permutation(count)
-    tokens = settings.tokens_in_order()
+    tokens = numbers_in_order(settings.order, FACTORIZATION_ORDERS, "tokens")
     if len(tokens) != count:
-        raise UserError(f"order names {len(tokens)} tokens, but the text has {count}")
+        raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
     return np.array(tokens)

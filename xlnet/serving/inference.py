@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
-from xlnet.engine.predictor import in_order as in_order_of_records
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.predictor import Predictor, placeholders
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
+from xlnet.serving.filling import BlankPieces
+from xlnet.serving.generation import GenerationBatch
 from xlnet.serving.language_model import LanguageModel
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.features import encoding
-from xlnet.tasks.features.by_length import batches_by_length
-from xlnet.tasks.features.encoding import TokenCounts
 from xlnet.tasks.task import InlineExample, Row
+from xlnet.tokenization.offsets import Aligner
 
 _log = logging.getLogger(__name__)
-
-_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
 
 
 class Inference:
@@ -34,7 +33,6 @@ class Inference:
       batch_size: texts that go through the network together, at most.
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
-      at_once: texts that are sorted by length, at most.
       cut: how many texts were longer than the network reads, and lost some of it.
     """
 
@@ -48,13 +46,13 @@ class Inference:
         self.loaded = loaded
         self.tokenizer = loaded.tokenizer
         self.batch_size, self.most_tokens = batch_size, most_tokens
-        self.at_once = _BATCHES_AT_ONCE * batch_size
         self.cut = 0
         self._lock = threading.Lock()
         self._restored: Optional[session.RestoredSession] = session.RestoredSession(
             loaded.prefix, device
         )
         self._language_model: Optional[LanguageModel] = None
+        self._generation_batch: Optional[GenerationBatch] = None
 
     def open(self) -> session.RestoredSession:
         """The session; UserError after `close`, and in a fork of the process."""
@@ -69,20 +67,28 @@ class Inference:
         if restored:
             restored.close()
 
-    def tuned(self, verb: Optional[str]) -> FineTunedTask:
+    def tuned(self, verb: Optional[str] = None) -> FineTunedTask:
         """The task of a fine-tuned model; UserError if it has none, or its method is another."""
         tuned = self.loaded.tuned
         if tuned is None:
-            raise UserError(
-                "the model is pretrained alone, expected one that was fine-tuned; it has encode, "
-                "vectors, fill and generate"
-            )
+            raise wrong("model", "a pretrained one", "one that was fine-tuned for a task")
         if verb not in (None, tuned.task.type.verb):
             raise UserError(
                 f"the model was trained for {tuned.task.type.name} ({tuned.task.name}): its method "
                 f"is {tuned.task.type.verb}, not {verb}"
             )
         return tuned
+
+    def predictor(self) -> Predictor:
+        """Predicts rows with the output layer of the task."""
+        tuned = self.tuned()
+
+        def build() -> tuple[session.Tensors, session.Tensors]:
+            inputs = placeholders(tuned)
+            return inputs, TaskModel(self.loaded.config, tuned, self.loaded.network).outputs(inputs)
+
+        subgraph = self.open().subgraph("task", build)
+        return Predictor(tuned, self.tokenizer, subgraph, self.batch_size, self.most_tokens)
 
     def language_model(self) -> LanguageModel:
         """The network with its output layer over the vocabulary; one for all threads."""
@@ -92,44 +98,23 @@ class Inference:
                 self._language_model = LanguageModel(self.loaded, restored)
             return self._language_model
 
-    # ---- what a fine-tuned model predicts
+    def generation_batch(self) -> GenerationBatch:
+        """The batch in which all threads generate."""
+        model = self.language_model()
+        with self._lock:
+            if self._generation_batch is None:
+                self._generation_batch = GenerationBatch(model, self.tokenizer)
+            return self._generation_batch
 
-    def task_subgraph(self, tuned: FineTunedTask) -> session.Subgraph:
-        """The part of the graph with the output layer of the task."""
+    @functools.cached_property
+    def aligner(self) -> Aligner:
+        """Finds the characters of each token of a text."""
+        return Aligner(self.tokenizer)
 
-        def build() -> tuple[session.Tensors, session.Tensors]:
-            inputs = session.placeholders(tuned)
-            model = TaskModel(self.loaded.config, tuned, self.loaded.network)
-            return inputs, model.outputs(inputs)
-
-        return self.open().subgraph("task", build)
-
-    def values(self, tuned: FineTunedTask, rows: list[Row]) -> tuple[Any, TokenCounts]:
-        """The `contract.Predictions.values` for n rows, as `--do_predict` computes them, and the
-        counts of their tokens, int [n]."""
-        # Rows to records: a long text may be several. Their outputs come in the order of lengths,
-        # are put in that of the records, and the records of a row are joined.
-        task, layout = tuned.task, tuned.layout
-        records, windows = task.reader.encode(
-            list(task.reader.examples(rows)), self.tokenizer, layout
-        )
-        counts = encoding.pop_token_counts(records)
-        first = np.cumsum(windows) - windows
-        subgraph = self.task_subgraph(tuned)
-        joined = in_order_of_records(
-            [
-                dict(subgraph({name: name for name in subgraph.names}, batch), index=numbers)
-                for numbers, batch in batches_by_length(
-                    records, layout.max_seq_length, tuned.padding, self.batch_size, self.most_tokens
-                )
-            ]
-        )
-        joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)  # without labels
-        has_windows = encoding.has_windows(layout)
-        values = task.head.join(joined, windows if has_windows else None).values
-        return values, TokenCounts(counts.read[first], counts.total[first])
-
-    # ---- texts that were longer than the network reads
+    @functools.cached_property
+    def blank_pieces(self) -> BlankPieces:
+        """The pieces that may fill a blank."""
+        return BlankPieces(self.tokenizer)
 
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
         """Counts texts, bool [n], that lost some of their tokens; the first time with a warning."""

@@ -13,39 +13,14 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.engine import train_step
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving import session
 from xlnet.serving.session import RestoredSession, Subgraph, Tensors
-from xlnet.settings.network import NetworkSettings, XLNetConfig
 
 _SLOTS_OF_TOKEN = 32  # reading or copying so many slots takes about as long as a token
 _EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
-
-
-def build(
-    config: XLNetConfig, network: NetworkSettings, is_causal: bool
-) -> tuple[Tensors, Tensors]:
-    """The inputs and outputs of an `IncrementalNetwork`, by its names; `attention/i` of layer i."""
-    run = network.run_config(is_training=False)
-    with train_step.model_scope(kept_in=run.precision):
-        made = IncrementalNetwork(config, run, has_queries=not is_causal)
-    return (
-        dict(
-            made.inputs._asdict(),
-            size=made.size,
-            parents=made.parents,
-            order=made.order,
-        ),
-        {
-            "log_probabilities": made.log_probabilities,
-            "clear": made.clear,
-            "select": made.select,
-            "arrange": made.arrange,
-            **{f"attention/{layer}": found for layer, found in enumerate(made.attention)},
-        },
-    )
 
 
 class LanguageModel:
@@ -63,25 +38,28 @@ class LanguageModel:
 
     def __init__(self, loaded: LoadedModel, restored: RestoredSession):
         if loaded.tuned is not None:
-            raise UserError(
-                f"{loaded.prefix} was fine-tuned for {loaded.tuned.task.name} and has no output "
-                "layer over the vocabulary; expected a pretrained model"
-            )
+            found = f"fine-tuned for {loaded.tuned.task.name}"
+            raise wrong(loaded.prefix, found, "a pretrained model, which has an output layer")
         if loaded.objective not in ("permutation", "causal"):
-            raise UserError(
-                f"{loaded.prefix} was trained with objective={loaded.objective}, expected "
-                "permutation or causal"
-            )
+            found = f"trained with objective={loaded.objective}"
+            raise wrong(loaded.prefix, found, "permutation or causal")
         self.is_causal = loaded.objective == "causal"
         self.tokens_before = loaded.tokens_before
         self.n_layer = loaded.config.n_layer
-        self._build = lambda: build(loaded.config, loaded.network, self.is_causal)
-        self._restored = restored
+        self._loaded, self._restored = loaded, restored
         self._free: list[Subgraph] = []
         self._made = 0
         self._lock = threading.Lock()
         self._free.append(self._subgraph())
-        self.joint_generation: Any = None  # made by `joint_generation.of` when it is needed
+
+    def require_queries(self) -> None:
+        """Raises UserError for a model that reads from left to right only."""
+        if self.is_causal:
+            raise wrong(
+                "model",
+                "one of objective=causal, which generates alone",
+                "one of objective=permutation, which has a query stream",
+            )
 
     def prepare(self, copies: int) -> None:
         """Builds copies of the graph, and calls each once, so that nobody waits for the first so
@@ -93,6 +71,23 @@ class LanguageModel:
                 reading.read(np.zeros([1, 1], int), [0], blank)
                 reading.keep([0])
                 reading.add_texts([0], 1, 2, 1)
+
+    def _build(self) -> tuple[Tensors, Tensors]:
+        """The inputs and outputs of an `IncrementalNetwork`, by its names; `attention/i` of layer
+        i."""
+        run = self._loaded.network.run_config(is_training=False)
+        with train_step.model_scope(kept_in=run.precision):
+            made = IncrementalNetwork(self._loaded.config, run, has_queries=not self.is_causal)
+        inputs = dict(made.inputs._asdict(), size=made.size, parents=made.parents, order=made.order)
+        outputs = {
+            "log_probabilities": made.log_probabilities,
+            "clear": made.clear,
+            "select": made.select,
+            "arrange": made.arrange,
+        }
+        for layer, probabilities in enumerate(made.attention):
+            outputs[f"attention/{layer}"] = probabilities
+        return inputs, outputs
 
     def _subgraph(self) -> Subgraph:
         """A copy of the graph that is not in use."""
@@ -148,10 +143,8 @@ class Reading:
         *,
         hidden: Optional[np.ndarray] = None,
         again_from: Optional[int] = None,
-        padding: Optional[np.ndarray] = None,
-        first_text: int = 0,
-        oldest: Optional[np.ndarray] = None,
-    ) -> np.ndarray:
+        layers: Sequence[int] = (),
+    ) -> Any:
         """Reads T more tokens of each text and predicts tokens.
 
         Args:
@@ -162,33 +155,35 @@ class Reading:
             see. None: those on its right for a causal network, none for another one.
           again_from: the number of tokens to keep; those after them are forgotten. Only before the
             slots are full.
-          padding: bool [B,T], True for tokens that nobody may see. None: none of them.
-          first_text: the number of the first of the B texts.
-          oldest: int [B], the position of the oldest token that each text sees. None: all are seen.
+          layers: numbers of layers from 0 on, whose attention is returned, too. Only for the first
+            tokens that are read.
 
         Returns:
           Log probabilities, float32: [B,P,V] of the token at each blank; of a causal network,
-          [B,1,V] of the token after the last one.
+          [B,1,V] of the token after the last one. With `layers`: (these, a list over the layers of
+          the attention probabilities [B,N,T+P,T]).
         """
         if again_from is not None:
             self._positions[again_from:] = _EMPTY
             self._count = again_from
-        return self._run(
-            "log_probabilities", ids, positions, asked, hidden, padding, first_text, oldest
-        )
+        names = ["log_probabilities", *[f"attention/{layer}" for layer in layers]]
+        found = self._run(names, ids, positions, asked, hidden=hidden)
+        if not layers:
+            return found[0]
+        return found[0], [layer[..., : len(positions)] for layer in found[1:]]
 
-    def attention(
-        self,
-        layers: Sequence[int],
-        ids: np.ndarray,
-        positions: Sequence[int],
-        asked: Sequence[int],
-        hidden: np.ndarray,
-    ) -> list[np.ndarray]:
-        """The attention probabilities of some layers, counted from 0, as the first tokens are read:
-        [B,N,T+P,T] of each; arguments as of `read`."""
-        found = self._run([f"attention/{layer}" for layer in layers], ids, positions, asked, hidden)
-        return [layer[..., : len(positions)] for layer in found]
+    def read_prompts(
+        self, ids: np.ndarray, end: int, asked: Sequence[int], padding: np.ndarray, first_text: int
+    ) -> np.ndarray:
+        """Reads the prompts of the B texts from number `first_text` on, which were added last, so
+        that they end before the position `end`; padding: bool [B,T], True for tokens that nobody
+        may see. Returns the same as `read`."""
+        tokens = ids.shape[1]
+        self._count = self.size - tokens
+        positions = range(end - tokens, end)
+        return self._run(
+            ["log_probabilities"], ids, positions, asked, padding=padding, first_text=first_text
+        )[0]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
@@ -219,20 +214,16 @@ class Reading:
         self._positions = np.arange(position - self.size, position)
         self._count = self.size
 
-    def back_to_slot(self, slot: int) -> None:
-        """The next tokens take this slot and those after it."""
-        self._count = slot
-
     def _run(
         self,
-        names: Any,
+        names: Sequence[str],
         ids: np.ndarray,
         positions: Sequence[int],
         asked: Sequence[int],
-        hidden: Optional[np.ndarray],
+        *,
+        hidden: Optional[np.ndarray] = None,
         padding: Optional[np.ndarray] = None,
         first_text: int = 0,
-        oldest: Optional[np.ndarray] = None,
     ) -> Any:
         # The tokens are written to consecutive slots, after those of the newest tokens.
         tokens = len(positions)
@@ -241,10 +232,10 @@ class Reading:
         self._positions[first : first + tokens] = positions
         is_hidden = self._is_hidden[first_text : first_text + len(ids)]  # a view, [B,S]
         is_hidden[:, first : first + tokens] = False if padding is None else padding
-        # The T tokens and the P blanks may not see empty slots, padding, tokens that are too old or
-        # too far away, and those of the T tokens that `hidden` names. Everything else that was read
-        # before is visible, as the memory is in pretraining. A blank has only a query: it is a row
-        # of the mask, and not a column that others could see.
+        # The T tokens and the P blanks may not see empty slots, padding, tokens that are too far
+        # away, and those of the T tokens that `hidden` names. Everything else that was read before
+        # is visible, as the memory is in pretraining. A blank has only a query: it is a row of the
+        # mask, and not a column that others could see.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]  # [T+P,1]
         is_empty = self._positions == _EMPTY  # [S]
         hides = np.broadcast_to(is_empty, (len(rows), self.size)).copy()  # [T+P,S]
@@ -254,10 +245,8 @@ class Reading:
             hides |= self._positions > rows
         if self._tokens_before is not None:
             hides |= rows - self._positions > self._tokens_before
-        if oldest is not None:
-            is_hidden = is_hidden | (self._positions < oldest[:, None])
         return self._subgraph(
-            names,
+            list(names),
             {
                 "ids": ids,
                 "asked": len(asked),

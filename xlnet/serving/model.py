@@ -1,32 +1,25 @@
 """A trained model as a Python object: what `xlnet.load` returns.
 
-Shape letters: n texts, m records, T tokens, D d_model, L labels, k layers.
+Shape letters: n texts, T tokens, D d_model, L labels, k layers.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Optional, Protocol, Union, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Optional, Union
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError, did_you_mean, wrong
 from xlnet.model_directory.model_files import LoadedModel
-from xlnet.serving import (
-    attention,
-    batched_calls,
-    explanation,
-    factorization,
-    filling,
-    generation,
-    vectors,
-)
+from xlnet.serving import attention, batched_calls, factorization, vectors
 from xlnet.serving.attention import Attention
 from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all, progress_bar
+from xlnet.serving.explanation import explanation_call
 from xlnet.serving.factorization import Factorization
-from xlnet.serving.generation import Stop
+from xlnet.serving.filling import filling_call
+from xlnet.serving.generation import TextChunk, generation_call
 from xlnet.serving.inference import Inference
 from xlnet.serving.prediction import prediction_call
 from xlnet.serving.settings import (
@@ -36,27 +29,18 @@ from xlnet.serving.settings import (
     GenerationSettings,
     from_keywords,
 )
-from xlnet.serving.texts import METHODS, as_text, iterate_items, list_items, require_list, zip_lists
+from xlnet.serving.texts import (
+    VERBS,
+    as_text,
+    iterate_items,
+    list_items,
+    require_list,
+    zip_lists,
+)
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.output import results
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# A text, or a pair of texts: a tuple, or {"text": ..., "text_pair": ...}.
-Text = Union[str, tuple[str, str], Mapping[str, str]]
-
-
-class Column(Protocol):
-    """An array of NumPy, or a column of a table such as a Series of pandas."""
-
-    def tolist(self) -> list[Any]: ...
-
-
-# Several items: a list or a column. Any other sequence, such as a tuple, is one item.
-Many = Union[list[str], list[tuple[str, str]], list[dict[str, str]], list[Text], Column]
-Words = Union[str, tuple[str, ...]]  # a text, or its words
-Texts = Union[Text, Many]
-Several = Union[list[str], Column]
-Class = Union[results.Label, results.Labels]
+_Stop = Union[None, str, Sequence[str]]
 
 
 class Model:
@@ -104,7 +88,7 @@ class Model:
         # The part that is used first is built now: its first result does not wait.
         try:
             if tuned:
-                self.inference.task_subgraph(tuned)
+                self.inference.predictor()
             else:
                 vectors.subgraph(self.inference)
         except BaseException:
@@ -131,11 +115,9 @@ class Model:
 
     def __repr__(self) -> str:
         tuned = self.inference.loaded.tuned
-        what = (
-            "pretrained"
-            if tuned is None
-            else f"{self.task}, {self.verb}(): {tuned.task.head.outputs_in_words()}"
-        )
+        what = "pretrained"
+        if tuned:
+            what = f"{self.task}, {self.verb}(): {tuned.task.head.outputs_in_words()}"
         return f"<xlnet model {self.inference.loaded.prefix}: {what}>"
 
     def close(self) -> None:
@@ -179,16 +161,27 @@ class Model:
           >>> for answer in model.pipe(open("texts.txt")):
           ...     print(answer.label)
         """
-        if verb not in _CALLS:
-            raise UserError(
-                "verb is {!r}, expected one of {}{}".format(
-                    verb, ", ".join(_CALLS), did_you_mean(str(verb), list(_CALLS))
-                )
-            )
-        texts = iterate_items(texts)
+        found = iterate_items(texts)
         from_keywords(ErrorSettings, {"errors": errors})
-        call = _CALLS[verb](self.inference, **settings)
-        return batched_calls.pipe(call, texts, errors, self._shows_progress)
+        call = self._call(verb, settings)
+        return batched_calls.pipe(call, found, errors, self._shows_progress)
+
+    def _call(self, verb: str, settings: dict[str, Any]) -> BatchedCall:
+        """The call of a method of this name."""
+        if verb == "vectors":
+            return vectors.vectors_call(self.inference, **settings)
+        if verb == "explain":
+            return explanation_call(self.inference, **settings)
+        if verb == "fill":
+            return filling_call(self.inference, **settings)
+        if verb == "generate":
+            return generation_call(self.inference, **settings)
+        if verb == "predict":
+            return prediction_call(self.inference, **settings)
+        if verb in VERBS:
+            return prediction_call(self.inference, verb, **settings)
+        names = ("predict", "vectors", "explain", "fill", "generate", *VERBS)
+        raise wrong("verb", repr(verb), ", ".join(names) + did_you_mean(str(verb), names))
 
     def _all(self, call: BatchedCall, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
@@ -201,13 +194,7 @@ class Model:
 
     # ---- text in, numbers out: any model
 
-    @overload
-    def encode(self, texts: Text) -> np.ndarray: ...
-
-    @overload
-    def encode(self, texts: Many) -> list[np.ndarray]: ...
-
-    def encode(self, texts: Texts) -> Any:
+    def encode(self, texts: Any) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several. A long text is cut as the model's task cuts it; if
         that reads all of it in several parts, its end is cut.
@@ -216,53 +203,11 @@ class Model:
           >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
           ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
         """
-
         return self._all(vectors.encoding_call(self.inference), texts)
 
-    @overload
     def vectors(
         self,
-        texts: Text,
-        layers: Union[int, Sequence[int]] = ...,
-        pooling: str = ...,
-        normalize: bool = ...,
-        errors: Literal["raise"] = ...,
-    ) -> np.ndarray: ...
-
-    @overload
-    def vectors(
-        self,
-        texts: Many,
-        layers: Union[int, Sequence[int]] = ...,
-        *,
-        pooling: Literal["none"],
-        normalize: bool = ...,
-        errors: Literal["raise"] = ...,
-    ) -> list[np.ndarray]: ...
-
-    @overload
-    def vectors(
-        self,
-        texts: Many,
-        layers: Union[int, Sequence[int]] = ...,
-        pooling: Literal["mean", "first", "last"] = ...,
-        normalize: bool = ...,
-        errors: Literal["raise"] = ...,
-    ) -> np.ndarray: ...
-
-    @overload
-    def vectors(
-        self,
-        texts: Texts,
-        layers: Union[int, Sequence[int]] = ...,
-        pooling: str = ...,
-        normalize: bool = ...,
-        errors: str = ...,
-    ) -> Any: ...
-
-    def vectors(
-        self,
-        texts: Texts,
+        texts: Any,
         layers: Union[int, Sequence[int]] = -1,
         pooling: str = "mean",
         normalize: bool = False,
@@ -286,30 +231,20 @@ class Model:
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        found = self._all(
-            vectors.vectors_call(
-                self.inference, layers=layers, pooling=pooling, normalize=normalize
-            ),
-            texts,
-            errors,
+        call = vectors.vectors_call(
+            self.inference, layers=layers, pooling=pooling, normalize=normalize
         )
+        found = self._all(call, texts, errors)
         if not isinstance(found, list) or pooling == "none" or errors == "return":
             return found
-        return (
-            np.stack(found)
-            if found
-            else np.zeros((0, *np.shape(layers), self.inference.loaded.config.d_model), np.float32)
-        )
+        if not found:
+            d_model = self.inference.loaded.config.d_model
+            return np.zeros((0, *np.shape(layers), d_model), np.float32)
+        return np.stack(found)
 
     # ---- what it was trained for
 
-    @overload
-    def classify(self, texts: Text, threshold: Optional[float] = ...) -> Class: ...
-
-    @overload
-    def classify(self, texts: Many, threshold: Optional[float] = ...) -> list[Class]: ...
-
-    def classify(self, texts: Texts, threshold: Optional[float] = None) -> Any:
+    def classify(self, texts: Any, threshold: Optional[float] = None) -> Any:
         """The label of each text, or pair, with the probabilities of all: `results.Label`, or
         `results.Labels` of a model for any number of labels.
 
@@ -325,7 +260,7 @@ class Model:
         """
         return self._all(prediction_call(self.inference, "classify", threshold=threshold), texts)
 
-    def probabilities(self, texts: Texts) -> np.ndarray:
+    def probabilities(self, texts: Any) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
         `labels`.
 
@@ -338,13 +273,7 @@ class Model:
         array = np.array(found, np.float32).reshape(len(found), len(self.labels or ()))
         return array[0] if is_one else array
 
-    @overload
-    def score(self, texts: Text) -> float: ...
-
-    @overload
-    def score(self, texts: Many) -> np.ndarray: ...
-
-    def score(self, texts: Texts) -> Any:
+    def score(self, texts: Any) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several.
 
         Examples:
@@ -354,22 +283,9 @@ class Model:
         found = self._all(prediction_call(self.inference, "score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
-    @overload
-    def choose(
-        self, text: str, choices: Sequence[str], question: Optional[str] = ...
-    ) -> results.Choice: ...
-
-    @overload
     def choose(
         self,
-        text: Several,
-        choices: Sequence[Sequence[str]],
-        question: Union[None, str, Sequence[str]] = ...,
-    ) -> list[results.Choice]: ...
-
-    def choose(
-        self,
-        text: Union[str, Sequence[str], Column],
+        text: Any,
         choices: Sequence[Any],
         question: Union[None, str, Sequence[str]] = None,
     ) -> Any:
@@ -385,23 +301,15 @@ class Model:
           ...              question="The cat is _.").number
           1
         """
-        job = prediction_call(self.inference, "choose")
+        call = prediction_call(self.inference, "choose")
         if isinstance(text, str):
-            return self._all(job, (text, choices, question))
+            return self._all(call, (text, choices, question))
         questions: Any = question
         if question is None or isinstance(question, str):
             questions = [question] * len(require_list("text", text))
-        return self._all(job, zip_lists(text=text, choices=choices, question=questions))
+        return self._all(call, zip_lists(text=text, choices=choices, question=questions))
 
-    @overload
-    def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
-
-    @overload
-    def rank(
-        self, query: Several, documents: Sequence[Sequence[str]]
-    ) -> list[list[results.Ranked]]: ...
-
-    def rank(self, query: Union[str, Sequence[str], Column], documents: Sequence[Any]) -> Any:
+    def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
 
         Args:
@@ -411,34 +319,14 @@ class Model:
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        return self._all(
-            prediction_call(self.inference, "rank"),
-            (query, documents)
-            if isinstance(query, str)
-            else zip_lists(query=query, documents=documents),
-        )
-
-    @overload
-    def answer(
-        self,
-        question: str,
-        context: str,
-        threshold: Optional[float] = ...,
-        top_k: Optional[int] = ...,
-    ) -> results.Answer: ...
-
-    @overload
-    def answer(
-        self,
-        question: Several,
-        context: Union[str, Sequence[str]],
-        threshold: Optional[float] = ...,
-        top_k: Optional[int] = ...,
-    ) -> list[results.Answer]: ...
+        call = prediction_call(self.inference, "rank")
+        if isinstance(query, str):
+            return self._all(call, (query, documents))
+        return self._all(call, zip_lists(query=query, documents=documents))
 
     def answer(
         self,
-        question: Union[str, Sequence[str], Column],
+        question: Any,
         context: Union[str, Sequence[str]],
         threshold: Optional[float] = None,
         top_k: Optional[int] = None,
@@ -456,20 +344,12 @@ class Model:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
-        job = prediction_call(self.inference, "answer", threshold=threshold, top_k=top_k)
+        call = prediction_call(self.inference, "answer", threshold=threshold, top_k=top_k)
         if isinstance(question, str):
-            return self._all(job, (question, context))
+            return self._all(call, (question, context))
         if isinstance(context, str):
             context = [context] * len(require_list("question", question))
-        return self._all(job, zip_lists(question=question, context=context))
-
-    @overload
-    def tag(self, texts: Words) -> results.Tagged: ...
-
-    @overload
-    def tag(
-        self, texts: Union[list[str], list[tuple[str, ...]], list[Words], Column]
-    ) -> list[results.Tagged]: ...
+        return self._all(call, zip_lists(question=question, context=context))
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
@@ -481,7 +361,7 @@ class Model:
         """
         return self._all(prediction_call(self.inference, "tag"), texts)
 
-    def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
+    def explain(self, texts: Any, errors: str = "raise", **settings: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
         models that classify, score or rank; a document is explained with its query, as the pair
         (query, document).
@@ -490,80 +370,33 @@ class Model:
           errors: "raise", or "return".
           settings: those of `settings.ExplanationSettings`.
         """
-        return self._all(explanation.explanation_call(self.inference, **settings), texts, errors)
+        return self._all(explanation_call(self.inference, **settings), texts, errors)
 
     # ---- what it was pretrained for
 
-    @overload
-    def fill(
-        self, texts: str, errors: Literal["raise"] = ..., **settings: Any
-    ) -> list[filling.Filling]: ...
-
-    @overload
-    def fill(
-        self, texts: Several, errors: Literal["raise"] = ..., **settings: Any
-    ) -> list[list[filling.Filling]]: ...
-
-    @overload
-    def fill(
-        self, texts: Union[str, Sequence[str], Column], errors: str = ..., **settings: Any
-    ) -> Any: ...
-
-    def fill(
-        self, texts: Union[str, Sequence[str], Column], errors: str = "raise", **settings: Any
-    ) -> Any:
+    def fill(self, texts: Any, errors: str = "raise", **settings: Any) -> Any:
         """The likeliest fillings of the blanks in a text, the likeliest first: a list of
         `filling.Filling`.
 
         Args:
           errors: "raise", or "return".
-          settings: those of `settings.FillingSettings`; `targets` as a list of words.
+          settings: those of `settings.FillingSettings`.
 
         Examples:
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all(filling.filling_call(self.inference, **settings), texts, errors)
-
-    @overload
-    def generate(
-        self,
-        prompts: Union[str, Sequence[str], Column],
-        stop: Stop = ...,
-        errors: str = ...,
-        *,
-        samples: int,
-        **settings: Any,
-    ) -> Any: ...
-
-    @overload
-    def generate(
-        self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ..., **settings: Any
-    ) -> generation.GeneratedText: ...
-
-    @overload
-    def generate(
-        self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ..., **settings: Any
-    ) -> list[generation.GeneratedText]: ...
-
-    @overload
-    def generate(
-        self,
-        prompts: Union[str, Sequence[str], Column],
-        stop: Stop = ...,
-        errors: str = ...,
-        **settings: Any,
-    ) -> Any: ...
+        return self._all(filling_call(self.inference, **settings), texts, errors)
 
     def generate(
         self,
-        prompts: Union[str, Sequence[str], Column],
-        stop: Stop = None,
+        prompts: Any,
+        stop: _Stop = None,
         errors: str = "raise",
         **settings: Any,
     ) -> Any:
-        """Text that continues a prompt: a `generation.GeneratedText`; with `samples` above 1 a list
-        of them. Several prompts are batched: with a seed each gets the text that it gets alone.
+        """Text that continues a prompt: a `generation.GeneratedText`. Several prompts are batched:
+        with a seed each gets the text that it gets alone.
 
         Args:
           stop: a text, or several, before which a text ends.
@@ -574,13 +407,9 @@ class Model:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(
-            generation.generation_call(self.inference, stop, **settings), prompts, errors
-        )
+        return self._all(generation_call(self.inference, stop, **settings), prompts, errors)
 
-    def stream(
-        self, prompt: str, stop: Stop = None, **settings: Any
-    ) -> Iterator[generation.TextChunk]:
+    def stream(self, prompt: str, stop: _Stop = None, **settings: Any) -> Iterator[TextChunk]:
         """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
         between two chunks, and another prompt's chunks, too.
 
@@ -589,12 +418,11 @@ class Model:
           ...     print(part.text, end="", flush=True)
         """
         chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
-        model = self.inference.language_model()
-        return generation.write(model, self.tokenizer, as_text(prompt), chosen)
+        return self.inference.generation_batch().stream(as_text(prompt), chosen)
 
     def attention(
         self,
-        text: Text,
+        text: Any,
         layers: Sequence[int],
         order: Optional[str] = None,
         seed: int = 0,
@@ -621,9 +449,9 @@ class Model:
         )
         return attention.attention_of(self.inference, text, layers, chosen)
 
-    def factorize(self, text: Text, **settings: Any) -> Factorization:
+    def factorize(self, text: Any, **settings: Any) -> Factorization:
         """The predictions of a pretrained model for each token of a text, by its query stream in
-        one factorization order, and the masks of both streams.
+        one factorization order, and the masks of both streams. `print` shows it as a table.
 
         Args:
           text: of at most `most_tokens` tokens.
@@ -634,15 +462,4 @@ class Model:
           ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
         """
         chosen = from_keywords(FactorizationSettings, settings)
-        return factorization.factorize_with(self.inference, text, chosen)
-
-
-# The calls of `Model.pipe` by the method's name, as functions of the model and the settings.
-_CALLS: dict[str, Callable[..., BatchedCall]] = {
-    "predict": prediction_call,
-    "vectors": vectors.vectors_call,
-    "explain": explanation.explanation_call,
-    "fill": filling.filling_call,
-    "generate": generation.generation_call,
-    **{verb: functools.partial(prediction_call, verb=verb) for verb in METHODS},
-}
+        return factorization.factorize(self.inference, text, chosen)

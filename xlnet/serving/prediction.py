@@ -2,87 +2,84 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, Optional, Union
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional, Union
 
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import PredictSettings, from_keywords
-from xlnet.serving.texts import METHODS, with_own_names
+from xlnet.serving.texts import count_unknown, examples_of, result_of, texts_of
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Scorer
+
+
+class _Item(NamedTuple):
+    """The rows of an item, such as one for each document of a query, and its unknown tokens."""
+
+    rows: list[Row]
+    unknown: int
 
 
 def prediction_call(
     inference: Inference, verb: Optional[str] = None, **settings: Any
 ) -> BatchedCall:
-    """The call of a method of `METHODS`, of the model's own one if `verb` is None.
+    """The call of a method such as `Model.classify`, of the model's own one if `verb` is None.
 
     Args:
       settings: those of `PredictSettings`; of those not given the model's own hold.
     """
     tuned = inference.tuned(verb)
     chosen = from_keywords(PredictSettings, settings)
-    _check_threshold(tuned, chosen.threshold)
-    threshold = chosen.threshold
-    if threshold is None:
-        threshold = tuned.settings.predict_threshold
-    scorer = tuned.task.scorer
-    if chosen.top_k is not None:
-        # Of answers to questions: another number of best spans than in the prediction files.
-        if not hasattr(tuned.task.options, "n_best_size"):
-            raise UserError(
-                f"top_k: the model was trained for {tuned.task.type.name}, which has no best spans"
-            )
-        scorer = tuned.task.with_options(n_best_size=chosen.top_k).scorer
-    method = METHODS[tuned.task.type.verb]
-    numbers = itertools.count()
+    threshold = _threshold(tuned, chosen.threshold)
+    scorer = _scorer(tuned, chosen.top_k)
+    verb = tuned.task.type.verb
+    predictor = inference.predictor()
 
-    # An item may be several rows, as the documents of a query; all rows together are batched.
-    def prepare(item: Any) -> list[Row]:
-        examples = method.rows(with_own_names(item, tuned.task.columns))
-        rows = []
+    def prepare(item: Any) -> _Item:
+        examples = examples_of(verb, item)
+        rows: list[Row] = []
+        unknown = 0
         for number, example in enumerate(examples):
             place = f"document {number}: " if len(examples) > 1 else ""
-            rows.append(row_of(tuned, next(numbers), example, place))
-        return rows
+            rows.append(row_of(tuned, number, example, place))
+            unknown += count_unknown(inference.tokenizer, texts_of(rows[-1]), place)
+        return _Item(rows, unknown)
 
-    # An item of 1,000 documents is computed in as many steps as 1,000 texts are.
-    def compute(items: list[list[Row]]) -> list[Union[Computed, UserError]]:
-        rows = [row for rows_of_item in items for row in rows_of_item]
-        results: list[Any] = []
-        tokens_read: list[int] = []
-        tokens: list[int] = []
-        for begin in range(0, len(rows), inference.at_once):
-            some = rows[begin : begin + inference.at_once]
-            values, counts = inference.values(tuned, some)
-            inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
-            results += _results(scorer, some, values, threshold)
-            tokens_read += counts.read.tolist()
-            tokens += counts.total.tolist()
+    # The rows of all items are batched together.
+    def compute(items: list[_Item]) -> list[Union[Computed, UserError]]:
+        rows: list[Row] = []
+        for item in items:
+            for row in item.rows:
+                rows.append(row._replace(id=str(len(rows))))
+        if not rows:  # queries without documents
+            return [Computed(result_of(verb, []), 0, 0) for _ in items]
+        values, counts = predictor.values(rows)
+        inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
+        results = _results(scorer, rows, values, threshold)
         computed: list[Union[Computed, UserError]] = []
         end = 0
-        for rows_of_item in items:
-            begin, end = end, end + len(rows_of_item)
+        for item in items:
+            begin, end = end, end + len(item.rows)
             errors = [each for each in results[begin:end] if isinstance(each, UserError)]
             if errors:
                 computed.append(errors[0])
                 continue
             computed.append(
                 Computed(
-                    method.result(results[begin:end]),
-                    sum(tokens_read[begin:end]),
-                    sum(tokens[begin:end]),
+                    result_of(verb, results[begin:end]),
+                    int(counts.read[begin:end].sum()),
+                    int(counts.total[begin:end].sum()),
+                    unknown_tokens=item.unknown,
                 )
             )
         return computed
 
-    return BatchedCall(prepare, compute, inference.at_once)
+    return BatchedCall(prepare, compute, predictor.at_once)
 
 
-def _results(scorer: Scorer, rows: list[Row], values: Any, threshold: float) -> list[Any]:
+def _results(scorer: Scorer, rows: Sequence[Row], values: Any, threshold: float) -> list[Any]:
     """The results of rows; of a row whose predictions are not finite numbers its UserError, as the
     rows next to it may be those of other callers."""
     try:
@@ -90,18 +87,25 @@ def _results(scorer: Scorer, rows: list[Row], values: Any, threshold: float) -> 
     except UserError as e:
         if len(rows) == 1:
             return [e]
-    return [
-        _results(scorer, [row], values[number : number + 1], threshold)[0]
-        for number, row in enumerate(rows)
-    ]
+    found = []
+    for number, row in enumerate(rows):
+        found += _results(scorer, [row], values[number : number + 1], threshold)
+    return found
 
 
-def _check_threshold(tuned: FineTunedTask, threshold: Optional[float]) -> None:
-    if threshold is None or tuned.task.scorer.has_threshold:
-        return
-    labels = "no labels"
-    if tuned.task.labels:
-        labels = f"{len(tuned.task.labels)} labels, of which the likeliest one is predicted"
-    raise UserError(
-        f"threshold: the task {tuned.task.name} has {labels}, for which there is no threshold"
-    )
+def _scorer(tuned: FineTunedTask, top_k: Optional[int]) -> Scorer:
+    """The scorer of the task; for answers to questions with `top_k` best spans, if it is given."""
+    if top_k is None:
+        return tuned.task.scorer
+    if not hasattr(tuned.task.options, "n_best_size"):
+        raise wrong("top_k", f"a model of {tuned.task.type.name}", "one that answers questions")
+    return tuned.task.with_options(n_best_size=top_k).scorer
+
+
+def _threshold(tuned: FineTunedTask, given: Optional[float]) -> float:
+    """The threshold that is given, or the model's own."""
+    if given is None:
+        return tuned.settings.predict_threshold
+    if not tuned.task.scorer.has_threshold:
+        raise wrong("threshold", given, f"none: task {tuned.task.name} has no use for it")
+    return given

@@ -19,15 +19,9 @@ from xlnet import errors
 from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.errors import UserError
-from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.records import feature_spec
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.features.by_length import IDS
 
 Tensors = dict[str, tf.Tensor]  # by name
-Arrays = dict[str, np.ndarray]  # by name, [m, ...]
-
-_DTYPES = {"int": tf.int32, "float": tf.float32}
 
 _TOKENS = ("input_ids", "ids")  # features with an element for each token of a call
 
@@ -67,22 +61,6 @@ def as_shared(account: object) -> Iterator[None]:
         CALLER.reset(token)
 
 
-def placeholders(tuned: FineTunedTask) -> Tensors:
-    """The features of a record that predictions depend on, for any batch size, and for any length
-    where there is one value for each token."""
-    task = tuned.task
-    length = tuned.layout.max_seq_length
-    features = feature_spec.finetuning_features(
-        length, task.head.features(length), task.head.num_choices(False)
-    )
-    inputs = {}
-    for name, shape, dtype in features:
-        if name not in ("is_real_example", *task.head.targets):
-            sizes = [None if name in IDS or size == length else size for size in shape]
-            inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *sizes], name)
-    return inputs
-
-
 class Subgraph:
     """A part of what a `RestoredSession` computes: outputs, by `names`, from a batch of inputs."""
 
@@ -91,6 +69,10 @@ class Subgraph:
         self._restored = restored
         self._inputs = inputs
         self._outputs = outputs
+
+    def outputs(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """All outputs, by their names."""
+        return self({name: name for name in self.names}, features)
 
     def __call__(self, names: Any, features: Mapping[str, Any], more_tokens: int = 0) -> Any:
         """The outputs of these names, any structure of names.

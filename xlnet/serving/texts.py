@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.tasks.output import results
 from xlnet.tasks.ranking import measures
-from xlnet.tasks.task import Columns, InlineExample, Task
-from xlnet.tokenization.tokenizer import is_text
+from xlnet.tasks.task import InlineExample, Row, Task
+from xlnet.tokenization.tokenizer import Tokenizer, is_text
+
+_FIRST, _SECOND = ("text", "text_a"), ("text_pair", "text_b")  # names of the texts of a dict
+
+
+def list_items(texts: Any) -> tuple[list, bool]:
+    """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
+    text."""
+    texts = _plain(texts)
+    # Whatever can be iterated over is several items, except what a method takes as one item: a
+    # text, a tuple, a dict. A table is refused later as one item: iterating over it would give the
+    # names of its columns.
+    if isinstance(texts, tuple) or not _are_several(texts):
+        return [texts], True
+    return list(texts), False
+
+
+def iterate_items(texts: Any) -> Iterable[Any]:
+    """The items of a list, an array, a column of a table, or a generator."""
+    found = _plain(texts)
+    if not _are_several(found):
+        shown = " ".join(f"{texts!r:.80}".split())
+        raise UserError(f"texts is {shown}, expected a list or a generator of texts")
+    return found
 
 
 def _plain(values: Any) -> Any:
@@ -23,36 +45,9 @@ def _plain(values: Any) -> Any:
     return values
 
 
-def list_items(texts: Any) -> tuple[list, bool]:
-    """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
-    text."""
-    texts = _plain(texts)
-    # Whatever can be iterated over is several items, except what a method takes as one item: a
-    # text, a tuple, a dict. A table is refused later as one item: iterating over it would give the
-    # names of its columns.
-    is_one = (
-        isinstance(texts, (str, bytes, tuple, Mapping))
-        or hasattr(texts, "columns")
-        or not isinstance(texts, Iterable)
-    )
-    return ([texts], True) if is_one else (list(texts), False)
-
-
-def iterate_items(texts: Any) -> Iterable[Any]:
-    """The items of a list, an array, a column of a table, or a generator."""
-    # Iterating over a table or a dict would give the names of its columns.
-    found = _plain(texts)
-    if (
-        isinstance(found, (str, bytes, Mapping))
-        or hasattr(found, "columns")
-        or not isinstance(found, Iterable)
-    ):
-        raise UserError(
-            "texts is {}, expected a list or a generator of texts".format(
-                " ".join((f"{texts!r:.80}").split())
-            )
-        )
-    return found
+def _are_several(texts: Any) -> bool:
+    is_item = isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns")
+    return isinstance(texts, Iterable) and not is_item
 
 
 def as_text(item: Any) -> str:
@@ -60,53 +55,41 @@ def as_text(item: Any) -> str:
     if not isinstance(item, str):
         raise UserError(f"found {item!r:.80}, expected a text")
     if not is_text(item):
-        raise UserError(
-            f"found {item[:40]!r}, expected a text: it has code points that are no characters"
-        )
+        raise UserError(f"found {item[:40]!r}, expected a text of characters")
     return str(item)  # not NumPy's
 
 
-_FIRST, _SECOND = ("text", "text_a"), ("text_pair", "text_b")  # names of the texts of a dict
+def texts_of(row: Row) -> list[str]:
+    """The texts of a row, in the order in which they are read."""
+    return [text for pair in row.pairs for text in pair if text is not None]
 
 
-def with_own_names(item: Any, columns: Columns) -> Any:
-    """An item; a dict with the names of a task's own columns has `text` and `text_pair` instead."""
-    if not isinstance(item, Mapping) or set(item) <= {_FIRST[0], _SECOND[0]}:
-        return item
-    # In a pair, `text_a`, `text_b` and `text_pair` keep their meaning, also where the column of the
-    # other text is called so: requests to the server read them so, too.
-    own = {
-        name: known[0]
-        for known, names, of_other_text in (
-            (_FIRST, columns.text_a, _SECOND if columns.text_b else ()),
-            (_SECOND, columns.text_b, _FIRST[1:]),
+def count_unknown(tokenizer: Tokenizer, texts: Sequence[str], place: str = "") -> int:
+    """How many tokens of texts are not in the vocabulary; UserError, which begins with `place`, if
+    no other token is there, as any answer would be of nothing."""
+    ids, _ = tokenizer.encode_to_array(texts)
+    is_unknown = ids == tokenizer.unk_id
+    is_mark = tokenizer.ids_without_mark[ids] < 0  # nothing but the mark of a space
+    if (is_unknown | is_mark).all():
+        raise wrong(
+            f"{place}text",
+            f"{' '.join(texts)!r:.80}",
+            "a text with tokens that are in the vocabulary",
         )
-        for name in names
-        if len(names) == 1 and name not in of_other_text
-    }
-    if not set(own) & set(item):
-        return item
-    found = {}
-    for name, text in item.items():
-        if own.get(name, name) in found:
-            raise UserError(f"found a dict with {', '.join(map(str, item))}, expected a text once")
-        found[own.get(name, name)] = text
-    return found
+    return int(np.count_nonzero(is_unknown))
 
 
-def pair(item: Any) -> tuple:
+def pair(item: Any) -> tuple[str, Optional[str]]:
     """(text, second text or None) of a text, a pair, or a dict with `text` and `text_pair`, which
     may be called `text_a` and `text_b`, too."""
     if isinstance(item, Mapping):
-        first, second = ([name for name in names if name in item] for names in (_FIRST, _SECOND))
+        first = [name for name in _FIRST if name in item]
+        second = [name for name in _SECOND if name in item]
         if len(first) != 1 or len(second) > 1 or len(item) > len(first + second):
-            raise UserError(
-                "found a dict with {}, expected text, and text_pair of a pair".format(
-                    ", ".join(map(str, item)) or "nothing"
-                )
-            )
-        text, text_pair = item[first[0]], item[second[0]] if second else None
-        return pair(text) if text_pair is None else pair((text, text_pair))
+            names = ", ".join(map(str, item)) or "nothing"
+            raise UserError(f"found a dict with {names}, expected text, and text_pair of a pair")
+        item = (item[first[0]], *[item[name] for name in second if item[name] is not None])
+        item = item if len(item) > 1 else item[0]
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
             raise UserError(f"found {len(item)} texts together, expected one text or a pair")
@@ -114,13 +97,10 @@ def pair(item: Any) -> tuple:
     return as_text(item), None
 
 
-def pair_of(item: Any, task: Optional[Task]) -> tuple:
+def pair_of(item: Any, task: Optional[Task]) -> tuple[str, Optional[str]]:
     """`pair` in the order in which the network of a task reads it: a tuple of a question and its
     context, as `Model.answer` takes them, is (context, question). None: a model without a task."""
-    if task is None:
-        return pair(item)
-    item = with_own_names(item, task.columns)
-    if task.type.verb == "answer" and isinstance(item, (tuple, list)):
+    if task and task.type.verb == "answer" and isinstance(item, (tuple, list)):
         item = tuple(reversed(item))
     return pair(item)
 
@@ -139,87 +119,50 @@ def require_list(name: str, values: Any) -> Sequence:
 def zip_lists(**lists: Any) -> list[tuple]:
     """Tuples of what belongs together, of lists of equal length."""
     lists_of_items = [require_list(name, values) for name, values in lists.items()]
-    sizes = list(map(len, lists_of_items))
+    sizes = [len(items) for items in lists_of_items]
     if len(set(sizes)) != 1:
-        raise UserError(
-            "found lists of {}, expected as many of each".format(" and ".join(map(str, sizes)))
-        )
+        found = " and ".join(map(str, sizes))
+        raise UserError(f"found lists of {found}, expected as many of each")
     return list(zip(*lists_of_items))
 
 
-# ---- the item of each method
+# ---- the item of each method ----
+
+VERBS = ("classify", "score", "choose", "rank", "answer", "tag")  # methods of fine-tuned models
 
 
-def _parts(item: Any, *forms: tuple[str, ...]) -> Sequence[Any]:
-    """The parts of an item that is a tuple; forms: the names of its parts."""
-    if not isinstance(item, (tuple, list)) or len(item) not in map(len, forms):
-        raise UserError(
-            "found {!r:.80}, expected {}".format(
-                item, " or ".join("({})".format(", ".join(names)) for names in forms)
-            )
-        )
-    return item
-
-
-def _of_pair(item: Any) -> list[InlineExample]:
+def examples_of(verb: str, item: Any) -> list[InlineExample]:
+    """The examples of an item of a method, such as one for each document of a query."""
+    if verb == "choose":
+        text, choices, question = _parts(item, ("text", "choices", "question"))
+        texts = tuple(map(as_text, require_list("choices", choices)))
+        return [InlineExample(as_text(text), question and as_text(question), texts)]
+    if verb == "rank":
+        query, documents = _parts(item, ("query", "documents"))
+        documents = require_list("documents", documents)
+        return [InlineExample(as_text(query), as_text(document)) for document in documents]
+    if verb == "answer":
+        question, context = _parts(item, ("question", "context"))
+        return [InlineExample(as_text(context), as_text(question))]
+    if verb == "tag" and isinstance(_plain(item), (list, tuple)):
+        return [InlineExample(tuple(map(as_text, _plain(item))))]
     return [InlineExample(*pair(item))]
 
 
-def _of_choices(item: Any) -> list[InlineExample]:
-    parts = _parts(item, ("text", "choices"), ("text", "choices", "question"))
-    asked = parts[2] if len(parts) > 2 else None
-    return [
-        InlineExample(
-            as_text(parts[0]),
-            None if asked is None else as_text(asked),
-            tuple(map(as_text, require_list("choices", parts[1]))),
-        )
-    ]
-
-
-def _of_query(item: Any) -> list[InlineExample]:
-    query, documents = _parts(item, ("query", "documents"))
-    documents = require_list("documents", documents)
-    return [InlineExample(as_text(query), as_text(document)) for document in documents]
-
-
-def _of_question(item: Any) -> list[InlineExample]:
-    question, context = _parts(item, ("question", "context"))
-    return [InlineExample(as_text(context), as_text(question))]
-
-
-def _of_words(item: Any) -> list[InlineExample]:
-    item = _plain(item)
-    if isinstance(item, (list, tuple)):
-        return [InlineExample(tuple(map(as_text, item)))]
-    return [InlineExample(as_text(item))]
-
-
-def _ranked(found: list) -> list[results.Ranked]:
+def result_of(verb: str, found: list) -> Any:
+    """The result of an item of a method, of the results of its examples."""
+    if verb != "rank":
+        return found[0]
     scores = np.array(found)
-    return [
-        results.Ranked(int(index), float(scores[index]))
-        for index in measures.best_first(scores, np.arange(len(scores)))
-    ]
+    order = measures.best_first(scores, np.arange(len(scores)))
+    return [results.Ranked(int(index), float(scores[index])) for index in order]
 
 
-class Method(NamedTuple):
-    """A method that queries a fine-tuned model.
-
-    Attributes:
-      rows: makes the examples of an item, such as one for each document of a query.
-      result: makes the result of the item of the results of these.
-    """
-
-    rows: Callable[[Any], list[InlineExample]]
-    result: Callable[[list], Any] = operator.itemgetter(0)
-
-
-METHODS = {
-    "classify": Method(_of_pair),
-    "score": Method(_of_pair),
-    "choose": Method(_of_choices),
-    "rank": Method(_of_query, _ranked),
-    "answer": Method(_of_question),
-    "tag": Method(_of_words),
-}
+def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
+    """The parts of an item that is a tuple; the question of a choice may be missing."""
+    if isinstance(item, (tuple, list)):
+        if len(item) == len(names):
+            return item
+        if names[-1] == "question" and len(item) == 2:
+            return (*item, None)
+    raise UserError(f"found {item!r:.80}, expected ({', '.join(names)})")

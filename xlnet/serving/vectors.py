@@ -5,28 +5,42 @@ Shape letters: n texts, B batch, T tokens, D d_model, k layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Union
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
 from xlnet.errors import UserError
+from xlnet.finetuning.predictor import Arrays
 from xlnet.model_directory.model_files import LoadedModel
-from xlnet.model_directory.task_settings import Padding
 from xlnet.network import heads, modeling
 from xlnet.serving.batched_calls import BatchedCall, Computed, NotFinite, require_finite
 from xlnet.serving.inference import Inference
-from xlnet.serving.session import Arrays, Subgraph, Tensors
-from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
-from xlnet.serving.texts import pair_of
+from xlnet.serving.session import Subgraph, Tensors
+from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords, layers_of
+from xlnet.serving.texts import count_unknown, pair_of
 from xlnet.tasks.features import encoding
-from xlnet.tasks.features.by_length import IDS, batches_by_length
-from xlnet.tasks.features.encoding import TokenCounts
+from xlnet.tasks.features.by_length import IDS, Padding, batches_by_length
 
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 _LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
+_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
+
+
+class _Encoded(NamedTuple):
+    """Texts or pairs, each cut to what the network reads.
+
+    Attributes:
+      arrays: the features `IDS` by name, [n,T] with T = max_seq_length, padded on the left.
+      lengths: int [n], of each text with its special tokens.
+      counts: of its tokens without them.
+    """
+
+    arrays: Arrays
+    lengths: np.ndarray
+    counts: encoding.TokenCounts
 
 
 def vectors_call(
@@ -40,14 +54,22 @@ def vectors_call(
     """
     chosen = from_keywords(VectorSettings, settings)
     loaded = inference.loaded
-    names = output_names(layers, chosen.pooling, loaded.config.n_layer)
-    is_one_layer = np.ndim(layers) == 0
+    is_one_layer = isinstance(layers, (int, np.integer))
+    n_layer = loaded.config.n_layer
+    listed = layers_of([layers] if is_one_layer else layers, -n_layer - 1, n_layer)
+    # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+    names = [_name(layer % (n_layer + 1), chosen.pooling) for layer in listed]
 
-    def compute(examples: list[encoding.Example]) -> list[Union[Computed, UserError]]:
-        arrays, lengths, counts = encode_examples(inference, examples)
-        found: list[Any] = [None] * len(lengths)
+    def prepare(item: Any) -> tuple[encoding.Example, int]:
+        example = _example(inference, item)
+        texts = [text for text in example.choices[0] if text is not None]
+        return example, count_unknown(inference.tokenizer, texts)
+
+    def compute(items: list[tuple[encoding.Example, int]]) -> list[Union[Computed, UserError]]:
+        encoded = _encode(inference, [example for example, _ in items])
+        found: list[Any] = [None] * len(items)
         for numbers, batch in batches_by_length(
-            arrays,
+            encoded.arrays,
             loaded.max_seq_length,
             Padding("left", (), 8),
             inference.batch_size,
@@ -58,56 +80,50 @@ def vectors_call(
             for number, values in zip(numbers, by_text):
                 # Batches are padded on the left: a text's own tokens are the last ones.
                 if chosen.pooling == "none":
-                    values = values[:, values.shape[1] - lengths[number] :]
+                    values = values[:, values.shape[1] - encoded.lengths[number] :]
                 if chosen.normalize:
                     norm = np.linalg.norm(values, axis=-1, keepdims=True)
                     values = values / np.maximum(norm, _LEAST_NORM)
                 found[number] = values[0] if is_one_layer else values
         computed: list[Union[Computed, UserError]] = []
         for number, values in enumerate(found):
+            read, total = encoded.counts.read[number], encoded.counts.total[number]
             try:
                 require_finite(values)
             except NotFinite as e:  # of this text alone
                 computed.append(e)
             else:
-                computed.append(
-                    Computed(values, int(counts.read[number]), int(counts.total[number]))
-                )
+                unknown = items[number][1]
+                computed.append(Computed(values, int(read), int(total), unknown_tokens=unknown))
         return computed
 
-    return BatchedCall(_example_of(inference), compute, inference.at_once)
+    return BatchedCall(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
 def encoding_call(inference: Inference) -> BatchedCall:
     """The call that returns the ids of a text as the network reads them: int32 [T] for each text,
     with the special tokens, without padding."""
 
+    def prepare(item: Any) -> encoding.Example:
+        return _example(inference, item)
+
     def compute(examples: list[encoding.Example]) -> list[Computed]:
-        arrays, lengths, counts = encode_examples(inference, examples)
-        padded_ids = arrays["input_ids"]  # [n,max_seq_length]
+        encoded = _encode(inference, examples)
         results = []
-        for number, length in enumerate(lengths):
-            # The padding is on the left: a text's own tokens are the last ones of its row.
-            begin = padded_ids.shape[1] - length
-            ids = padded_ids[number, begin:]
-            results.append(Computed(ids, int(counts.read[number]), int(counts.total[number])))
+        for ids, length in zip(encoded.arrays["input_ids"], encoded.lengths):
+            results.append(Computed(ids[len(ids) - length :]))  # the padding is on the left
         return results
 
-    return BatchedCall(_example_of(inference), compute, inference.at_once)
+    return BatchedCall(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
-def _example_of(inference: Inference) -> Callable[[Any], encoding.Example]:
-    """The function from a text or a pair to its example."""
+def _example(inference: Inference, item: Any) -> encoding.Example:
     tuned = inference.loaded.tuned
-
-    def example_of(item: Any) -> encoding.Example:
-        text_a, text_b = pair_of(item, tuned.task if tuned else None)
-        if tuned:
-            text_a = tuned.task.published.replaced(text_a)
-            text_b = None if text_b is None else tuned.task.published.replaced(text_b)
-        return encoding.Example(((text_a, text_b),), 0)
-
-    return example_of
+    text_a, text_b = pair_of(item, tuned.task if tuned else None)
+    if tuned:
+        text_a = tuned.task.published.replaced(text_a)
+        text_b = None if text_b is None else tuned.task.published.replaced(text_b)
+    return encoding.Example(((text_a, text_b),), 0)
 
 
 def layout_of(loaded: LoadedModel) -> encoding.Layout:
@@ -118,28 +134,18 @@ def layout_of(loaded: LoadedModel) -> encoding.Layout:
     return encoding.Layout(loaded.max_seq_length)
 
 
-def encode_examples(
-    inference: Inference, examples: Sequence[encoding.Example]
-) -> tuple[Arrays, np.ndarray, TokenCounts]:
-    """Encodes n texts or pairs, each cut to what the network reads.
-
-    Returns:
-      The features `session.IDS` by name, arrays [n,T] with T = max_seq_length, padded on the left;
-      the length of each text with its special tokens, int [n]; the counts of its tokens without
-      them.
-    """
+def _encode(inference: Inference, examples: Sequence[encoding.Example]) -> _Encoded:
     layout = layout_of(inference.loaded)
     arrays, _ = encoding.arrays_of(examples, inference.tokenizer, layout)
     counts = encoding.pop_token_counts(arrays)
     inference.note_cut(counts.is_cut, layout.max_seq_length)
     lengths = (1 - arrays["input_mask"]).sum(axis=1).astype(int)
-    return {name: arrays[name] for name in IDS}, lengths, counts
+    return _Encoded({name: arrays[name] for name in IDS}, lengths, counts)
 
 
 def subgraph(inference: Inference) -> Subgraph:
     """The part of the graph that computes vectors."""
-    loaded = inference.loaded
-    return inference.open().subgraph("vectors", lambda: build(loaded))
+    return inference.open().subgraph("vectors", lambda: build(inference.loaded))
 
 
 def mask_of(loaded: LoadedModel, padding: tf.Tensor) -> tf.Tensor:
@@ -152,8 +158,8 @@ def mask_of(loaded: LoadedModel, padding: tf.Tensor) -> tf.Tensor:
 
 
 def build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
-    """The inputs, `session.IDS` [B,T], and the outputs by their `output_names`: float32 [B,D], or
-    [B,T,D] with "none"."""
+    """The inputs, `IDS` [B,T], and the outputs by layer and pooling: float32 [B,D], or [B,T,D]
+    with "none"."""
     inputs = {
         name: tf.placeholder(dtype, [None, None], "texts/" + name)
         for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))
@@ -176,48 +182,17 @@ def build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
     outputs = {}
     for layer, sequence in enumerate([*found.new_mems, found.sequence]):
         sequence = tf.cast(sequence, tf.float32)  # [B,T,D]
-        for pooling in POOLINGS:
-            outputs[_name(layer, pooling)] = (
-                sequence
-                if pooling == "none"
-                else heads.summarize(
-                    loaded.config,
-                    run,
-                    sequence,
-                    summary_type=pooling,
-                    padding=padding,
-                    use_proj=False,
-                )
+        outputs[_name(layer, "none")] = sequence
+        for pooling in POOLINGS[:-1]:
+            outputs[_name(layer, pooling)] = heads.summarize(
+                loaded.config,
+                run,
+                sequence,
+                summary_type=pooling,
+                padding=padding,
+                use_proj=False,
             )
     return inputs, outputs
-
-
-def output_names(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> list[str]:
-    """The names of the outputs for some layers.
-
-    Args:
-      layers: numbers from 0, the embeddings, to `n_layer`; or from -1, the last layer, down.
-      pooling: one of `POOLINGS`.
-      n_layer: of the network.
-
-    Raises:
-      UserError: a number is not that of a layer, or there is none.
-    """
-    listed: list = [layers]  # not a number and not a list of numbers: the check below refuses it
-    try:
-        if np.ndim(layers) < 2:
-            listed = np.atleast_1d(layers).tolist()
-    except ValueError:  # NumPy refuses lists of different lengths
-        pass
-    for layer in listed:
-        if type(layer) is not int or not -n_layer - 1 <= layer <= n_layer:
-            raise UserError(
-                f"layers: {layer}, expected 0 (embeddings) to {n_layer}, or -1 (the last one) down "
-                f"to {-n_layer - 1}"
-            )
-    if not listed:
-        raise UserError("layers: expected one or more")
-    return [_name(layer % (n_layer + 1), pooling) for layer in listed]
 
 
 def _name(layer: int, pooling: str) -> str:

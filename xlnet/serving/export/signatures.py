@@ -12,11 +12,12 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
 from xlnet.errors import UserError
+from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, modeling
-from xlnet.serving import session, vectors
+from xlnet.serving import vectors
 from xlnet.serving.export.graph_encoding import GraphEncoder, is_blank
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 
@@ -33,7 +34,7 @@ def _tuned(loaded: LoadedModel) -> FineTunedTask:
 
 
 def _of_ids(loaded: LoadedModel) -> Signature:
-    inputs = session.placeholders(_tuned(loaded))
+    inputs = predictor.placeholders(_tuned(loaded))
     return Signature(inputs, _answers(loaded, inputs))
 
 

@@ -275,7 +275,7 @@ class Application:
 
     def _graph(self, asked: Asked) -> contextlib.AbstractAsyncContextManager[Any]:
         """The context of a request that keeps tokens on the device by itself."""
-        if not self._model.has_own_graph(asked.call, asked.rows):
+        if not self._model.has_own_graph(asked.call):
             return contextlib.AsyncExitStack()
         is_generation = asked.call.signature == "generate"
         return self._computing.generating if is_generation else self._computing.reading

@@ -5,12 +5,10 @@ MAX_INSTANCES = 128  # of a request
 MAX_CHARACTERS = 100_000  # of a text
 MAX_WORDS = 2048  # of a request to explain: each word is left out in a prediction of its own
 MAX_LAYERS = 4  # whose attention is returned at once
-# What is kept in memory for a text grows with its context and its beams or samples.
+# What is kept in memory for a text grows with its tokens and its beams.
 MAX_OF_PARAMETER = {
     "max_tokens": 2048,
-    "context": 512,
     "beams": 64,
-    "samples": 64,
     "most_tokens": 64,
 }
 MAX_PREDICTED = 2048  # beams x pieces of all blanks, whose memory the vocabulary multiplies
@@ -25,7 +23,6 @@ MAX_THREADS = 256  # requests that are computed at the same time, call by call o
 # Requests that keep tokens on the device at the same time: generations, and all others. Each has a
 # copy of the language model's graph, which is built before the server answers.
 GENERATING, READING = 2, 3
-MAX_SHARING = 8  # beams or samples of a prompt that is generated in the batch of all prompts
 
 MAX_SECONDS = 300  # of a request, waiting included
 HANGING = 60  # a computation so long after the end of its request hangs [s]

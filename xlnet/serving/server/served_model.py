@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
@@ -21,6 +22,7 @@ from xlnet.serving import explanation, vectors
 from xlnet.serving.model import Model
 from xlnet.serving.server import limits
 from xlnet.serving.settings import (
+    BLANK,
     AttentionSettings,
     ExplanationSettings,
     FactorizationSettings,
@@ -228,8 +230,6 @@ class ServedModel:
             if getattr(settings, name, 0) > most:
                 raise wrong(f"parameters: {name}", getattr(settings, name), f"at most {most}")
         if isinstance(settings, ExplanationSettings):
-            if settings.method != "leave_one_out":
-                raise wrong("parameters: method", settings.method, "leave_one_out")
             assert self._tuned
             explanation.check_label(self._tuned, settings.label, "parameters")
         if layers is not None:
@@ -265,16 +265,12 @@ class ServedModel:
             call.settings is None and len(rows) <= limits.MAX_BATCH and longest <= limits.MAX_SHORT
         )
 
-    def has_own_graph(self, call: Call, rows: Sequence[Row]) -> bool:
+    def has_own_graph(self, call: Call) -> bool:
         """Whether a request keeps tokens on the device with a graph of its own, not in the batch of
         all prompts."""
-        settings = call.settings
-        if not isinstance(settings, GenerationSettings):
-            return call.signature in _OF_LANGUAGE_MODELS
-        texts = settings.beams if settings.method == "beam" else settings.samples
-        ids = self._model.tokenizer.ids
-        longest = max(len(ids(row["prompt"])) for row in rows)
-        return texts > limits.MAX_SHARING or longest > settings.context
+        if isinstance(call.settings, GenerationSettings):
+            return call.settings.beams > 1
+        return call.signature in _OF_LANGUAGE_MODELS
 
     # ---- answers
 
@@ -313,7 +309,7 @@ class ServedModel:
         parts: Any = self._model.stream(row["prompt"], **call.parameters)
         try:
             for part in parts:
-                shown = {"number": part.number, "text": part.text}
+                shown: dict[str, Any] = {"text": part.text}
                 if part.probability is not None:
                     shown["probability"] = _short(part.probability)
                 if part.whole:
@@ -327,9 +323,7 @@ class ServedModel:
         tokenizer = self._model.tokenizer
         texts = {name: text for name, text in row.items() if isinstance(text, str)}
         if call.signature == "fill":
-            blank = call.settings.blank
-            mark = blank if blank.strip("_") else "_"
-            texts["text"] = row["text"].replace(mark, " " * len(mark))
+            texts["text"] = row["text"].replace("_", " ")
         # As the task changes them; then positions in a text are not those of the request.
         replaced = self._tuned.task.published.replaced if self._tuned else str
         is_changed = False
@@ -427,11 +421,10 @@ class ServedModel:
                 "probabilities": [each.probability for each in result],
             }
         if call.signature == "generate":
-            texts = result if isinstance(result, list) else [result]
             return {
-                "texts": [one.text for one in texts],
-                "ended": [one.ended for one in texts],
-                "log_probabilities": [one.log_probability for one in texts],
+                "texts": [result.text],
+                "ended": [result.ended],
+                "log_probabilities": [result.log_probability],
             }
         if call.signature == "attention":
             return {
@@ -485,7 +478,7 @@ def _check_layers(layers: Any, n_layer: int) -> None:
 
 
 def _check_blanks(where: str, text: str, settings: FillingSettings) -> None:
-    pieces = settings.pieces_range()[-1] * (len(settings.split(text)) - 1)
+    pieces = settings.pieces_range()[-1] * len(re.findall(BLANK + "_*", text))
     if settings.beams * pieces > limits.MAX_PREDICTED:
         raise wrong(
             f"{where}: text",

@@ -1,7 +1,8 @@
 """Predictions for a text as Python objects: the return values of `xlnet.load`'s objects.
 
 `tokens_read` is how many tokens of its texts the network read, of `tokens`, without special ones;
-where it is less, the rest was cut. None: they were not counted, as in prediction files.
+where it is less, the rest was cut; `unknown_tokens` of them are not in the vocabulary. None: they
+were not counted, as in prediction files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Label(NamedTuple):
     probabilities: dict[str, float]  # of all labels
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
+    unknown_tokens: Optional[int] = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -31,6 +33,7 @@ class Labels(NamedTuple):
     probabilities: dict[str, float]  # of all labels, independent of each other
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
+    unknown_tokens: Optional[int] = None
 
     @property
     def label(self) -> str:
@@ -51,6 +54,7 @@ class Choice(NamedTuple):
     probabilities: tuple[float, ...]  # of all answers
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
+    unknown_tokens: Optional[int] = None
 
 
 class Ranked(NamedTuple):
@@ -79,6 +83,7 @@ class Answer(NamedTuple):
     null_probability: float  # of no answer
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
+    unknown_tokens: Optional[int] = None
 
 
 class Entity(NamedTuple):
@@ -99,6 +104,7 @@ class Tagged(NamedTuple):
     entities: tuple[Entity, ...]
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
+    unknown_tokens: Optional[int] = None
 
 
 def as_json(result: Any, names: Any) -> dict[str, Any]:
