@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import os
@@ -17,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import cores, files, own_modules
 from xlnet.batches import input_pipeline
 from xlnet.errors import UserError
+from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.tasks.features import by_length, encoding
@@ -55,6 +55,7 @@ class TaskData:
     """The data of a task that the settings of `tuned` ask for, for a model with a tokenizer."""
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
+        self._tuned = tuned
         self._settings, self._task = tuned.settings, tuned.task
         self.tokenizer = tokenizer
         self._layout, self._padding = tuned.layout, tuned.padding
@@ -193,34 +194,15 @@ class TaskData:
 
     # -- prediction: rows to batches in memory
 
-    @property
-    def has_windows(self) -> bool:
-        """Whether a row may have several records."""
-        return encoding.has_windows(self._layout)
-
     def to_predictor(self, rows: Sequence[Row], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
-        """Yields batches of records of about equal length, with the number of each record, `index`,
-        and whether it `is_first` of its row. Warns if texts are cut."""
-        task, rest = self._task, iter(rows)
-        first = cut = 0
-        # As many rows as make a pool of batches are sorted by length together.
-        size = input_pipeline.POOL_BATCHES * batch_size
-        while block := list(itertools.islice(rest, size)):
-            records, counts = task.reader.encode(
-                list(task.reader.examples(block)), self.tokenizer, self._layout
-            )
-            starts = np.cumsum(counts) - counts
-            cut += int(encoding.pop_token_counts(records).is_cut[starts].sum())
-            is_first = np.zeros(len(records["input_ids"]), np.int32)
-            is_first[starts] = 1
-            records["is_first"] = is_first
-            for numbers, batch in by_length.batches_by_length(
-                records, self._layout.max_seq_length, self._padding, batch_size
-            ):
-                yield dict(batch, index=first + numbers)
-            first += len(is_first)
+        """Yields `predictor.batches_of_rows`. Warns if texts are cut."""
+        cut = 0
+        for batch in batches_of_rows(rows, self._tuned, self.tokenizer, batch_size):
+            is_cut = batch[encoding.TOKENS_READ] < batch[encoding.TOKENS]
+            cut += int(is_cut[batch["is_first"] > 0].sum())
+            yield batch
         if cut:
-            _log.warning("note: %d of %d rows: %s", cut, len(rows), task.reader.cut_words)
+            _log.warning("note: %d of %d rows: %s", cut, len(rows), self._task.reader.cut_words)
 
     def types_and_shapes(self) -> tuple[dict[str, tf.DType], dict[str, list[Optional[int]]]]:
         """The types and the shapes of the batches of `to_predictor`, by feature."""
@@ -232,8 +214,8 @@ class TaskData:
         ):
             types[name] = tf.int32 if dtype == "int" else tf.float32
             shapes[name] = [None, None] if name in by_token else [None, *shape]
-        for name, dtype in (("index", tf.int64), ("is_first", tf.int32)):
-            types[name], shapes[name] = dtype, [None]
+        for name in ("index", *OF_ROWS):
+            types[name], shapes[name] = tf.int64, [None]
         return types, shapes
 
     def _label_features(self) -> tuple:

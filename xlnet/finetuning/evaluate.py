@@ -13,10 +13,11 @@ import tensorflow.compat.v1 as tf
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import Predictor, in_order
+from xlnet.engine.predictor import Predictor
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.predictor import join
 from xlnet.model_directory.task_settings import read_model
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers
@@ -39,6 +40,7 @@ class Evaluator:
     """Predicts the files of a task with the checkpoints of a model directory."""
 
     def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
+        self._tuned = model.tuned
         self._settings, self._task = model.tuned.settings, model.tuned.task
         self._data = data
         self._rows: Sequence[Row] = ()  # that the predictor reads
@@ -170,11 +172,7 @@ class Evaluator:
         for _, outputs in self._predictor(prefix):
             parts.append(outputs)
             remaining.add(int(outputs["is_first"].sum()))
-        outputs = in_order(parts)
-        # A row may have several records; `join` makes one prediction of their outputs.
-        starts = np.flatnonzero(outputs.pop("is_first"))
-        counts = np.diff(starts, append=len(outputs["loss"]))
-        predictions = self._task.head.join(outputs, counts if self._data.has_windows else None)
+        predictions = join(parts, self._tuned).predictions
         self._predicted.append(_Predicted(step, rows, predictions))
         return predictions
 

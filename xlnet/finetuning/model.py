@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import checkpoint, devices, optimizer, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
+from xlnet.finetuning.predictor import OF_ROWS
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, modeling
 from xlnet.network.stateless_random import fold_in
@@ -46,16 +47,15 @@ class TaskModel:
             return self.tuned.task.head.outputs(nn, logits, features)
 
     def outputs_of_records(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """`outputs` with the `loss` of each record, its number `index`, and whether it `is_first`
-        of its row, [B], for evaluation and prediction files. The loss of a record without a label
-        is that of label 0: not read."""
+        """`outputs` with the `loss` of each record, its number `index` and the row that it belongs
+        to (`predictor.OF_ROWS`), [B], for evaluation and prediction files. The loss of a record
+        without a label is that of label 0: not read."""
         with self._scope():
             (nn, logits), head = self._logits(features), self.tuned.task.head
             return dict(
                 head.outputs(nn, logits, features),
                 loss=head.loss(nn, logits, features, None),
-                index=features["index"],
-                is_first=features["is_first"],
+                **{name: features[name] for name in ("index", *OF_ROWS)},
             )
 
     def attention(self, features: dict[str, tf.Tensor]) -> Sequence[tf.Tensor]:

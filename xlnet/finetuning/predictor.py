@@ -6,24 +6,29 @@ Shape letters: n rows, m records, B batch, T tokens of a record, C choices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Protocol
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.batches.input_pipeline import POOL_BATCHES
+from xlnet.engine.predictor import in_order
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import IDS, batches_by_length
-from xlnet.tasks.features.encoding import TokenCounts
+from xlnet.tasks.features.encoding import TOKENS, TOKENS_READ, TokenCounts
 from xlnet.tasks.task import Row
+from xlnet.tasks.types.contract import Predictions
 from xlnet.tokenization.tokenizer import Tokenizer
 
 Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
 _DTYPES = {"int": tf.int32, "float": tf.float32}
-_BATCHES_AT_ONCE = 8  # rows of about equal length are batched out of so many batches
+_BATCHES_AT_ONCE = 8  # that a call of a loaded model waits for, at most
+OF_ROWS = ("is_first", TOKENS_READ, TOKENS)  # in batches, what says to which rows records belong
 
 
 class Network(Protocol):
@@ -31,6 +36,13 @@ class Network(Protocol):
 
     def outputs(self, features: Mapping[str, np.ndarray]) -> Arrays:
         """From features by name, [B, ...], to `TaskModel.outputs` by name, [B, ...]."""
+
+
+class Predicted(NamedTuple):
+    """The predictions of n rows, and the counts of their tokens, int [n]."""
+
+    predictions: Predictions
+    counts: TokenCounts
 
 
 class Predictor:
@@ -42,6 +54,9 @@ class Predictor:
       network: computes the outputs of a batch.
       batch_size: records that go through the network together, at most.
       most_tokens: tokens that do, at most, but at least one record; None: any number.
+
+    Attributes:
+      at_once: rows that a call of a loaded model predicts together, at most.
     """
 
     def __init__(
@@ -57,51 +72,62 @@ class Predictor:
         self.at_once = _BATCHES_AT_ONCE * batch_size
 
     def values(self, rows: Sequence[Row]) -> tuple[Any, TokenCounts]:
-        """The `contract.Predictions.values` of n rows, and the counts of their tokens, int [n]."""
-        # Some rows at a time: their features take more memory than their outputs.
-        parts: list[Arrays] = []
-        windows: list[np.ndarray] = []  # records of each row
-        read: list[np.ndarray] = []
-        total: list[np.ndarray] = []
-        for begin in range(0, len(rows), self.at_once):
-            some = rows[begin : begin + self.at_once]
-            outputs, windows_of_rows, counts = self._outputs(some)
-            parts.append(outputs)
-            windows.append(windows_of_rows)
-            read.append(counts.read)
-            total.append(counts.total)
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        joined["loss"] = np.zeros(sum(map(sum, windows)), np.float32)  # without labels
-        has_windows = encoding.has_windows(self._tuned.layout)
-        predictions = self._tuned.task.head.join(
-            joined, np.concatenate(windows) if has_windows else None
-        )
-        return predictions.values, TokenCounts(np.concatenate(read), np.concatenate(total))
-
-    def _outputs(self, rows: Sequence[Row]) -> tuple[Arrays, np.ndarray, TokenCounts]:
-        """(the outputs of the m records of n rows, int [n] how many records each row has, the
-        counts of the rows' tokens)."""
-        reader, layout = self._tuned.task.reader, self._tuned.layout
-        records, windows = reader.encode(list(reader.examples(rows)), self._tokenizer, layout)
-        counts = encoding.pop_token_counts(records)
-        numbers: list[np.ndarray] = []
-        parts: list[Arrays] = []
-        for numbers_of_batch, batch in batches_by_length(
-            records,
-            layout.max_seq_length,
-            self._tuned.padding,
-            self._batch_size,
-            self._most_tokens,
+        """The `Predictions.values` of n rows, and the counts of their tokens, int [n]."""
+        parts = []
+        for batch in batches_of_rows(
+            rows, self._tuned, self._tokenizer, self._batch_size, self._most_tokens
         ):
-            numbers.append(numbers_of_batch)
-            parts.append(self._network.outputs(batch))
-        # The batches are in the order of lengths; the outputs are put in that of the records.
-        order = np.argsort(np.concatenate(numbers))
-        outputs = {}
-        for name in parts[0]:
-            outputs[name] = np.concatenate([part[name] for part in parts])[order]
-        first = np.cumsum(windows) - windows
-        return outputs, windows, TokenCounts(counts.read[first], counts.total[first])
+            outputs = self._network.outputs(batch)
+            outputs["loss"] = np.zeros(len(batch["index"]), np.float32)  # without labels
+            for name in ("index", *OF_ROWS):
+                outputs[name] = batch[name]
+            parts.append(outputs)
+        predicted = join(parts, self._tuned)
+        return predicted.predictions.values, predicted.counts
+
+
+def batches_of_rows(
+    rows: Sequence[Row],
+    tuned: FineTunedTask,
+    tokenizer: Tokenizer,
+    batch_size: int,
+    most_tokens: Optional[int] = None,
+) -> Iterator[Arrays]:
+    """Yields batches of the records of rows, of about equal length. Each record has its number,
+    `index`, whether it `is_first` of its row, and the counts of the row's tokens, `TOKENS_READ` and
+    `TOKENS`.
+
+    Args:
+      batch_size: B, at most.
+      most_tokens: as of `batches_by_length`.
+    """
+    reader, layout = tuned.task.reader, tuned.layout
+    rest = iter(rows)
+    first = 0
+    # Some rows at a time: their features take more memory than their outputs.
+    while block := list(itertools.islice(rest, POOL_BATCHES * batch_size)):
+        records, windows = reader.encode(list(reader.examples(block)), tokenizer, layout)
+        counts = encoding.pop_token_counts(records)
+        records[TOKENS_READ], records[TOKENS] = counts.read, counts.total
+        records["is_first"] = np.zeros(len(counts.read), np.int32)
+        records["is_first"][np.cumsum(windows) - windows] = 1
+        for numbers, batch in batches_by_length(
+            records, layout.max_seq_length, tuned.padding, batch_size, most_tokens
+        ):
+            yield dict(batch, index=first + numbers)
+        first += len(counts.read)
+
+
+def join(parts: Sequence[Arrays], tuned: FineTunedTask) -> Predicted:
+    """The predictions of rows from the outputs of their batches, which have what `batches_of_rows`
+    says of their rows, too."""
+    outputs = in_order(parts)
+    starts = np.flatnonzero(outputs.pop("is_first"))
+    counts = TokenCounts(outputs.pop(TOKENS_READ)[starts], outputs.pop(TOKENS)[starts])
+    # A row may have several records; `join` makes one prediction of their outputs.
+    windows = np.diff(starts, append=len(outputs["loss"]))
+    has_windows = encoding.has_windows(tuned.layout)
+    return Predicted(tuned.task.head.join(outputs, windows if has_windows else None), counts)
 
 
 def placeholders(tuned: FineTunedTask) -> dict[str, tf.Tensor]:

@@ -26,13 +26,15 @@ import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
 from xlnet.errors import wrong
 from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
 from xlnet.serving.generation import best
+from xlnet.serving.inference import Inference
+from xlnet.serving.language_model import LanguageModel, Reading
 from xlnet.serving.settings import (
     BLANK,
     CONTEXT,
@@ -43,10 +45,6 @@ from xlnet.serving.settings import (
 )
 from xlnet.serving.texts import as_text, count_unknown
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
-
-if TYPE_CHECKING:
-    from xlnet.serving.inference import Inference
-    from xlnet.serving.language_model import LanguageModel, Reading
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +85,8 @@ def filling_call(inference: Inference, **settings: Any) -> BatchedCall:
     chosen = from_keywords(FillingSettings, settings)
     model = inference.language_model()
     model.require_queries()
+    if inference.blank_pieces is None:
+        inference.blank_pieces = BlankPieces(inference.tokenizer)
 
     def prepare(item: Any) -> Blanks:
         return Blanks(inference.blank_pieces, as_text(item), chosen)

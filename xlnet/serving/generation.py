@@ -36,20 +36,18 @@ import copy
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import scipy.special
 
 from xlnet.serving import session
 from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
+from xlnet.serving.inference import Inference
+from xlnet.serving.language_model import LanguageModel, Reading
 from xlnet.serving.settings import CONTEXT, GenerationSettings, from_keywords, stop_texts
 from xlnet.serving.texts import as_text, count_unknown
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
-
-if TYPE_CHECKING:
-    from xlnet.serving.inference import Inference
-    from xlnet.serving.language_model import LanguageModel, Reading
 
 _MOST_TEXTS = 32  # side by side; prompts wait for a place
 _MOST_TOKENS = 2048  # of prompts that are read in a step, padding included, or a single prompt
@@ -93,7 +91,7 @@ def generation_call(
       settings: the others of `GenerationSettings`.
     """
     chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
-    tokenizer, batch = inference.tokenizer, inference.generation_batch()
+    tokenizer, batch = inference.tokenizer, batch_of(inference)
 
     def prepare(prompt: Any) -> tuple[str, int]:
         text = as_text(prompt)
@@ -109,6 +107,15 @@ def generation_call(
         return computed
 
     return BatchedCall(prepare, compute, max(inference.batch_size // chosen.beams, 1))
+
+
+def batch_of(inference: Inference) -> GenerationBatch:
+    """The batch in which all threads that use a model generate."""
+    model = inference.language_model()
+    with inference.lock:
+        if inference.generation_batch is None:
+            inference.generation_batch = GenerationBatch(model, inference.tokenizer)
+        return inference.generation_batch
 
 
 # ---- a text that grows ----

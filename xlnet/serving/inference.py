@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from xlnet.finetuning.predictor import Predictor, placeholders
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
-from xlnet.serving.filling import BlankPieces
-from xlnet.serving.generation import GenerationBatch
 from xlnet.serving.language_model import LanguageModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.task import InlineExample, Row
@@ -47,12 +45,13 @@ class Inference:
         self.tokenizer = loaded.tokenizer
         self.batch_size, self.most_tokens = batch_size, most_tokens
         self.cut = 0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._restored: Optional[session.RestoredSession] = session.RestoredSession(
             loaded.prefix, device
         )
         self._language_model: Optional[LanguageModel] = None
-        self._generation_batch: Optional[GenerationBatch] = None
+        self.generation_batch: Any = None  # made by `generation.batch_of` when it is needed
+        self.blank_pieces: Any = None  # made by `filling` when they are needed
 
     def open(self) -> session.RestoredSession:
         """The session; UserError after `close`, and in a fork of the process."""
@@ -93,33 +92,20 @@ class Inference:
     def language_model(self) -> LanguageModel:
         """The network with its output layer over the vocabulary; one for all threads."""
         restored = self.open()
-        with self._lock:
+        with self.lock:
             if self._language_model is None:
                 self._language_model = LanguageModel(self.loaded, restored)
             return self._language_model
-
-    def generation_batch(self) -> GenerationBatch:
-        """The batch in which all threads generate."""
-        model = self.language_model()
-        with self._lock:
-            if self._generation_batch is None:
-                self._generation_batch = GenerationBatch(model, self.tokenizer)
-            return self._generation_batch
 
     @functools.cached_property
     def aligner(self) -> Aligner:
         """Finds the characters of each token of a text."""
         return Aligner(self.tokenizer)
 
-    @functools.cached_property
-    def blank_pieces(self) -> BlankPieces:
-        """The pieces that may fill a blank."""
-        return BlankPieces(self.tokenizer)
-
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
         """Counts texts, bool [n], that lost some of their tokens; the first time with a warning."""
         cut = int(np.count_nonzero(is_cut))
-        with self._lock:
+        with self.lock:
             is_first = cut > 0 and not self.cut
             self.cut += cut
         if is_first:

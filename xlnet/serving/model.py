@@ -19,7 +19,7 @@ from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all, prog
 from xlnet.serving.explanation import explanation_call
 from xlnet.serving.factorization import Factorization
 from xlnet.serving.filling import filling_call
-from xlnet.serving.generation import TextChunk, generation_call
+from xlnet.serving.generation import TextChunk, batch_of, generation_call
 from xlnet.serving.inference import Inference
 from xlnet.serving.prediction import prediction_call
 from xlnet.serving.settings import (
@@ -418,7 +418,7 @@ class Model:
           ...     print(part.text, end="", flush=True)
         """
         chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
-        return self.inference.generation_batch().stream(as_text(prompt), chosen)
+        return batch_of(self.inference).stream(as_text(prompt), chosen)
 
     def attention(
         self,
