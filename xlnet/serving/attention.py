@@ -19,10 +19,9 @@ from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import (
     ATTENTION_ORDERS,
     AttentionSettings,
-    layers_of,
     numbers_in_order,
 )
-from xlnet.serving.texts import as_text, pair_of
+from xlnet.serving.texts import as_text, layers_of, pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import batches_by_length
 from xlnet.tasks.task import InlineExample

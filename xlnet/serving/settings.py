@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, TypeVar
 
-import numpy as np
-
 from xlnet.errors import UserError, did_you_mean, wrong
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, check_value, required, same_as, setting, share
@@ -234,18 +232,6 @@ def numbers_in_order(order: str, names: Sequence[str], what: str) -> list[int]:
         expected = f"{', '.join(names)}, or the numbers of the {what} as in 2,1,3"
         raise wrong("order", f"{order!r:.80}", expected + did_you_mean(order[:80], names))
     return [int(number) - 1 for number in numbers]
-
-
-def layers_of(layers: Any, least: int, most: int) -> list[int]:
-    """A list of numbers of layers; UserError unless all are from `least` to `most`."""
-    expected = f"a list of numbers from {least} to {most}, such as layers=[1]"
-    if not isinstance(layers, (list, tuple, range, np.ndarray)) or not len(layers):
-        raise wrong("layers", repr(layers), expected)
-    for layer in layers:
-        is_number = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
-        if not is_number or not least <= layer <= most:
-            raise wrong("layers", repr(layer), expected)
-    return [int(layer) for layer in layers]
 
 
 def from_keywords(

@@ -105,6 +105,18 @@ def pair_of(item: Any, task: Optional[Task]) -> tuple[str, Optional[str]]:
     return pair(item)
 
 
+def layers_of(layers: Any, least: int, most: int) -> list[int]:
+    """A list of numbers of layers; UserError unless all are from `least` to `most`."""
+    expected = f"a list of numbers from {least} to {most}, such as layers=[1]"
+    if not isinstance(layers, (list, tuple, range, np.ndarray)) or not len(layers):
+        raise wrong("layers", repr(layers), expected)
+    for layer in layers:
+        is_number = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
+        if not is_number or not least <= layer <= most:
+            raise wrong("layers", repr(layer), expected)
+    return [int(layer) for layer in layers]
+
+
 def require_list(name: str, values: Any) -> Sequence:
     """A list or a tuple; UserError if it is none, or a set: these items belong to others by their
     order, as choices to their numbers."""

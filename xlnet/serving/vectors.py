@@ -19,8 +19,8 @@ from xlnet.network import heads, modeling
 from xlnet.serving.batched_calls import BatchedCall, Computed, NotFinite, require_finite
 from xlnet.serving.inference import Inference
 from xlnet.serving.session import Subgraph, Tensors
-from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords, layers_of
-from xlnet.serving.texts import count_unknown, pair_of
+from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
+from xlnet.serving.texts import count_unknown, layers_of, pair_of
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import IDS, Padding, batches_by_length
 
