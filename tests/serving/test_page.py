@@ -188,9 +188,9 @@ class Model(Echo):
     def stream(self, call, row):
         self.asked.append((call.signature, call.parameters, [row]))
         for text in (" once", " <i>", " more"):
-            yield {"number": 0, "text": text, "probability": 0.42}
+            yield {"text": text, "probability": 0.42}
         reading = Reading(1, 1, 0, None, None)
-        yield {"number": 0, "text": "", "ended": "length", **reading._asdict()}
+        yield {"text": "", "ended": "length", **reading._asdict()}
 
 
 @pytest.fixture(scope="module")
@@ -377,16 +377,15 @@ def test_generated_text_its_probabilities_and_its_end(page):
     shown = predict(page, "generate", prompt="It was")
     assert shown.split("\n")[0] == "It was once <i> more" and "as long as was asked for" in shown
     assert page.locator(".token").first.get_attribute("title") == "probability 42\u00a0%"
-    asked = {"max_tokens": "60", "method": "sample", "temperature": "1", "top_p": "0.9"}
+    asked = {"max_tokens": "60", "temperature": "1", "top_p": "0.9"}
     assert page.model.asked[-1][1] == asked
     page.fill("#set-seed", "3")
     page.fill("#set-stop", ".")
     predict(page, "generate")
     assert page.model.asked[-1][1] == dict(asked, seed="3", stop=".")
-    page.select_option("#set-method", "greedy")
-    assert not page.is_visible("#set-temperature") and not page.is_visible("#set-seed")
+    page.fill("#set-temperature", "0")
     predict(page, "generate")
-    assert page.model.asked[-1][1] == {"max_tokens": "60", "method": "greedy", "stop": "."}
+    assert page.model.asked[-1][1] == dict(asked, temperature="0", seed="3", stop=".")
 
 
 def test_the_similarity_of_two_texts_and_of_others(page):

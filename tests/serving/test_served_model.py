@@ -108,8 +108,8 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
         with pytest.raises(UserError, match="found 2565 words, expected at most 2048"):
             answers(model, many, "explain")
     for parameters, said in (
-        (dict(method="integrated_gradients"), "expected leave_one_out"),
-        (dict(label="none"), "parameters: label is 'none', expected"),
+        (dict(method="integrated_gradients"), "no 'method'"),
+        (dict(label="none"), "parameters: label: found 'none', expected"),
         (dict(step=3), "no 'step'"),
     ):
         with pytest.raises(UserError, match=said):
@@ -202,13 +202,13 @@ def test_wrong_parameters_are_named_in_the_words_of_json(permuted):
         ("generate", {"max_tokens": None}, "max_tokens is null, expected an integer"),
         ("generate", {"max_tokens": 2.5}, "max_tokens is 2.5, expected an integer"),
         ("generate", {"max_tokens": 5000}, "max_tokens: found 5000, expected at most 2048"),
-        ("generate", {"samples": 65}, "samples: found 65, expected at most 64"),
+        ("generate", {"beams": 65}, "beams: found 65, expected at most 64"),
         ("generate", {"temperature": "1"}, 'temperature is "1", expected a number'),
-        ("generate", {"stop": [None]}, "stop is [null], expected texts that are not empty"),
+        ("generate", {"stop": [None]}, "stop: found null, expected texts of 1 to 1000 characters"),
         ("generate", {"max_token": 3}, "no 'max_token'"),
         ("fill", {"whole_words": "yes"}, 'whole_words is "yes", expected true or false'),
-        ("fill", {"pieces": 0}, "pieces is '0', expected a number"),
-        ("factorize", {"order": "up"}, "order is 'up', expected random"),
+        ("fill", {"pieces": 0}, "pieces: found '0', expected a number"),
+        ("factorize", {"order": "up"}, "order: found 'up', expected random"),
         ("attention", {"most_tokens": 65}, "most_tokens: found 65, expected at most 64"),
         ("attention", {"layers": []}, "layers: found [], expected a list of 1 to 4 numbers"),
         ("attention", {"layers": [99]}, "layers: found [99], expected a list of 1 to 4"),
@@ -252,7 +252,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
     cases = {"fill": "a ___", "attention": "a cat", "factorize": "a cat", "vectors": "a cat"}
     requests = [(name, text, {}) for name, text in cases.items()] * 4
     requests += [("generate", "a cat", {"max_tokens": 3, "seed": 1})] * 4
-    requests += [("generate", "a cat", {"max_tokens": 3, "samples": 9})] * 4
+    requests += [("generate", "a cat", {"max_tokens": 3, "beams": 9})] * 4
     with running(model, "m") as server:
         import concurrent.futures
 
@@ -272,11 +272,10 @@ def test_what_needs_a_graph_of_its_own_and_what_is_computed_together(permuted):
 
     def has_own_graph(signature, text, **parameters):
         call = model.call(signature, parameters)
-        return model.has_own_graph(call, model.rows(call, [text]))
+        return model.has_own_graph(call)
 
     assert not has_own_graph("generate", "the cat") and not has_own_graph("vectors", "a")
-    assert has_own_graph("generate", "the cat", samples=9) and has_own_graph("fill", "a ___")
-    assert has_own_graph("generate", "the cat sat on " * 9, context=8)  # read in windows
+    assert has_own_graph("generate", "the cat", beams=9) and has_own_graph("fill", "a ___")
     call = model.call("vectors", {})
     assert model.is_short(call, [{"text_a": "a"}] * limits.MAX_BATCH)
     assert not model.is_short(call, [{"text_a": "a"}] * (limits.MAX_BATCH + 1))
@@ -323,7 +322,7 @@ def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permut
     assert language_model.names == ["fill", "factorize", "generate", "attention", "vectors"]
     asked = dict(max_tokens=20, seed=3)
     (filled,) = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
-    (beams,) = answers(language_model, ["the"], "generate", method="beam", samples=2, max_tokens=3)
+    (beams,) = answers(language_model, ["the"], "generate", beams=2, max_tokens=3)
     (written,) = answers(language_model, ["the cat"], "generate", **asked)
     stops = [written["texts"][0][9], written["texts"][0][6]]
     (stopped,) = answers(language_model, ["the cat"], "generate", **asked, stop=stops)
@@ -333,8 +332,8 @@ def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permut
         found = other.fill("the cat ___ on", pieces="1", top=2)
         assert filled["texts"] == [each.text for each in found]
         same(filled["probabilities"], [each.probability for each in found])
-        found = other.generate("the", method="beam", samples=2, max_tokens=3)
-        assert beams["texts"] == [each.text for each in found]
+        found = other.generate("the", beams=2, max_tokens=3)
+        assert beams["texts"] == [found.text]
         assert written["texts"] == [other.generate("the cat", **asked).text]
         found = other.generate("the cat", **asked, stop=stops)
         assert stopped["texts"] == [found.text] and stopped["ended"] == ["stop"]
@@ -370,7 +369,7 @@ def test_an_error_has_the_number_of_its_instance(language_model, signature):
 
 
 def test_a_stream_has_the_text_of_the_answer(language_model):
-    parameters = {"max_tokens": 6, "seed": 1, "context": 8}
+    parameters = {"max_tokens": 6, "seed": 1}
     asked = {"signature_name": "generate", "instances": ["the cat"], "parameters": parameters}
     with running(language_model, "m") as server:
         whole = ask(server, body=asked)[1]["predictions"][0]
