@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import xlnet
 from xlnet import encodings, files
@@ -91,40 +91,24 @@ def load(settings: LoadSettings, **more: Any) -> "Model":
     return xlnet.load(values.pop("model_dir"), **values, **more)
 
 
-def run(
-    settings: TextInputs,
-    query: Callable[[Iterator[str]], Iterator[Any]],
-    as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
-    show: Callable[[str], None],
-) -> None:
-    """Writes the results of all texts as JSON lines, or shows them one by one. A bad text ends the
-    program.
+def results(
+    settings: TextInputs, model: "Model", verb: str, how: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Yields each text with its result by a method of a model, computed in batches. A bad text ends
+    the program."""
+    inputs, queried = itertools.tee(settings.texts())
+    found = model.pipe((text for _, text in queried), verb, errors="return", **how)
+    for (place, text), result in zip(inputs, found):
+        if isinstance(result, UserError):
+            raise UserError(f"{place}: {result}")
+        yield text, result
 
-    Args:
-      settings: the texts, and the output.
-      query: function from texts to their results, or their UserErrors.
-      as_json: function from a text and its result to JSON objects.
-      show: prints the result of one text.
-    """
-    # To a file, texts are computed in batches; otherwise one after the other, and each is shown at
-    # once.
-    if not settings.output:
-        for place, text in settings.texts():
-            try:
-                show(text)
-            except UserError as e:
-                raise UserError(f"{place}: {e}") from None
-        return
 
-    def lines() -> Iterator[str]:
-        inputs, queried = itertools.tee(settings.texts())
-        results = query(text for _, text in queried)
-        for (place, text), result in zip(inputs, results):
-            if isinstance(result, UserError):
-                raise UserError(f"{place}: {result}")
-            for found in as_json(text, result):
-                yield json.dumps(found, ensure_ascii=False) + "\n"
-
-    files.write_lines(settings.output, lines())
+def write(settings: TextInputs, objects: Iterable[dict[str, Any]]) -> None:
+    """Writes JSON lines to the output."""
+    files.write_lines(
+        settings.output or "-",
+        (json.dumps(each, ensure_ascii=False) + "\n" for each in objects),
+    )
     if not files.is_standard_output(settings.output):
         print(f"written: {settings.output}")
