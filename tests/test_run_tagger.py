@@ -226,7 +226,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
     "changes, message",
     [
         (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
-        (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom"),
+        (dict(task_name="conll2003", word_column="2"), "word_column is for --task_name=custom"),
         (dict(tag_column="4"), "train.txt:3: found 1, 2, 3, expected one column '4'; --tag_col"),
         (dict(metric="auc"), "metric: task custom has no auc .metrics: f1, precision, recall, "),
         (dict(scheme="bmes"), "train.txt:4: found tag 'I-PER', .*--scheme is bmes"),

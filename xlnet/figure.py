@@ -7,11 +7,9 @@ to a module that this environment may lack.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Union
 
 from xlnet import errors, files
@@ -19,7 +17,18 @@ from xlnet import errors, files
 _log = logging.getLogger(__name__)
 
 NOTES = "#555555"  # color of notes
-_FONT = "DejaVu Sans"  # comes with matplotlib
+_CHINESE = (  # also with Japanese and Korean, of Linux, Windows and macOS
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "Microsoft YaHei",
+    "SimHei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Arial Unicode MS",
+)
 
 
 def new(width: float, height: float, **settings: Any) -> Any:
@@ -57,94 +66,15 @@ def optional(path: Union[str, os.PathLike[str]]) -> Iterator[None]:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Names:
-    """Names as a figure can show them.
+def families() -> list[str]:
+    """The fonts of texts in any script: matplotlib's own, or those of a matplotlibrc, then what is
+    installed with Chinese characters. matplotlib takes the first that has a character, and warns of
+    those that no font has."""
+    new(1, 1)  # imports matplotlib
+    from matplotlib import font_manager, rcParams
 
-    Attributes:
-      shown: the names; "#id" for those with a character for which no font is installed.
-      families: of fonts, for matplotlib.
-      unshown: set of the (id, name) of the others.
-    """
-
-    shown: list[str]
-    families: list[str]
-    unshown: set[tuple[int, str]]
-
-    @classmethod
-    def of(cls, names: Sequence[str], ids: Iterable[int], more: str = "") -> Names:
-        """Finds fonts for names and for `more`, further text of the figure."""
-        new(1, 1)  # imports matplotlib
-        families, characters = choose_fonts(more + "".join(names))
-        pairs = [(int(id), name) for id, name in zip(ids, names)]
-        return cls(
-            [name if set(name) <= characters else f"#{id}" for id, name in pairs],
-            families,
-            {(id, name) for id, name in pairs if not set(name) <= characters},
-        )
-
-    def note(self, what: str) -> str:
-        """The line below the figure that explains "#id", of a "piece" or "label"; "" if it is not
-        needed."""
-        return (
-            f"#N: {what} number N; no font with its characters is installed here"
-            if self.unshown
-            else ""
-        )
-
-    def log(self, what: str) -> None:
-        """Logs which names the figure does not show."""
-        if self.unshown:
-            listed = ["#{} is {}".format(*each) for each in sorted(self.unshown)]
-            _log.info(
-                "note: no installed font shows %d %s(s) of the figure: %s",
-                len(listed),
-                what,
-                ", ".join(listed),
-            )
-
-
-# ---- fonts
-
-
-def choose_fonts(text: str) -> tuple[list[str], set[str]]:
-    """Font families for a text, and the set of its characters that they have: matplotlib's own one,
-    then each one with characters that those before it lack."""
-    from matplotlib import font_manager
-
-    families, wanted = [_FONT], set(text)
-    covered = wanted & _characters(font_manager.findfont(_FONT))
-    for font in _installed():
-        if covered == wanted:
-            break
-        more = (wanted - covered) & _characters(font.fname)
-        if more:
-            families.append(font.name)
-            covered |= more
-    return families, covered
-
-
-def _installed() -> list[Any]:
-    """Upright fonts of normal weight, without Last Resort, which has a box for every character."""
-    from matplotlib import font_manager
-
-    return sorted(
-        (
-            font
-            for font in font_manager.fontManager.ttflist
-            if font.style == "normal"
-            and font.weight in (400, "normal", "regular")
-            and not font.name.startswith("Last Resort")
-        ),
-        key=lambda f: (f.name, f.fname),
-    )
-
-
-@functools.cache
-def _characters(path: str) -> frozenset[str]:
-    from matplotlib import ft2font
-
-    return frozenset(chr(code) for code in ft2font.FT2Font(path).get_charmap())
+    installed = font_manager.get_font_names()
+    return [*rcParams["font.family"], *(name for name in _CHINESE if name in installed)]
 
 
 def drawn_length(text: str) -> int:

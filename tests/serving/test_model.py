@@ -227,7 +227,7 @@ def test_tags(kept):
     assert any(tag != "O" for tag in of_text.tags) and of_text.entities
     for entity in of_text.entities:
         assert text[entity.start : entity.end] == entity.text and entity.label == "PER"
-    with pytest.raises(xlnet.UserError, match="text 0: 'text' has no word"):
+    with pytest.raises(xlnet.UserError, match='text 0: found the text " ", expected a word'):
         found.model.tag(" ")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,18 +31,14 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     rows = [
         (stream, index) for stream in attention.streams for index in range(len(attention.layers))
     ]
-    found = figure.Names.of(attention.pieces, attention.ids)
-    names = (
-        found.shown
-        if attention.places is None
-        else ["{} {}".format(*each) for each in zip(found.shown, attention.places)]
-    )
+    names, families = attention.pieces, figure.families()
+    if attention.places is not None:
+        names = ["{} {}".format(*each) for each in zip(names, attention.places)]
     margin = 0.35 + 0.05 * max(map(figure.drawn_length, names))
     panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
     named = range(0, len(names), -(-len(names) // _MOST_NAMES))
     width = margin + len(heads) * (panel + 0.12) + 0.5
-    below = 0.25 * bool(found.unshown)
-    height = 0.6 + len(rows) * (panel + _TITLE) + margin + below
+    height = 0.6 + len(rows) * (panel + _TITLE) + margin
     drawn = figure.new(width, height, dpi=130)
     drawn.text(
         0.5,
@@ -64,15 +59,6 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             va="top",
             **small,
         )
-    if found.unshown:
-        drawn.text(
-            0.5,
-            0.06 / height,
-            textwrap.fill(found.note("piece"), int(18 * width)),
-            ha="center",
-            va="bottom",
-            **small,
-        )
     for y, (stream, index) in enumerate(rows):
         values = attention.streams[stream][index, np.array(heads) - 1]
         bottom = 1 - (0.84 + y * (panel + _TITLE) + panel) / height
@@ -90,7 +76,7 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             axes.set_title(
                 f"{stream} stream\nlayer {attention.layers[index]}, head {head}", fontsize=7, pad=3
             )
-            ticks: Any = dict(fontsize=6, family=found.families, parse_math=False)
+            ticks: Any = dict(fontsize=6, family=families, parse_math=False)
             shown = [names[place] for place in named]
             axes.set_yticks(named, shown if not x else [], **ticks)
             axes.set_xticks(named, shown if y == len(rows) - 1 else [], rotation=90, **ticks)
@@ -104,7 +90,6 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
         scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
         scale.outline.set_visible(False)
     figure.save(drawn, path)
-    found.log("piece")
 
 
 def write_page(path: str, attention: Attention, title: str) -> None:

@@ -97,13 +97,12 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
     metrics = list(
         dict.fromkeys(run.metric for run in runs if run.metric != "loss" and run.evaluated)
     )
-    names = figure.Names.of([run.name for run in runs], range(1, len(runs) + 1))
     drawn = figure.new(8, 3.6 + 2.6 * len(metrics), dpi=110, layout="constrained")
     panels = drawn.subplots(1 + len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     # The lines of each panel with their labels.
     keys: list[list[tuple[Any, str]]] = [[] for _ in panels]
     for number, run in enumerate(runs):
-        color, label = _COLORS[number % len(_COLORS)], names.shown[number]
+        color, label = _COLORS[number % len(_COLORS)], run.name
         if run.loss:
             lines = panels[0].plot(*zip(*run.loss), color=color, linewidth=1.2, alpha=0.6)
             keys[0].append((lines[0], f"{label}, training"))
@@ -127,13 +126,10 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
                 lines,
                 ["run"] * len(lines),
                 frameon=False,
-                prop={"family": names.families, "size": 8},
+                prop={"family": figure.families(), "size": 8},
             )
             for text, label in zip(legend.get_texts(), labels):
                 text.set_text(label)
                 text.set_parse_math(False)
     panels[-1].set_xlabel("step")
-    if names.unshown:
-        drawn.supxlabel(names.note("run"), fontsize=8, color=figure.NOTES)
-        names.log("run")
     figure.save(drawn, path)

@@ -29,16 +29,9 @@ _CAPTION = 11  # readable at half of the size, too [points]
 _TICKS = 10.5  # [points]
 
 
-def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
-    """Writes the content-stream and query-stream masks of an `inspection.Excerpt`; returns the
-    `(id, piece)`s that no installed font can show, of which the figure has the ids."""
-    found = figure.Names.of(excerpt.pieces, excerpt.ids, excerpt.title)
-    families, names = found.families, found.shown
-    title = (
-        excerpt.title
-        if set(excerpt.title) <= figure.choose_fonts(excerpt.title)[1]
-        else f"A text of {len(names)} pieces"
-    )
+def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
+    """Writes the content-stream and query-stream masks of an `inspection.Excerpt`."""
+    families, names = figure.families(), excerpt.pieces
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
     labels = ["{}  {}".format(name, place or "–") for name, place in zip(names, places)]
     margin = 1.1 + 0.1 * max(map(figure.drawn_length, names))  # for names and titles [inches]
@@ -47,7 +40,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
     drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
     drawn.get_layout_engine().set(hspace=0.03)
     drawn.suptitle(
-        f"{title}\n{_in_words(names, places, 2 * width)}",
+        f"{excerpt.title}\n{_in_words(names, places, 2 * width)}",
         fontsize=12,
         family=families,
         parse_math=False,
@@ -71,10 +64,8 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
                 x.set_color(color)
                 y.set_color(FADED if stream is QUERY and not excerpt.is_target[i] else color)
     _masks_legend(drawn.add_subplot(grid[2, :]), memory_length)
-    drawn.supxlabel("\n".join(_notes(excerpt.is_target, found)), fontsize=_CAPTION, color=NOTES)
+    drawn.supxlabel("\n".join(_notes(excerpt.is_target)), fontsize=_CAPTION, color=NOTES)
     figure.save(drawn, path)
-    found.log("piece")
-    return found.unshown
 
 
 def _in_words(names: Sequence[str], places: np.ndarray, width: float) -> str:
@@ -167,7 +158,7 @@ def _masks_legend(axes: Axes, memory_length: int) -> None:
     axes.axis("off")
 
 
-def _notes(is_target: np.ndarray, names: figure.Names) -> list[str]:
+def _notes(is_target: np.ndarray) -> list[str]:
     """Explains the marks that these panels have."""
     notes = [
         "rows are queries; numbers are positions in the factorization order"
@@ -177,4 +168,4 @@ def _notes(is_target: np.ndarray, names: figure.Names) -> list[str]:
         notes.append("black: predicted, by a query that must not see the token itself")
     if not is_target.all():
         notes.append("grey: only context, without a query in the query stream")
-    return notes + [names.note("piece")] * bool(names.unshown)
+    return notes

@@ -118,7 +118,7 @@ class Excerpt:
 
     title: str
     pieces: list  # Q texts
-    ids: np.ndarray  # int32 [Q], shown where no font has the characters of the piece
+    ids: np.ndarray  # int32 [Q]
     rank: np.ndarray  # int32 [Q]
     is_target: np.ndarray  # bool [Q]
     is_special: np.ndarray  # bool [Q]

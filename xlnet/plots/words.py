@@ -45,19 +45,17 @@ def draw(path: str, found: Explanation) -> None:
     """Writes a PNG with a bar for each word, or for those that count most."""
     # The words are in the order of the text, whichever are kept.
     kept = np.sort(np.argsort(-np.abs(found.weights), kind="stable")[:_MOST_BARS])
-    names = figure.Names.of([found.words[number] for number in kept], kept + 1, found.output)
+    words, families = [found.words[number] for number in kept], figure.families()
     height = 1.3 + 0.22 * len(kept)
     drawn = figure.new(7, height, dpi=110, layout="constrained")
     axes = drawn.add_subplot()
     weights = found.weights[kept]
     axes.barh(range(len(kept)), weights, color=np.where(weights > 0, _RAISES, _LOWERS).tolist())
-    axes.set_yticks(
-        range(len(kept)), names.shown, family=names.families, fontsize=9, parse_math=False
-    )
+    axes.set_yticks(range(len(kept)), words, family=families, fontsize=9, parse_math=False)
     axes.invert_yaxis()
     axes.margins(y=0.3 / max(len(kept), 1))
     axes.axvline(0, color=figure.NOTES, linewidth=0.8)
-    axes.set_title(in_words(found), fontsize=10, family=names.families, parse_math=False)
+    axes.set_title(in_words(found), fontsize=10, family=families, parse_math=False)
     left_out = (
         f"; the {len(kept)} of {len(found.words)} words that count most"
         if len(kept) < len(found.words)
@@ -66,9 +64,6 @@ def draw(path: str, found: Explanation) -> None:
     axes.set_xlabel(
         "blue raises the output, orange lowers it" + left_out, fontsize=8, color=figure.NOTES
     )
-    if names.unshown:
-        drawn.supxlabel(names.note("word"), fontsize=8, color=figure.NOTES)
-        names.log("word")
     figure.save(drawn, path)
 
 

@@ -50,26 +50,26 @@ class _Columns:
         self._word_column = task.columns.text_a[0]
         self._tag_column = task.columns.label[0] if task.columns.label else ""
         self._need_tags = need_tags
-        self._count = 0  # 0: not known yet
+        self.count = 0  # 0: not known yet
         self._word = self._tag = 0  # indices
 
     def word_and_tag(self, line: str) -> Optional[tuple[str, str]]:
         """The word and the tag of a line, None for the line with the names of the columns; raises
         ValueError."""
         cells = self._split(line)
-        if not self._count:
+        if not self.count:
             self._word = _index(self._word_column, cells, "--word_column")
             self._tag = len(cells) - 1
             if self._need_tags and self._tag_column:
                 self._tag = _index(self._tag_column, cells, "--tag_column")
             if self._need_tags and self._tag == self._word:
                 raise ValueError("found one column for words and tags, expected two; --delimiter")
-            self._count = len(cells)
+            self.count = len(cells)
             has_numbers = (self._word_column + self._tag_column).isdecimal()
             if (self._form.header or ("none" if has_numbers else "names")) == "names":
                 return None
-        if len(cells) != self._count:
-            raise ValueError(f"found {len(cells)} columns, expected {self._count}; --delimiter")
+        if len(cells) != self.count:
+            raise ValueError(f"found {len(cells)} columns, expected {self.count}; --delimiter")
         if not cells[self._word]:
             raise ValueError(f"found an empty column {self._word + 1}, expected a word; --quoting")
         if not is_text(line):
@@ -181,6 +181,8 @@ class SentenceReader:
                 self._errors.add(f"{path}:{number}", str(e))
                 has_error = True
                 found.append(("", "", line))
+                if not columns.count:  # else each line would have this error
+                    break
         if last and last.lines:
             after = tuple(before[:-1])  # without the line that was added
             yield last._replace(lines=last.lines._replace(after=after))
