@@ -54,6 +54,11 @@ def test_runs_are_plotted_together(tmp_path):
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
 
 
+def test_fonts_with_chinese_characters_follow_matplotlibs_own(monkeypatch):
+    monkeypatch.setattr("matplotlib.font_manager.get_font_names", lambda: ["SimHei", "Other"])
+    assert curves.figure.families()[1:] == ["SimHei"]
+
+
 def test_a_directory_of_any_name_is_in_the_legend_as_it_is(tmp_path, monkeypatch):
     """Matplotlib leaves out labels that begin with _, and reads $ as the mark of mathematics."""
     drawn = []

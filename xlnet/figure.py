@@ -6,15 +6,10 @@ to a module that this environment may lack.
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
-from collections.abc import Iterator
 from typing import Any, Union
 
-from xlnet import errors, files
-
-_log = logging.getLogger(__name__)
+from xlnet import files
 
 NOTES = "#555555"  # color of notes
 _CHINESE = (  # also with Japanese and Korean, of Linux, Windows and macOS
@@ -51,19 +46,6 @@ def save(figure: Any, path: Union[str, os.PathLike[str]]) -> None:
 
     with files.replacing(os.fspath(path)) as temporary:
         FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
-
-
-@contextlib.contextmanager
-def optional(path: Union[str, os.PathLike[str]]) -> Iterator[None]:
-    """Logs a note if the figure `path` cannot be plotted: a run must not end for want of it."""
-    try:
-        yield
-    except Exception as e:
-        _log.warning(
-            "note: %s is not plotted: %s",
-            path,
-            errors.in_one_line(e) or f"{type(e).__name__}: {errors.reason(e)}",
-        )
 
 
 def families() -> list[str]:

@@ -293,9 +293,7 @@ class TaggingScorer(contract.Scorer):
             return None
         return f"every word is '{self.task.class_names[found.pop()]}'"
 
-    def table(
-        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
-    ) -> str:
+    def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
         return scores.table(self._counts(self.decide(values), gold_labels))
 
     def compare(
