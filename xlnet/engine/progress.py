@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import resource
-import textwrap
 import time
 from typing import Any
 
@@ -187,14 +186,10 @@ def memory_gib() -> float:
 
 
 def show_banner(items: dict[str, Any]) -> None:
-    """Logs one aligned line per item; long values are wrapped."""
+    """Logs one aligned line per item."""
     width = max(map(len, items))
     for name, value in items.items():
-        lines = textwrap.wrap(str(value), 150, break_long_words=False, break_on_hyphens=False)
-        label = name
-        for line in lines or [""]:
-            _log.info("%-*s  %s", width, label, line)
-            label = ""  # only the first line of an item has its name
+        _log.info("%-*s  %s", width, name, value)
 
 
 def clock(seconds: float) -> str:

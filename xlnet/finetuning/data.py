@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import cores, files, own_modules
 from xlnet.batches import input_pipeline
-from xlnet.errors import UserError
+from xlnet.errors import wrong
 from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
@@ -60,7 +60,7 @@ class TaskData:
         self.tokenizer = tokenizer
         self._layout, self._padding = tuned.layout, tuned.padding
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
-        self._to_predict: Optional[dict[str, Sequence[Row]]] = None
+        self._to_predict: dict[str, Sequence[Row]] = {}
 
     # -- files
 
@@ -113,21 +113,17 @@ class TaskData:
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file` (`readers.Paths` are several), or else of
-        `predict_split`, as of `of_split`. Of several files, bad ones are named and left out."""
+        `predict_split`, as of `of_split`."""
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
-        if self._to_predict is not None:
+        if self._to_predict:
             return self._to_predict
-        self._to_predict, paths = {}, readers.each_path(settings.predict_file)
-        for path in paths:
+        for path in readers.each_path(settings.predict_file):
             name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
-            try:
-                self._to_predict[name] = parsing.read_to_predict(self._task, path)
-            except UserError as e:
-                if len(paths) == 1:
-                    raise
-                _log.warning("%s", e if path in str(e) else f"{path}: {e}")
+            if name in self._to_predict:
+                raise wrong("predict_file", f"two files {name}", "different names")
+            self._to_predict[name] = parsing.read_to_predict(self._task, path)
         return self._to_predict
 
     # -- training: rows to records, records to batches

@@ -14,7 +14,6 @@ from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Predictor
-from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import join
@@ -133,14 +132,12 @@ class Evaluator:
 
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
-        their files. The checkpoint is the best one. If some of several files are bad, raises
-        UserError after those of the others."""
+        their files. The checkpoint is the best one."""
         settings, task = self._settings, self._task
         chosen = best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
-        found = self._data.to_predict()
-        for split, rows in found.items():
+        for split, rows in self._data.to_predict().items():
             prediction_files.write(
                 settings.predict_dir or settings.model_dir,
                 task,
@@ -151,12 +148,6 @@ class Evaluator:
                 threshold=settings.predict_threshold,
                 output=settings.predict_output,
                 is_official=not settings.predict_file and split not in settings.named_files,
-            )
-        paths = readers.each_path(settings.predict_file or "")
-        if settings.predict_file and len(found) < len(paths):
-            raise UserError(
-                f"{len(paths) - len(found)} of {len(paths)} files to predict are bad and have no "
-                "predictions"
             )
 
     def _predictions(
