@@ -16,7 +16,6 @@ from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
 from xlnet.engine import best_checkpoint
-from xlnet.tasks.evaluation import Evaluation
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -70,9 +69,10 @@ def test_a_released_checkpoint_is_where_training_starts(place):
         model_dir=place.path("warm"),
         init_checkpoint=str(RELEASED),
         train_steps=1,
+        warmup_steps=1,  # the rate of the first step is 0
     )
     released = weights(RELEASED / "xlnet_model.ckpt")
-    started = weights(place.path("warm", "model.ckpt-0"))
+    started = weights(place.path("warm", "model.ckpt-1"))
     shared = sorted(
         set(released) - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb", "global_step"}
     )
@@ -89,11 +89,6 @@ def test_a_released_checkpoint_is_where_training_starts(place):
 def test_every_checkpoint_is_evaluated(place, trained):
     out = place.succeed("--do_eval=True", "--eval_all_ckpt=True")
     number = r"(-?\d\.\d{4})"
-    assert re.search(
-        "^eval custom dev  majority class  accuracy 0.4286  macro_f1 0.2000  auc 0.5000  .7 rows.$",
-        out,
-        re.MULTILINE,
-    )
     lines = re.findall(
         rf"^eval custom dev  step (\d+)  accuracy {number}  macro_f1 {number}  auc "
         rf"{number}  loss {number}  "
@@ -101,7 +96,7 @@ def test_every_checkpoint_is_evaluated(place, trained):
         out,
         re.MULTILINE,
     )
-    assert [line[0] for line in lines] == ["0", "1", "2"]
+    assert [line[0] for line in lines] == ["1", "2"]
     assert re.search(r"^best custom dev  step \d  accuracy ", out, re.MULTILINE)
     kept = json.loads((place.directory / "model" / "eval_results_dev.json").read_text())
     assert [
@@ -114,35 +109,7 @@ def test_every_checkpoint_is_evaluated(place, trained):
         )
         for one in kept["checkpoints"]
     ] == lines
-    assert kept["rows"] == 7 and kept["best_step"] in (0, 1, 2)
-
-
-@pytest.mark.slow
-def test_the_best_of_all_checkpoints_predicts(place, trained, monkeypatch):
-    """Of step 0, 1 and 2, of which step 1 is made the best."""
-    score = Evaluation.score
-    losses = iter((3.0, 1.0, 2.0))
-    monkeypatch.setattr(
-        Evaluation,
-        "score",
-        lambda self, answers, rows: dict(
-            score(self, answers, rows), accuracy=1.0, loss=next(losses)
-        ),
-    )
-    done = command.succeed(
-        "run_classifier.py",
-        *place.arguments(
-            "--do_eval=True",
-            "--do_predict=True",
-            "--eval_all_ckpt=True",
-            predict_dir=place.path("of_best"),
-        ),
-    )
-    assert "best custom dev  step 1  accuracy 1.0000" in done.stdout
-    assert "predicted custom test  step 1  (5 rows)" in done.stdout
-    note = "note: step 1 is the best of these checkpoints; other commands use step 2 ("
-    assert note in done.stderr
-    (place.directory / "model" / "eval_results_dev.json").unlink()  # of made-up scores
+    assert kept["rows"] == 7 and kept["best_step"] in (1, 2)
 
 
 def test_metrics_are_those_of_the_predictions(place, trained):
@@ -393,28 +360,6 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     assert not (tmp_path / "model" / "eval_results_dev.json").exists()
 
 
-@pytest.mark.parametrize(
-    "name, kept, message",
-    [
-        ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
-        ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
-        ("checkpoint", 10, "/best/checkpoint cannot be read: it is not a list of checkpoints"),
-        ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from"),
-    ],
-)
-@pytest.mark.slow
-def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
-    """And not passed over for the newest one."""
-    shutil.copytree(place.path("model"), tmp_path / "model")
-    best = tmp_path / "model" / "best"
-    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(best))
-    (best / name).write_bytes((best / name).read_bytes()[:kept])
-    done = place.run("--do_predict=True", model_dir=tmp_path / "model")
-    assert done.returncode == 1 and len(done.errors) == 1, done
-    assert message in done.stderr
-    assert done.stderr.endswith("; it is not complete: copy it again, or use another one\n")
-
-
 @contextlib.contextmanager
 def small_disk(directory, kibibytes):
     """A file system of its own; the test is skipped where none may be mounted."""
@@ -441,7 +386,7 @@ def test_a_full_disk_is_named(place, tmp_path):
         (
             "run_classifier.py: {}: no space left on the disk; free some and start "
             "again, or give a directory elsewhere"
-        ).format(tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")
+        ).format(tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-1")
     ]
     assert {name for name in left if "tfevents" not in name} == {
         "spiece.model",
@@ -452,9 +397,7 @@ def test_a_full_disk_is_named(place, tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    "what, remedy", ((TRAIN, "copy "), ("--do_predict=True", "give --predict_output=FILE or "))
-)
+@pytest.mark.parametrize("what, remedy", ((TRAIN, "give "), ("--do_predict=True", "give ")))
 @pytest.mark.slow
 def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(
     place, trained, tmp_path, what, remedy

@@ -1,6 +1,5 @@
 """train_gpu.py from the command line: trains, resumes, evaluates, starts from weights, refuses."""
 
-import collections
 import json
 import re
 import shutil
@@ -13,8 +12,6 @@ from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, flags_of, losses, train, weights
 
-from xlnet.batches import input_pipeline
-from xlnet.batches.permutation import Permutation
 from xlnet.engine import checkpoint, progress
 from xlnet.errors import UserError
 from xlnet.pretraining import sources
@@ -23,7 +20,6 @@ from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.settings.network import ArchitectureSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -57,34 +53,6 @@ def test_held_out_before_and_after(place, trained):
         assert abs(one["loss"] - float(loss)) < 1e-4
         assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
         assert abs(np.log2(np.exp(float(loss))) - float(bits)) < 1e-3
-    # Below the banner, and before the first step.
-    first = [line.split()[0] for line in trained.stdout.splitlines()]
-    assert first.index("parameters") < first.index("held") < first.index("step")
-
-
-def test_the_perplexity_of_a_unigram_model_is_shown_once(place, trained):
-    """That of the best one: the targets' own frequencies."""
-    manifest = Manifest.read(str(place / "heldout"))
-    tokenizer = Tokenizer(str(place / "heldout" / "spiece.model"))
-    batches = input_pipeline.pretraining_batches(
-        str(place / "heldout"),
-        manifest,
-        batch_size=1,
-        seed=0,
-        epochs=1,
-        permutation=Permutation(16, 5, 16, 6, 1),
-        special_ids=[tokenizer.sep_id, tokenizer.cls_id],
-    )
-    counts = collections.Counter()
-    for batch in batches.as_numpy_iterator():
-        rows, targets = np.nonzero(batch["weights"])
-        counts.update(batch["input_ids"][rows, batch["positions"][rows, targets]].tolist())
-    total = sum(counts.values())
-    perplexity = np.exp(-sum(n / total * np.log(n / total) for n in counts.values()))
-    (shown,) = re.findall(
-        r"held out: a unigram model of the same targets has ppl (\S+)", trained.stdout
-    )
-    assert abs(float(shown) - perplexity) < 0.01
 
 
 def test_a_long_evaluation_shows_its_progress(place, trained, monkeypatch):
@@ -266,16 +234,6 @@ def test_architecture_from_flags(place, trained):
     done = train(place, "beside", train_steps=1, warmup_steps=0, n_layer=1)
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_without_the_weights_that_it_began_with(place, trained):
-    shutil.copytree(place / "whole", place / "source")
-    run = dict(warmup_steps=0, init_checkpoint=place / "source")
-    assert train(place, "begun", train_steps=1, **run).returncode == 0
-    shutil.rmtree(place / "source")
-    done = train(place, "begun", train_steps=2, **run)
-    assert done.returncode == 0 and re.search(r"^steps +1 to 2", done.stdout, re.M), done
-
-
 def test_initial_weights_that_are_not_finite_are_refused_before_training(place, trained):
     name = "model/transformer/layer_0/ff/layer_1/kernel"
     damaged = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
@@ -323,19 +281,6 @@ def test_training_records_are_no_held_out_records(place, trained):
     copied = shutil.copytree(place / "train", place / "renamed")
     done = train(place, "seen", train_steps=1, warmup_steps=0, eval_record_info_dir=copied)
     assert "note: eval_record_info_dir: its text is trained on" in done.stderr
-
-
-@pytest.mark.slow
-def test_what_a_finished_run_is_evaluated_on_is_kept(place):
-    """Otherwise a third command could choose among evaluations of other records."""
-    assert train(place, "evaluated", save_steps=2).returncode == 0
-    held_out = shutil.copytree(place / "train", place / "other_held_out")
-    done = train(place, "evaluated", save_steps=2, eval_record_info_dir=place / "heldout")
-    assert done.returncode == 0 and "held out: step 4 " in done.stdout, done.stderr
-    read = json.loads((place / "evaluated" / "run.json").read_text())["read"]
-    assert read["eval_record_info_dir"] == Manifest.read(str(place / "heldout")).digest
-    done = train(place, "evaluated", save_steps=2, train_steps=6, eval_record_info_dir=held_out)
-    assert done.returncode == 1 and "(--eval_record_info_dir) have other content" in done.stderr
 
 
 def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_path):
