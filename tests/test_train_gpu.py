@@ -186,11 +186,11 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     shutil.copytree(place / "whole", place / "forgetful")
     (place / "forgetful" / "memory-4-0.npy").unlink()
     done = train(place, "forgetful", train_steps=5)
-    assert "memory-4-*.npy is missing; memories start empty" in done.stdout
+    assert "the memories of step 4 have the shape [], those of this run [4, 2," in done.stdout
     (place / "forgetful" / "memory-5-0.npy").write_bytes(b"\x93NUMPY")
     done = train(place, "forgetful", train_steps=6)
-    assert re.search(r"memory-5-\*\.npy .+; memories start empty\n", done.stdout), done.stdout
-    assert done.returncode == 0
+    assert done.returncode == 1 and len(done.errors) == 1
+    assert "memory-5-0.npy cannot be read: is not a complete array" in done.stderr
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
     for flags in ({}, dict(do_eval=True)):
         done = train(place, "never", init_checkpoint=place / "diverged", **flags)
         (line,) = done.errors
-        assert done.returncode == 1 and f"diverged/xlnet_model.ckpt: {name} is nan" in line
+        assert done.returncode == 1 and f"diverged/xlnet_model.ckpt: {name}: found 1 of " in line
     assert not (place / "never").exists()
 
 
@@ -297,7 +297,7 @@ def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_pa
         record_info_dir=place / "heldout",
     )
     (line,) = done.errors
-    assert done.returncode == 1 and f"lacks 1 of the model's variables: {name}" in line
+    assert done.returncode == 1 and f"found no {name}" in line
 
 
 def test_an_architecture_in_the_working_directory_is_none_of_the_weights(tmp_path, monkeypatch):
@@ -336,10 +336,18 @@ BAD = {
     "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= dropout < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
     "seed": (dict(seed=2**63), 1, "seed is 9223372036854775808, expected 0 <= seed <="),
-    "other checkpoint": (dict(init_checkpoint=RELEASED), 1, "d_model 16, not 8"),
-    "replicas do not divide": (dict(num_core_per_host=3), 1, "replicas x micro-batches (3 x 1)"),
-    "micro-batches do not divide": (dict(grad_accum_steps=3), 1, "x micro-batches (1 x 3)"),
-    "hosts without TF_CONFIG": (dict(num_hosts=2), 1, "num_hosts is 2, but TF_CONFIG names 0"),
+    "other checkpoint": (dict(init_checkpoint=RELEASED), 1, "found d_model 16, expected 8"),
+    "replicas do not divide": (
+        dict(num_core_per_host=3),
+        1,
+        "a multiple of 3 replicas x 1 micro-batches",
+    ),
+    "micro-batches do not divide": (
+        dict(grad_accum_steps=3),
+        1,
+        "a multiple of 1 replicas x 3 micro-batches",
+    ),
+    "hosts without TF_CONFIG": (dict(num_hosts=2), 1, "num_hosts: found 2, expected 1"),
     "two kinds of warm-up": (
         dict(warmup_ratio=0.5),
         1,
@@ -413,7 +421,7 @@ def test_a_model_directory_keeps_its_architecture(place, trained):
     (place / "unlisted" / "checkpoint").unlink()
     for folder in ("whole", "unlisted"):
         done = train(place, folder, model_config_path=other)
-        assert done.returncode == 1 and "d_inner 16, not 32" in done.stderr
+        assert done.returncode == 1 and "found d_inner 16, expected 32" in done.stderr
     other.write_text(json.dumps(dict(kept, d_iner=32)))
     done = train(place, "whole", model_config_path=other)
     assert "unknown key 'd_iner'; did you mean 'd_inner'?" in done.stderr
@@ -470,7 +478,7 @@ def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
     (folder / "evaluations.json").write_text("{}")
     done = train(place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "evaluations.json: found no list of evaluations; remove it" in done.stderr
+    assert "evaluations.json: found None, expected a list of evaluations" in done.stderr
 
 
 def test_damaged_records_are_named(place, trained):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
+from xlnet import errors, files
 from xlnet.engine import checkpoint, devices, multi_host
 from xlnet.engine.devices import Devices
 from xlnet.errors import UserError
@@ -69,7 +69,10 @@ class MemoryFiles:
             return
         # Each host of the earlier run wrote a file with its part of the global batch.
         paths = [path for saved_at, _, path in _found(self._model_dir) if saved_at == step]
-        stored = [files.read_array(path, mapped=True) for path in paths]
+        stored = []
+        for path in paths:
+            with errors.reading(path, "remove it: memories start empty"):
+                stored.append(files.read_array(path, mapped=True))
         part = self._parts[0].shape.as_list()
         expected = [part[0] * self._devices.replicas, *part[1:]]
         found = [sum(map(len, stored)), *stored[0].shape[1:]] if stored else []
