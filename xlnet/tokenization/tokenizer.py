@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -325,10 +325,25 @@ class Tokenizer:
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
-    def normalize_with_offsets(self, text: str) -> tuple[str, list[int]]:
-        """A cleaned text as SentencePiece cuts it, spaces as `WORD_START`, and the S + 1 offsets in
-        `text` where its S characters begin and all end."""
-        return self._model.normalize(text, with_offsets=True)
+    def spans(self, cleaned: str) -> Iterator[tuple[int, int, int]]:
+        """Yields (id, begin, end) of each piece of a cleaned text: it is `cleaned[begin:end]`, with
+        the spaces around it. Of several pieces of one character the last one has it."""
+        _refuse_halves([cleaned])
+        for piece in self._model.encode(cleaned, out_type="immutable_proto").pieces:
+            parts = self.split_ids.get(piece.id)
+            if parts is None:
+                yield piece.id, piece.begin, piece.end
+                continue
+            # The comma is the last character, and the digits before it divide the others.
+            begin = piece.begin
+            for id in parts[:-1]:
+                part = self._pieces[id]
+                end = begin + len(part.lstrip(WORD_START))
+                end += part.startswith(WORD_START) and cleaned[begin : begin + 1] == " "
+                end = min(end, piece.end - 1)
+                yield id, begin, end
+                begin = end
+            yield parts[-1], piece.end - 1, piece.end
 
     def save(self, path: str) -> None:
         """Copies the model and its description to `path`; a UserError if the file is not the one
@@ -538,15 +553,6 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     files.write_json(
         description_path(path), {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents}
     )
-
-
-def is_description(path: str) -> bool:
-    """Whether a file is what `describe` writes."""
-    try:
-        stored = files.read_json(path, "vocabulary description")
-    except UserError:
-        return False
-    return set(stored) == {"sha256", *RELEASED_CLEANING}
 
 
 def _find_cleaning(
