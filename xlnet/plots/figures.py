@@ -27,6 +27,11 @@ CONTEXT, FADED = "#8a8a8a", "#c4c4c4"
 _CELL = 0.32  # [inches]
 _CAPTION = 11  # readable at half of the size, too [points]
 _TICKS = 10.5  # [points]
+_CAPTION_TEXT = (
+    "rows are queries; numbers are positions in the factorization order, – is seen by all\n"
+    "black: predicted, by a query that must not see the token itself; "
+    "grey: only context, without a query in the query stream"
+)
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
@@ -39,12 +44,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     height = len(names) * _CELL + margin
     drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
     drawn.get_layout_engine().set(hspace=0.03)
-    drawn.suptitle(
-        f"{excerpt.title}\n{_in_words(names, places, 2 * width)}",
-        fontsize=12,
-        family=families,
-        parse_math=False,
-    )
+    drawn.suptitle(excerpt.title, fontsize=12, family=families, parse_math=False)
     # Two rows of panels, a column for each stream: rows see columns (paper, figure 4 and appendix
     # A.7). In factorization order they are the lower triangle with and without its diagonal.
     grid = drawn.add_gridspec(3, 2, height_ratios=(height, height, 0.8))
@@ -64,21 +64,8 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
                 x.set_color(color)
                 y.set_color(FADED if stream is QUERY and not excerpt.is_target[i] else color)
     _masks_legend(drawn.add_subplot(grid[2, :]), memory_length)
-    drawn.supxlabel("\n".join(_notes(excerpt.is_target)), fontsize=_CAPTION, color=NOTES)
+    drawn.supxlabel(_CAPTION_TEXT, fontsize=_CAPTION, color=NOTES)
     figure.save(drawn, path)
-
-
-def _in_words(names: Sequence[str], places: np.ndarray, width: float) -> str:
-    """The factorization order, if it is short enough for a line of `width` inches."""
-    ordered = [names[i] for i in np.argsort(places, kind="stable") if places[i]]
-    if not ordered:
-        return "none of these tokens is predicted"
-    text = "factorization order:  " + "  →  ".join(ordered)
-    return (
-        text
-        if figure.drawn_length(text) * 0.1 < width
-        else "factorization order: the numbers next to the pieces"
-    )
 
 
 def _panel(
@@ -156,16 +143,3 @@ def _masks_legend(axes: Axes, memory_length: int) -> None:
     ]
     axes.legend(handles=entries, loc="center", ncol=3, frameon=False, fontsize=_CAPTION)
     axes.axis("off")
-
-
-def _notes(is_target: np.ndarray) -> list[str]:
-    """Explains the marks that these panels have."""
-    notes = [
-        "rows are queries; numbers are positions in the factorization order"
-        + ", – is seen by all" * (not is_target.all())
-    ]
-    if is_target.any():
-        notes.append("black: predicted, by a query that must not see the token itself")
-    if not is_target.all():
-        notes.append("grey: only context, without a query in the query stream")
-    return notes

@@ -28,9 +28,9 @@ def main(settings: CurveSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.plots import curves
 
-    runs = curves.read_all(
-        [directory.strip() for directory in settings.model_dir.split(",")], "model_dir"
-    )
+    runs = []
+    for directory in settings.model_dir.split(","):
+        runs.append(curves.read(directory.strip(), "model_dir"))
     curves.plot(settings.output, runs)
     for run in runs:
         for what, points in (
