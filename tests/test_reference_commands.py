@@ -224,18 +224,6 @@ def test_pretraining_on_a_tpu(place, records, monkeypatch, prepared):
     }
 
 
-def test_the_folder_above_tfrecords_is_meant_too(place, records, monkeypatch, prepared):
-    """As where the authors' program wrote them."""
-    (place / "theirs").mkdir()
-    (place / "data").rename(place / "theirs" / "tfrecords")
-    try:
-        done = run(place, monkeypatch, PRETRAIN, **dict(TINY, record_info_dir="theirs"))
-    finally:
-        (place / "theirs" / "tfrecords").rename(place / "data")
-    assert "note: record_info_dir: the records are in theirs/tfrecords\n" in done.stdout
-    assert f"note: model_dir is not given: {place}/theirs/model" in done.stdout
-
-
 FINETUNE = dict(
     spiece_model_file="large/spiece.model",
     model_dir="finetuned",

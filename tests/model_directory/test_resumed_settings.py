@@ -54,8 +54,7 @@ FREE_OF = {
     "pretraining": FREE | {"eval_record_info_dir"},
     **dict.fromkeys(
         ("classifier", "tagger", "questions"),
-        FREE
-        | {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file", "test_file"},
+        FREE | {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file"},
     ),
 }
 OF_ONE_COMMAND = set(

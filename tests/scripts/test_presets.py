@@ -54,7 +54,7 @@ def test_the_programs_take_the_presets(tmp_path, monkeypatch):
         task = preset["task_name"]
         program = "xlnet classify" if task == known.CUSTOM else known.find_task(task).type.program
         done = run(name, "--do_train=True", program=program)
-        assert done.returncode == 1 and "data_dir: no such directory" in done.stderr, name
+        assert done.returncode == 1 and "data_dir: no such file or directory" in done.stderr, name
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def run(path, *flags, program="run_classifier.py"):
 @pytest.mark.parametrize(
     "content, flags, status, message",
     [
-        ('{"task_name": "rte", "do_train": true}', [], 1, "data_dir: no such directory: d"),
+        ('{"task_name": "rte", "do_train": true}', [], 1, "data_dir: no such file or directory: d"),
         ('{"task_name": "rte", "do_train": true}', ["--do_train=False"], 1, "nothing to do"),
         ("{}", ["--do_train"], 2, "flag --task_name is required"),
         ('{"task": "rte"}', [], 1, "unknown setting 'task'"),

@@ -254,9 +254,7 @@ def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "_EXAMPLES_AT_ONCE", 3)
     alone = pathlib.Path(write(tmp_path, examples, tiny, label_names=LABELS)).read_bytes()
     monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 5)
-    path = pathlib.Path(
-        write(tmp_path, examples, tiny, label_names=LABELS, workers=2, overwrite=True)
-    )
+    path = pathlib.Path(write(tmp_path / "again", examples, tiny, label_names=LABELS, workers=2))
     assert path.read_bytes() == alone
 
 
@@ -316,7 +314,6 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
     path = write()
     content = path.read_bytes()
     assert write() == path and path.read_bytes() == content and encoded == [3]
-    assert write(overwrite=True) == path and path.read_bytes() == content and encoded == [3, 3]
     relabelled = [example._replace(label=0) for example in _examples(3)]
     others = [
         write(_examples(4)),

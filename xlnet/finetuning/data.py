@@ -146,7 +146,6 @@ class TaskData:
             options=(*task.reader.record_options, *_own_code(task.reader)),
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
-            overwrite=settings.overwrite_data,
             is_training=True,
         )
         for warning in made.seen.warnings(task.reader.cut_words):

@@ -32,7 +32,7 @@ FORMAT = 1
 
 # Files of a run. Their content is compared, not their names, and none of those of a task is
 # inherited where another one is given.
-_TASK_FILES = ("data_dir", "train_file", "dev_file", "test_file")
+_TASK_FILES = ("data_dir", "train_file", "dev_file")
 _FILES = (*_TASK_FILES, "eval_record_info_dir")
 # Settings of a run that a command which resumes it may change: its files, its length and its
 # intervals. The name of a task has synonyms; `task_settings` compares the task itself.

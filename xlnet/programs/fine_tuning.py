@@ -18,6 +18,7 @@ UNUSED = (
     "iterations",
     "master",
     "num_hosts",
+    "overwrite_data",
     "predict_batch_size",
     "shuffle_buffer",
     "tpu",

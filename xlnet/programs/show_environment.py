@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Optional
 
 import xlnet
 from xlnet import cli, quiet
@@ -20,8 +19,8 @@ from xlnet.settings.fields import Settings
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sentencepiece", "protobuf", "keras")
 EXTRAS = (
     "tensorflow-text",
+    "starlette",
     "uvicorn",
-    "prometheus-client",
     "pyarrow",
     "apache-beam",
     "tensorboard",
@@ -71,11 +70,7 @@ def _origin() -> str:
     root = os.path.dirname(os.path.dirname(os.path.abspath(xlnet.__file__)))
     if not os.path.exists(os.path.join(root, ".git")):
         return "an installed package"
-    commit = _git(root, "rev-parse", "--short=12", "HEAD")
-    if commit is None:
-        return "a checkout"
-    is_changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return f"a checkout of {commit}{' with changes' if is_changed else ''}"
+    return f"a checkout of {_git(root, 'describe', '--always', '--dirty', '--exclude=*')}"
 
 
 def _variables() -> Iterator[str]:
@@ -85,15 +80,13 @@ def _variables() -> Iterator[str]:
             yield f"{name}={'(a path)' if os.sep in value else value}"
 
 
-def _git(root: str, *arguments: str) -> Optional[str]:
-    """The output of git; None if git cannot be run."""
+def _git(root: str, *arguments: str) -> str:
+    """The output of git; what is unknown if git cannot be run."""
     try:
-        done = subprocess.run(
-            ["git", "-C", root, *arguments], capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        done = subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True)
+    except OSError:
+        return "an unknown commit"
+    return done.stdout.strip() or "an unknown commit"
 
 
 def _version(name: str) -> str:

@@ -47,11 +47,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "files to evaluate on instead of those in data_dir",
         help_group=HelpGroup.TEXT,
     )
-    test_file: Optional[str] = setting(
-        None,
-        "files of the test split instead of those in data_dir",
-        help_group=HelpGroup.TEXT,
-    )
     output_dir: str = setting(
         "",
         "directory that keeps tokenized records; if not given, records in model_dir to train, else "
@@ -207,13 +202,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help_group=HelpGroup.TEXT,
         belongs_to=None,
     )
-    overwrite_data: bool = setting(
-        False,
-        "tokenize again even if the records fit",
-        help_group=HelpGroup.ORIGINAL,
-        belongs_to=None,
-    )
-
     eval_batch_size: int = setting(
         32,
         "examples per batch and device in evaluation and prediction",
@@ -280,7 +268,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     @property
     def named_files(self) -> dict[str, str]:
         """The files that flags name instead of those in `data_dir`, by split."""
-        named = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
+        named = {"train": self.train_file, "dev": self.dev_file}
         return {split: paths for split, paths in named.items() if paths}
 
     @property

@@ -289,7 +289,6 @@ def write_records(
     options: tuple = (),
     num_choices: int = 1,
     workers: int = 1,
-    overwrite: bool = False,
     is_training: bool = False,
 ) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already:
@@ -336,7 +335,7 @@ def write_records(
 
     # An earlier run may have written the files. A damaged one is written again.
     needed = (path, seen_path, windows_path) if is_windowed else (path, seen_path)
-    if not overwrite and all(map(os.path.exists, needed)):
+    if all(map(os.path.exists, needed)):
         try:
             windows = files.read_array(windows_path) if is_windowed else None
             found = Records(
