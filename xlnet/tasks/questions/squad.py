@@ -26,51 +26,38 @@ def read_json(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
 
     def rows() -> Iterator[tuple[str, forms.Cells]]:
         for place, value in forms.json_items(path, lines):
-            if isinstance(value, dict) and "paragraphs" in value:
-                yield from _of_article(task, place, value["paragraphs"])
-            else:
+            if not isinstance(value, dict) or "paragraphs" not in value:
                 yield place, forms.plain_object(value)
+                continue
+            try:
+                yield from _of_article(task, place, value)
+            except (KeyError, TypeError, AttributeError) as e:
+                yield place, f"not an article as in SQuAD ({type(e).__name__}: {e})"
 
     return forms.Table(None, rows())
 
 
-def _of_article(task: Task, place: str, paragraphs: Any) -> Iterator[tuple[str, forms.Cells]]:
-    """Yields (place, cells or error) of every question of an article:
-    [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]."""
-    if not isinstance(paragraphs, list):
-        yield place, "expected a list of paragraphs"
-        return
-    for p, paragraph in enumerate(paragraphs, 1):
-        within = f"{place}, paragraph {p}"
-        context = paragraph.get("context") if isinstance(paragraph, dict) else None
-        questions = paragraph.get("qas") if isinstance(paragraph, dict) else None
-        if not isinstance(context, str) or not isinstance(questions, list):
-            yield within, "expected an object with a context and a list of qas"
-            continue
-        for q, question in enumerate(questions, 1):
-            yield f"{within}, question {q}", _of_question(task, context, question)
-
-
-def _of_question(task: Task, context: str, question: Any) -> forms.Cells:
-    """The cells of a question by the task's columns, or its error."""
-    if not isinstance(question, dict) or not isinstance(question.get("question"), str):
-        return "expected an object with a question, a text"
-    if question.get("id") in (None, ""):
-        return "a question without id"
-    is_impossible, answers = question.get("is_impossible"), question.get("answers")
-    if is_impossible:  # answers, if there are any, are only plausible ones
-        answers = []
-    elif answers == [] and is_impossible is False:  # withheld, as in test sets
-        answers = None
+def _of_article(
+    task: Task, place: str, article: dict[str, Any]
+) -> Iterator[tuple[str, forms.Cells]]:
+    """Yields (place, cells by the task's columns) of every question of an article:
+    {"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]}."""
     columns = task.columns
-    cells: dict[str, Any] = dict.fromkeys(columns.label)
-    if columns.id:
-        cells[columns.id] = question["id"]
-    cells[columns.text_a[0]] = context
-    cells[columns.text_b[0]] = question["question"]
-    if columns.label:
-        cells[columns.label[0]] = answers
-    return cells
+    for p, paragraph in enumerate(article["paragraphs"], 1):
+        for q, question in enumerate(paragraph["qas"], 1):
+            is_impossible, answers = question.get("is_impossible"), question.get("answers")
+            if is_impossible:  # answers, if there are any, are only plausible ones
+                answers = []
+            elif answers == [] and is_impossible is False:  # withheld, as in test sets
+                answers = None
+            cells: dict[str, Any] = dict.fromkeys(columns.label)
+            cells[columns.text_a[0]] = paragraph["context"]
+            cells[columns.text_b[0]] = question["question"]
+            if columns.id:
+                cells[columns.id] = question["id"]
+            if columns.label:
+                cells[columns.label[0]] = answers
+            yield f"{place}, paragraph {p}, question {q}", cells
 
 
 # ---- answers

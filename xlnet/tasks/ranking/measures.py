@@ -69,7 +69,8 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged) -> dict:
         each = []
         for query, relevance in zip(judged.queries, judged.judged):
             ranked = judged.relevance[best_first(np.asarray(values), query)].astype(np.float64)
-            each.append(measure(ranked, cutoff or len(ranked), relevance, judged.highest))
+            k = cutoff or len(ranked)
+            each.append(measure(Query(ranked[:k], k, relevance, judged.highest)))
         result[name] = float(np.mean(each))
     return result
 
@@ -82,59 +83,71 @@ def cutoff_of(name: str) -> Optional[int]:
     return int(found[2] or 0)
 
 
-# A measure of a query: a function of (relevance [m] of the documents in the order of the scores;
-# cutoff k; relevance of all judged documents of the query; highest relevance of all queries).
-Measure = Callable[[np.ndarray, int, np.ndarray, float], float]
+class Query(NamedTuple):
+    """What a measure of a query is computed from.
+
+    Attributes:
+      ranked: relevance of the first k documents in the order of the scores, float64 [<= k].
+      k: the cutoff.
+      judged: relevance of all judged documents, float64.
+      highest: the highest relevance of all queries.
+    """
+
+    ranked: np.ndarray
+    k: int
+    judged: np.ndarray
+    highest: float
 
 
-def _average_precision(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
-    relevant = ranked[:k] > 0
+def _average_precision(query: Query) -> float:
+    relevant = query.ranked > 0
     precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
-    return (precision * relevant).sum() / max(int(np.count_nonzero(judged)), 1)
+    return (precision * relevant).sum() / max(int(np.count_nonzero(query.judged)), 1)
 
 
-def _reciprocal_rank(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
-    found = np.flatnonzero(ranked[:k])
+def _reciprocal_rank(query: Query) -> float:
+    found = np.flatnonzero(query.ranked)
     return 1 / (found[0] + 1) if len(found) else 0.0
 
 
-def _precision(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
-    return np.count_nonzero(ranked[:k]) / k
+def _precision(query: Query) -> float:
+    return np.count_nonzero(query.ranked) / query.k
 
 
-def _recall(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
-    return np.count_nonzero(ranked[:k]) / max(int(np.count_nonzero(judged)), 1)
+def _recall(query: Query) -> float:
+    return np.count_nonzero(query.ranked) / max(int(np.count_nonzero(query.judged)), 1)
 
 
-def _success(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
-    return float(ranked[:k].any())
+def _success(query: Query) -> float:
+    return float(query.ranked.any())
 
 
-def _ndcg(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
+def _ndcg(query: Query) -> float:
     """With gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363)."""
-    return _trec_ndcg(2**ranked - 1, k, 2**judged - 1, highest)
+    ranked, judged = 2**query.ranked - 1, 2**query.judged - 1
+    return _trec_ndcg(query._replace(ranked=ranked, judged=judged))
 
 
-def _trec_ndcg(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
+def _trec_ndcg(query: Query) -> float:
     """As trec_eval, with gains equal to the relevance."""
-    ideal = _dcg(np.sort(judged)[::-1][:k])
-    return _dcg(ranked[:k]) / ideal if ideal else 0.0
+    ideal = _dcg(np.sort(query.judged)[::-1][: query.k])
+    return _dcg(query.ranked) / ideal if ideal else 0.0
 
 
 def _dcg(gains: np.ndarray) -> float:
     return (gains / np.log2(np.arange(2, len(gains) + 2))).sum()
 
 
-def _err(ranked: np.ndarray, k: int, judged: np.ndarray, highest: float) -> float:
+def _err(query: Query) -> float:
     """Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down the
     list and stops at a document with a probability that depends on its relevance."""
-    stops = (2 ** ranked[:k] - 1) / 2**highest
+    stops = (2**query.ranked - 1) / 2**query.highest
     arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
     return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
 
 
 # By name, to which @k may be added for a cutoff.
-MEASURES: dict[str, Measure] = {
+MEASURES: dict[str, Callable[[Query], float]] = {
     "map": _average_precision,
     "ndcg": _ndcg,
     "err": _err,
