@@ -470,7 +470,10 @@ def test_a_ranking_is_learned(place):
     "changes, message",
     [
         (dict(data_dir="same"), "has documents of different relevance, which are compared"),
-        (dict(label_smoothing=0.1), "label_smoothing: found 0.1, expected 0: ranking has no classes"),
+        (
+            dict(label_smoothing=0.1),
+            "label_smoothing: found 0.1, expected 0: ranking has no classes",
+        ),
         (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
         (dict(metric="gain@5"), "metric of task ranking: found gain@5"),
     ],
