@@ -232,12 +232,6 @@ def test_predictions_are_legal_in_the_scheme_of_the_file(small):
     )
 
 
-def test_answers_for_other_words_are_no_answers(small):
-    task, rows, values = small
-    with pytest.raises(ValueError, match="the numbers of tags are not those of the words"):
-        task.scorer.prediction_files(rows, values[::-1])
-
-
 def test_what_is_wrong_with_a_sentence(small):
     """The last entity is found as a part of the one before."""
     task, rows, values = small

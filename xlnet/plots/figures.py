@@ -28,7 +28,8 @@ _CELL = 0.32  # [inches]
 _CAPTION = 11  # readable at half of the size, too [points]
 _TICKS = 10.5  # [points]
 _CAPTION_TEXT = (
-    "rows are queries; numbers are positions in the factorization order, – is seen by all\n"
+    "rows are queries, columns keys; numbers are positions in the factorization order "
+    "(–: seen by all)\n"
     "black: predicted, by a query that must not see the token itself; "
     "grey: only context, without a query in the query stream"
 )
@@ -43,7 +44,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     width = max((memory_length + len(names)) * _CELL + margin, 4.6)
     height = len(names) * _CELL + margin
     drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
-    drawn.get_layout_engine().set(hspace=0.03)
+    drawn.get_layout_engine().set(h_pad=0.12)
     drawn.suptitle(excerpt.title, fontsize=12, family=families, parse_math=False)
     # Two rows of panels, a column for each stream: rows see columns (paper, figure 4 and appendix
     # A.7). In factorization order they are the lower triangle with and without its diagonal.
@@ -103,7 +104,6 @@ def _panel(
     )
     axes.set_aspect("equal")
     axes.invert_yaxis()
-    axes.set_xlabel("keys: what is seen", fontsize=_CAPTION, color=NOTES)
     axes.spines[:].set_visible(False)
 
 

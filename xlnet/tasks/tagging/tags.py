@@ -248,11 +248,8 @@ class TaggingScorer(contract.Scorer):
             for ids, _ in values
         ]
 
-    def _check(self, values: Sequence[Tags], rows: Sequence[Row]) -> None:
-        """Raises ValueError unless each row has as many tags as words, and UserError for tags of
-        logits that are not finite, which alone look like others."""
-        if [len(found.ids) for found in values] != [len(row.source.words) for row in rows]:
-            raise ValueError("the numbers of tags are not those of the words of rows")
+    def _check(self, values: Sequence[Tags]) -> None:
+        """Raises UserError for tags of logits that are not finite, which alone look like others."""
         contract.refuse_nan(self.task, np.array([found.probabilities.sum() for found in values]))
 
     def _tags(self, spans: Sequence[TagSpan], row: Row) -> tuple[str, ...]:
@@ -271,7 +268,7 @@ class TaggingScorer(contract.Scorer):
         return scores.by_label(found, map(self._gold, rows))
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
-        self._check(values, gold_labels)
+        self._check(values)
         spans = self.decide(values)
         total = scores.total(self._counts(spans, gold_labels))
         # The tags are compared as the file has them.
@@ -316,7 +313,7 @@ class TaggingScorer(contract.Scorer):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The rows of the file with one more column or key."""
-        self._check(values, rows)
+        self._check(values)
 
         def lines() -> Iterator[str]:
             for row, spans in zip(rows, self.decide(values)):
@@ -327,7 +324,7 @@ class TaggingScorer(contract.Scorer):
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """An entity has the mean probability of its words' tags."""
-        self._check(values, rows)
+        self._check(values)
         found = []
         for row, spans, tags in zip(rows, self.decide(values), values):
             entities = []
