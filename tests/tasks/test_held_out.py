@@ -5,6 +5,7 @@ import random
 import pytest
 from helpers.tasks import settings, write
 
+from xlnet.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom
@@ -33,6 +34,20 @@ def test_appending_removing_sorting_and_relabelling_move_no_row():
             assert texts(part) & set(words) == texts(before) & set(changed)
 
 
+def test_appending_to_a_small_file_moves_no_row(tmp_path):
+    """Where none would be held out, that is an error, and no row is chosen in its place."""
+    for number in range(100):
+        words = [f"{number} {i}" for i in range(20)]
+        small = parsing.hold_out(rows_of(words[:10]), 0.1)
+        grown = parsing.hold_out(rows_of(words), 0.1)
+        for before, after in zip(small, grown):
+            assert texts(before) == texts(after) & set(words[:10])
+    write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
+    task = custom.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
+    with pytest.raises(UserError, match="expected some of both; --dev_share or --dev_file"):
+        parsing.read_parts(task, "", "train", True)
+
+
 def test_a_larger_fraction_holds_out_more_of_the_same():
     words = [f"text {i}" for i in range(100)]
     smaller, larger = (texts(parsing.hold_out(rows_of(words), share)[1]) for share in (0.1, 0.3))
@@ -47,34 +62,6 @@ def test_equal_texts_and_the_rows_of_a_query_stay_together():
         rows_of([f"text {i}" for i in range(80)], query=lambda i: "q%s" % (i // 10)), 0.2
     )
     assert train and dev and not {row.query for row in train} & {row.query for row in dev}
-
-
-def test_one_row_at_least_is_held_out_and_one_is_left():
-    rows = rows_of(map(str, range(5)))
-    for share, sizes in ((1e-9, [4, 1]), (1 - 1e-9, [1, 4])):
-        assert list(map(len, parsing.hold_out(rows, share))) == sizes
-    assert all(parsing.hold_out(rows[:1] * 3, 0.3))  # one text
-    alone = [row._replace(query="q") for row in rows]
-    assert list(map(len, parsing.hold_out(alone, 0.5))) == [5, 0]
-
-
-def test_texts_of_more_rows_than_dev_may_have_are_divided():
-    """Rows that are appended move none here either."""
-    few = rows_of("xyz" * 60)
-    train, dev = parsing.hold_out(few, 0.1)
-    assert 5 < len(dev) < 35 and texts(train) == texts(dev) == set("xyz")
-    more = rows_of("xyz" * 90)
-    assert {row.id for row in parsing.hold_out(more, 0.1)[1]} & {row.id for row in few} == {
-        row.id for row in dev
-    }
-
-
-def test_without_one_below_the_fraction_the_next_is_dev_and_no_trained_row_ever_is():
-    """One text only moves from dev to train when a smaller hash comes."""
-    words = [f"text {i}" for i in range(30)]
-    held = [texts(parsing.hold_out(rows_of(words[:count]), 1e-9)[1]) for count in range(2, 31)]
-    for count, (before, after) in enumerate(zip(held, held[1:]), 2):
-        assert after == before or after == {words[count]}
 
 
 @pytest.mark.parametrize(

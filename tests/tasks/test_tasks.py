@@ -289,7 +289,9 @@ def test_answers_to_choose_from(tmp_path, labels, form, names):
         "text_a,q,c1,c2,c3,label",
         *(f"story,It is _ !,one,two,three,{label}" for label in labels),
     )
-    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3", label_form=form)
+    task = own(
+        tmp_path, text_b_column="q", choice_columns="c1,c2,c3", label_form=form, dev_share=0.0
+    )
     assert task.type.name == "multiple_choice" and task.labels == names and task.cut_first
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
-
-from xlnet.errors import UserError, wrong
+from xlnet.errors import wrong
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.task import Row, Task
@@ -32,46 +29,25 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
         return {part: rows}
     parts = hold_out(rows, task.files.dev_share)
     if not all(parts):
-        raise UserError(
-            f"{path}: all rows belong together, so none can be held out as dev; expected"
-            " two rows (of other texts, queries) or more, or a file to evaluate on"
-        )
+        found = f"{len(parts[0])} rows to train on and {len(parts[1])} held out as dev"
+        raise wrong(path, found, "some of both", "--dev_share or --dev_file")
     return dict(zip(("train", "dev"), parts))
 
 
-def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
-    """Splits rows into (train, dev) by a hash of their text, or query, so that a row stays in its
-    part when others are added, removed, sorted or labelled in another way.
+def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence[Row]]:
+    """Splits rows into (train, dev) by a hash of their text, or of their query, alone: a row stays
+    in its part when others are added, removed, sorted or labelled in another way.
 
-    share: about the fraction of the texts, or of the queries, that is dev; at least one, and at
-    most all but one.
+    share: about the fraction of the texts, or of the queries, that is dev.
     """
-    units = np.fromiter(
-        (
-            digest(row.query or "\0".join(text or "" for pair in row.pairs for text in pair))
-            for row in rows
-        ),
-        np.uint64,
-        len(rows),
-    )
-    # Hashes are spread evenly over [0, 2^64). Those below share * 2^64 are dev, whatever other rows
-    # there are, so that a file that has grown keeps its split.
-    hashes, sizes = np.unique(units, return_counts=True)
-    # If each text has more rows than dev may have, rows with equal texts are divided, too.
-    if rows[0].query is None and sizes.min() > max(1, share * len(rows)):
-        before: collections.Counter[int] = collections.Counter()
-        for index, unit in enumerate(units.tolist()):  # a text's first row, its second, ...
-            units[index] = digest(f"{unit} {before[unit]}")
-            before[unit] += 1
-        hashes = np.unique(units)
-    # At least one text is dev and at least one is not, even if the hashes would put all on one
-    # side.
-    count = np.searchsorted(hashes, np.uint64(share * 2**64))
-    first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
-    return tuple(
-        store_rows(itertools.compress(rows, is_chosen))
-        for is_chosen in (units >= first, units < first)
-    )
+
+    def is_dev(row: Row) -> bool:
+        texts = itertools.chain.from_iterable(row.pairs)
+        # Hashes are spread evenly over [0, 2^64).
+        return digest(row.query or "\0".join(text or "" for text in texts)) < share * 2**64
+
+    train = store_rows(row for row in rows if not is_dev(row))
+    return train, store_rows(filter(is_dev, rows))
 
 
 def read_file(task: Task, path: str, need_labels: bool) -> Sequence[Row]:
