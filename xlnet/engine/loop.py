@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -37,6 +37,7 @@ class TrainingRun:
       optimization: the length of training among them.
       devices: of the run.
       unit: what throughput counts, and how many of them a step has.
+      model_fn: the training step of a replica, for the Estimator.
       with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
       evaluates: whether checkpoints are evaluated.
       evaluates_start: whether the initial weights are evaluated, too.
@@ -47,13 +48,10 @@ class TrainingRun:
     optimization: OptimizationSettings
     devices: Devices
     unit: tuple[str, int]
+    model_fn: Callable[[dict[str, tf.Tensor]], EstimatorSpec]
     with_perplexity = False
     evaluates = False
     evaluates_start = False
-
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        """The training step of a replica, for the Estimator."""
-        raise NotImplementedError
 
     def batches(self, start: int) -> tf.data.Dataset:
         """This host's batches from the batch `start` on, counted over the run."""

@@ -105,6 +105,9 @@ def loss_and_gradients(
             autograph=False,
         )
         return compiled(inputs)
+    if micro_batches == 1:
+        loss, kept = forward(inputs, 0)
+        return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
     return _over_micro_batches(forward, inputs, micro_batches, scale)
 
 

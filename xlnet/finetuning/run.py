@@ -15,7 +15,6 @@ from xlnet import errors
 from xlnet.engine import loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
-from xlnet.engine.estimator import EstimatorSpec
 from xlnet.finetuning.data import TaskData, note_repeated_texts
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
@@ -151,14 +150,12 @@ class FineTuningRun(loop.TrainingRun):
         self.unit = ("examples", settings.train_batch_size)
         self.evaluates = bool(settings.eval_steps)
         self.records = data.records(rows)
+        self.model_fn = model.model_fn
         self._model = model
         self._data = data
         self._rows = rows
         self._evaluator = evaluator
         self._document = document
-
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        return self._model.model_fn(features)
 
     def batches(self, start: int) -> tf.data.Dataset:
         return self._data.batches(self.records, start, self.devices.replicas, self.devices.xla)

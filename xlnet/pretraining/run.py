@@ -13,7 +13,6 @@ from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint, loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
-from xlnet.engine.estimator import EstimatorSpec
 from xlnet.errors import UserError
 from xlnet.model_directory import run_document
 from xlnet.model_directory.run_document import RunDocument
@@ -156,14 +155,12 @@ class PretrainingRun(loop.TrainingRun):
         # The loss of next segments is part of the loss.
         self.with_perplexity = not model.settings.next_segment_loss
         self.evaluates = data.held_out is not None
+        self.model_fn = model.model_fn
         self._model = model
         self._data = data
         self._document = document
         self._device_settings = device_settings
         self._held_out = HeldOut(model, data, devices) if data.held_out else None
-
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        return self._model.model_fn(features)
 
     def batches(self, start: int) -> tf.data.Dataset:
         return self._data.to_train(start, self.devices)
