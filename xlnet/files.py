@@ -7,7 +7,6 @@ import contextlib
 import errno
 import glob
 import hashlib
-import io
 import json
 import math
 import os
@@ -420,7 +419,7 @@ def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
     if not is_remote(path):
         return open(path, "rb", buffering=buffering)
     if gfile := _gfile(path):
-        return io.BufferedReader(_RemoteFile(gfile, path), max(buffering, 1 << 16))
+        return gfile.GFile(path, "rb")
     from apache_beam.io.filesystem import CompressionTypes
 
     return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
@@ -481,30 +480,6 @@ def _as_file_errors(path: str) -> Iterator[None]:
         if not hasattr(e, "error_code"):
             raise
         raise OSError(errno.EIO, str(e).partition("\n")[0].strip(), path) from None
-
-
-class _RemoteFile(io.RawIOBase):
-    """A file of `tf.io.gfile`, which lacks what readers of files expect."""
-
-    def __init__(self, gfile: Any, path: str) -> None:
-        self._path, self._file = path, gfile.GFile(path, "rb")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        with _as_file_errors(self._path):
-            self._file.seek(offset, whence)
-            return self._file.tell()
-
-    def readinto(self, buffer: Any) -> int:
-        with _as_file_errors(self._path):
-            content = self._file.read(len(buffer))
-        buffer[: len(content)] = content
-        return len(content)
 
 
 def _file_systems() -> Any:
