@@ -36,7 +36,7 @@ class Echo(ServedModel):
         found = dict.fromkeys(self._inputs[signature])
         return {name: 2 if name == "choices" else None for name in found}
 
-    def has_own_graph(self, call, rows):
+    def has_own_graph(self, call):
         return False
 
     def run(self, call, rows):
@@ -46,7 +46,7 @@ class Echo(ServedModel):
 
     def stream(self, call, row):
         for number in range(3):
-            yield {"number": 0, "text": str(number)}
+            yield {"text": str(number)}
 
 
 @contextlib.contextmanager

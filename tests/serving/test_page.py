@@ -733,7 +733,7 @@ def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
     count = len(permuted.tokenizer.ids(text))
     order += range(len(order), count)
     settings = FactorizationSettings(order=",".join(str(at + 1) for at in order))
-    expected = factorization.factorize(permuted.model, permuted.tokenizer, text, settings)
+    expected = factorization.factorize(made._model.inference, text, settings)
     link = {
         "signature": "factorize",
         "row": {"text": text},

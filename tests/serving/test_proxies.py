@@ -23,7 +23,7 @@ PATH = os.environ["PATH"] + ":/usr/sbin"
 class Slow(Echo):
     def stream(self, call, row):
         for number in range(2):
-            yield {"number": number, "text": "a"}
+            yield {"text": "a"}
             time.sleep(1)
 
 

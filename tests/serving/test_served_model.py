@@ -105,10 +105,9 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     same([found["value"], *found["weights"]], [expected.value, *expected.weights])
     if kind == "classification":  # which reads all of a text, in windows
         many = [{"text_a": "ka " * 512, "text_b": "ka"}] * 5
-        with pytest.raises(UserError, match="found 2565 words, expected at most 2048"):
+        with pytest.raises(UserError, match="tokens, expected at most 2048"):
             answers(model, many, "explain")
     for parameters, said in (
-        (dict(method="integrated_gradients"), "no 'method'"),
         (dict(label="none"), "parameters: label: found 'none', expected"),
         (dict(step=3), "no 'step'"),
     ):
@@ -122,7 +121,7 @@ def test_of_a_long_text_what_is_read_is_explained(tmp_path):
     model = opened(make_model(tmp_path / "m", "multi_label", max_seq_length=8))
     text = "kamat telok sol " * 1000
     (found,) = answers(model, [text], "explain")
-    assert 1 <= len(found["words"]) <= 6 and text.startswith(" ".join(found["words"]))
+    assert len(found["words"]) == 3000 and any(found["weights"]) and not any(found["weights"][6:])
     same(found["value"], max(answers(model, [text])[0]["probabilities"]))
     model.close()
 
@@ -172,7 +171,7 @@ def test_tokens_that_the_vocabulary_does_not_know(quick_start, model_of, permute
     tuned, pretrained = opened(model_of("multi_label")), opened(permuted.folder)
     for model, signature, known, unknown in (
         (tuned, "text", "kamat \u6f22 telok", "\u6f22\u5b57"),
-        (tuned, "vectors", "kamat \u6f22 telok", "\u200b"),
+        (tuned, "vectors", "kamat \u6f22 telok", "\u6f22"),
         (tuned, "explain", "kamat \u6f22 telok", "\u6f22\u5b57"),
         (pretrained, "fill", "\u6f22 the cat ___", "\u6f22 ___"),
         (pretrained, "generate", "the \u6f22 cat", "\u6f22"),
@@ -186,11 +185,13 @@ def test_tokens_that_the_vocabulary_does_not_know(quick_start, model_of, permute
         assert reading.unknown_tokens == 1
         ((start, end),) = reading.characters_unknown[name]
         assert known[start:end] == "\u6f22" and reading.characters_read is None
-        assert str(bad) == f"{name}: the vocabulary knows no token of it"
+        assert "expected a text with tokens that are in the vocabulary" in str(bad)
     with running(tuned, "m") as server:
         status, content = ask(server, body={"instances": ["kamat", "\u6f22"]})
         assert status == 400
-        assert content["error"] == "instance 1: text_a: the vocabulary knows no token of it"
+        assert content["error"].startswith("instance 1: text: found '\u6f22', expected a text with")
+    (nothing,) = tuned.run(tuned.call("text", {}), [{"text_a": "\u200b"}])
+    assert isinstance(nothing, UserError)
     tuned.close()
     pretrained.close()
 
@@ -204,7 +205,7 @@ def test_wrong_parameters_are_named_in_the_words_of_json(permuted):
         ("generate", {"max_tokens": 5000}, "max_tokens: found 5000, expected at most 2048"),
         ("generate", {"beams": 65}, "beams: found 65, expected at most 64"),
         ("generate", {"temperature": "1"}, 'temperature is "1", expected a number'),
-        ("generate", {"stop": [None]}, "stop: found null, expected texts of 1 to 1000 characters"),
+        ("generate", {"stop": [None]}, "stop: found null, expected texts of 1 to 1000"),
         ("generate", {"max_token": 3}, "no 'max_token'"),
         ("fill", {"whole_words": "yes"}, 'whole_words is "yes", expected true or false'),
         ("fill", {"pieces": 0}, "pieces: found '0', expected a number"),
@@ -220,7 +221,9 @@ def test_wrong_parameters_are_named_in_the_words_of_json(permuted):
     call = model.call("fill", {})
     with pytest.raises(UserError, match="^instance 0: text: found 3, expected a string"):
         model.rows(call, [{"text": 3}])
-    with pytest.raises(UserError, match="45 pieces of blanks with beams=50, expected at most 2048"):
+    with pytest.raises(
+        UserError, match="45 pieces of blanks with beams=50, expected a product up to"
+    ):
         model.rows(call, ["a" + " ___" * 15])
     model.close()
 
@@ -270,12 +273,12 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
 def test_what_needs_a_graph_of_its_own_and_what_is_computed_together(permuted):
     model = opened(permuted.folder)
 
-    def has_own_graph(signature, text, **parameters):
+    def has_own_graph(signature, **parameters):
         call = model.call(signature, parameters)
         return model.has_own_graph(call)
 
-    assert not has_own_graph("generate", "the cat") and not has_own_graph("vectors", "a")
-    assert has_own_graph("generate", "the cat", beams=9) and has_own_graph("fill", "a ___")
+    assert not has_own_graph("generate") and not has_own_graph("vectors")
+    assert has_own_graph("generate", beams=2) and has_own_graph("fill")
     call = model.call("vectors", {})
     assert model.is_short(call, [{"text_a": "a"}] * limits.MAX_BATCH)
     assert not model.is_short(call, [{"text_a": "a"}] * (limits.MAX_BATCH + 1))
@@ -293,7 +296,9 @@ def test_what_is_no_signature_of_a_model(quick_start, model_of, causal, tmp_path
     assert model.describe()["model"]["objective"] == "causal"
     model.close()
     (tmp_path / "saved_model.pb").write_bytes(b"x")
-    with pytest.raises(UserError, match="found the SavedModel .*, expected the model directory"):
+    with pytest.raises(
+        UserError, match="found the SavedModel .*, expected the directory it was exp"
+    ):
         opened(tmp_path)
 
 
@@ -332,8 +337,7 @@ def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permut
         found = other.fill("the cat ___ on", pieces="1", top=2)
         assert filled["texts"] == [each.text for each in found]
         same(filled["probabilities"], [each.probability for each in found])
-        found = other.generate("the", beams=2, max_tokens=3)
-        assert beams["texts"] == [found.text]
+        assert beams["texts"] == [other.generate("the", beams=2, max_tokens=3).text]
         assert written["texts"] == [other.generate("the cat", **asked).text]
         found = other.generate("the cat", **asked, stop=stops)
         assert stopped["texts"] == [found.text] and stopped["ended"] == ["stop"]

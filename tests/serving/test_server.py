@@ -61,9 +61,9 @@ def slow():
             return super().run(call, rows)
 
         def stream(self, call, row):
-            yield {"number": 0, "text": "first"}
+            yield {"text": "first"}
             self._work()
-            yield {"number": 0, "text": "last"}
+            yield {"text": "last"}
 
     made = Slow()
     yield made
@@ -202,8 +202,7 @@ def test_metrics_count(server):
         return float(after[name]) - float(before.get(name, 0))
 
     text = '{signature="text"}'
-    assert rise("xlnet_rows_total" + text) == 3 and rise("xlnet_batches_total") == 1
-    assert rise("xlnet_tokens_read_total" + text) == 9
+    assert rise("xlnet_rows_total" + text) == 3
     assert rise('xlnet_requests_total{status="200"}') == 2  # this one and /metrics
     assert rise('xlnet_requests_total{status="400"}') == 1
     assert rise("xlnet_answer_seconds_count" + text) == 1
@@ -290,8 +289,8 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answer():
             return [Answer(text, READ)]
 
         def stream(self, call, row):
-            yield {"number": 0, "text": text}
-            yield {"number": 0, "text": "the last one"}
+            yield {"text": text}
+            yield {"text": "the last one"}
 
     for is_streamed in (False, True):
         with running(Long(), "m") as server, connect(server) as connection:

@@ -72,10 +72,6 @@ def test_a_call_that_fails_gives_its_turn_back():
 # ---- requests
 
 
-def made(run, batches=None):
-    return Computing(run, lambda call, count: batches is not None and batches.append(count))
-
-
 async def until(condition):
     for _ in range(1000):
         if condition():
@@ -89,13 +85,14 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
     batches, go = [], threading.Semaphore(0)
 
     def run(call, rows):
+        batches.append(len(rows))
         go.acquire()
         if 9 in rows:
             raise ValueError("nine")
         return [10 * row for row in rows]
 
     async def story():
-        computing = made(run, batches)
+        computing = Computing(run)
         first = asyncio.ensure_future(computing.together("s", [0]))
         await until(lambda: batches)
         others = [asyncio.ensure_future(computing.together("s", [i])) for i in (1, 2, 9)]
@@ -117,7 +114,7 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
 
 def test_no_more_wait_than_the_limit():
     async def story():
-        computing = made(lambda call, rows: rows)
+        computing = Computing(lambda call, rows: rows)
         with computing.counted(2 * limits.MAX_WAITING):  # when nothing else waits
             with pytest.raises(HTTPException, match="instances wait already, at most 1024 may"):
                 computing.check_waiting()
@@ -140,7 +137,7 @@ def test_what_nobody_waits_for_ends_before_its_next_call():
             raise
 
     async def story():
-        computing = made(None)
+        computing = Computing(None)
         task = asyncio.ensure_future(computing.compute(long))
         await until(begun.is_set)
         computing.check_alive()
@@ -156,7 +153,7 @@ def test_a_computation_that_hangs_is_known(monkeypatch):
     go = threading.Event()
 
     async def story():
-        computing = made(None)
+        computing = Computing(None)
         task = asyncio.ensure_future(computing.compute(go.wait))
         await until(lambda: computing._began)
         monkeypatch.setattr(limits, "HANGING", -1000)

@@ -99,8 +99,6 @@ class Application:
         counter = prometheus_client.Counter
         self._requests = counter("xlnet_requests", "by status", ["status"], registry=registry)
         self._rows = counter("xlnet_rows", "answered", ["signature"], registry=registry)
-        self._tokens = counter("xlnet_tokens_read", "of texts", ["signature"], registry=registry)
-        self._batches = counter("xlnet_batches", "of short requests", registry=registry)
         self._seconds = prometheus_client.Histogram(
             "xlnet_answer_seconds",
             "from the request to its answer",
@@ -113,7 +111,7 @@ class Application:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self._computing = Computing(self._model.run, lambda call, count: self._batches.inc())
+        self._computing = Computing(self._model.run)
         yield
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -223,7 +221,6 @@ class Application:
         answers = await _unless_left(request, self._answers(asked))
         signature = asked.call.signature
         self._rows.labels(signature).inc(len(answers))
-        self._tokens.labels(signature).inc(sum(each.reading.tokens_read for each in answers))
         self._seconds.labels(signature).observe(time.monotonic() - began)
         content: dict[str, Any] = {"predictions": [each.prediction for each in answers]}
         if self._model.labels:
@@ -277,8 +274,8 @@ class Application:
         """The context of a request that keeps tokens on the device by itself."""
         if not self._model.has_own_graph(asked.call):
             return contextlib.AsyncExitStack()
-        is_generation = asked.call.signature == "generate"
-        return self._computing.generating if is_generation else self._computing.reading
+        is_search = asked.call.signature == "generate"
+        return self._computing.searching if is_search else self._computing.reading
 
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> Response:

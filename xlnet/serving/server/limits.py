@@ -3,14 +3,9 @@
 MAX_BODY = 1 << 20  # of a request [bytes]
 MAX_INSTANCES = 128  # of a request
 MAX_CHARACTERS = 100_000  # of a text
-MAX_WORDS = 2048  # of a request to explain: each word is left out in a prediction of its own
+MAX_EXPLAINED = 2048  # of a request to explain: each word is left out in its own call [tokens]
 MAX_LAYERS = 4  # whose attention is returned at once
-# What is kept in memory for a text grows with its tokens and its beams.
-MAX_OF_PARAMETER = {
-    "max_tokens": 2048,
-    "beams": 64,
-    "most_tokens": 64,
-}
+MAX_OF_PARAMETER = {"max_tokens": 2048, "beams": 64, "most_tokens": 64}
 MAX_PREDICTED = 2048  # beams x pieces of all blanks, whose memory the vocabulary multiplies
 MAX_WAITING = 1024  # instances of all requests that wait or are computed
 
@@ -20,9 +15,9 @@ MAX_SHORT = 4000  # of an instance that is computed together with others [charac
 # better.
 CALL_TOKENS_CPU, CALL_TOKENS_GPU = 512, 8192
 MAX_THREADS = 256  # requests that are computed at the same time, call by call of the network
-# Requests that keep tokens on the device at the same time: generations, and all others. Each has a
-# copy of the language model's graph, which is built before the server answers.
-GENERATING, READING = 2, 3
+# Requests that keep tokens on the device at the same time: beam searches, and all others. Each has
+# a copy of the language model's graph, which is built before the server answers.
+SEARCHING, READING = 2, 3
 
 MAX_SECONDS = 300  # of a request, waiting included
 HANGING = 60  # a computation so long after the end of its request hangs [s]

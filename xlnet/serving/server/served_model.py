@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -30,11 +29,11 @@ from xlnet.serving.settings import (
     GenerationSettings,
     from_keywords,
 )
+from xlnet.serving.texts import count_unknown
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
-from xlnet.tokenization.offsets import Aligner
-from xlnet.tokenization.tokenizer import WORD_START, is_text
+from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -54,12 +53,6 @@ _OF_LANGUAGE_MODELS = {  # the input of each
 _NAMES = ("text", "explain", *_OF_LANGUAGE_MODELS, "vectors")  # in the order that they are shown
 _ORDER = ("question", "context", "text_a", "choices", "text_b")  # of the texts in `Model.predict`
 _TOKENS_SHOWN = 40  # of `attention`, unless `most_tokens` says so
-# An instance of each signature with settings: one piece fills the blank where pieces are words, two
-# where they are characters.
-_WARM_UP: dict[str, dict[str, Any]] = {
-    "fill": {"pieces": "1-2", "whole_words": False},
-    "generate": {"max_tokens": 1},
-}
 _LABELS_SHOWN = 20
 _ABOUT = {  # by the method of `xlnet.load`
     "classify": "Assigns labels to a text",
@@ -68,6 +61,7 @@ _ABOUT = {  # by the method of `xlnet.load`
     "rank": "Tells how relevant a document is for a query",
     "answer": "Answers a question from a text",
     "tag": "Finds entities in a text",
+    None: "A pretrained language model",
 }
 
 Row = dict[str, Any]  # an instance: str by name, or a list of str
@@ -119,19 +113,11 @@ class ServedModel:
 
     def __init__(self, path: str, device: DeviceSettings, **given: Any):
         if os.path.exists(os.path.join(path, "saved_model.pb")):
-            raise wrong(
-                "model_dir", f"the SavedModel {path}", "the model directory it was exported from"
-            )
+            raise wrong("model_dir", f"the SavedModel {path}", "the directory it was exported from")
         found = model_files.read(path, **given)
         most_tokens = limits.CALL_TOKENS_GPU if _has_gpu(device) else limits.CALL_TOKENS_CPU
         self._model = model = Model(found, device, limits.MAX_BATCH, most_tokens=most_tokens)
         self._loaded, self._tuned = found, found.tuned
-        self._aligner = Aligner(model.tokenizer)
-        # Tokens that say nothing: unknown ones, and the space before one.
-        self._empty = {model.tokenizer.unk_id}
-        for id in range(model.tokenizer.vocab_size):
-            if model.tokenizer.id_to_piece(id) == WORD_START:
-                self._empty.add(id)
         self.path = path
         self.verb = model.verb
         self.labels = list(model.labels) if model.labels else None
@@ -155,14 +141,16 @@ class ServedModel:
     def _warm_up(self) -> None:
         """Builds all graphs, so that no request waits for them; removes the signatures that a
         pretrained model cannot have."""
+        # One piece fills a blank where pieces are words, two where they are characters.
+        filling = {"pieces": "1-2", "whole_words": False}
+        parameters = {"fill": filling, "generate": {"max_tokens": 1}}
         for name in list(self._inputs):
-            text = "a ___" if name == "fill" else "a"
             row: Row = {}
             for key, count in self.inputs(name).items():
+                text = "a " + BLANK if name == "fill" else "a"
                 row[key] = [text] * count if count else text
-            call = self.call(name, _WARM_UP.get(name, {}))
             try:
-                (found,) = self._predictions(call, [row])
+                (found,) = self._predictions(self.call(name, parameters.get(name, {})), [row])
             except UserError as e:
                 found = e
             if isinstance(found, UserError):
@@ -171,21 +159,16 @@ class ServedModel:
                 _log.info("note: no signature %s: %s", name, found)
                 del self._inputs[name]
         if "generate" in self._inputs:
-            copies = limits.GENERATING + limits.READING + 1  # one for the batch of all prompts
+            copies = limits.SEARCHING + limits.READING + 1  # one for the batch of all prompts
             self._model.inference.language_model().prepare(copies)
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it takes, for `json`."""
         config = self._loaded.config
-        about = "A pretrained language model"
-        if self.verb:
-            about = _ABOUT[self.verb]
-        if self.labels and self.verb in ("classify", "tag"):
-            names = self.labels
-            if self.verb == "tag":  # by the types of entities, without the B- and I- of words
-                names = sorted({label.partition("-")[2] for label in names} - {""})
-            rest = ", ..." if len(names) > _LABELS_SHOWN else ""
-            about += ": " + ", ".join(names[:_LABELS_SHOWN]) + rest
+        about = _ABOUT[self.verb]
+        if self.labels and self.verb == "classify":
+            rest = ", ..." if len(self.labels) > _LABELS_SHOWN else ""
+            about += ": " + ", ".join(self.labels[:_LABELS_SHOWN]) + rest
         return {
             "about": about,
             "model": {
@@ -229,11 +212,14 @@ class ServedModel:
         for name, most in limits.MAX_OF_PARAMETER.items():
             if getattr(settings, name, 0) > most:
                 raise wrong(f"parameters: {name}", getattr(settings, name), f"at most {most}")
-        if isinstance(settings, ExplanationSettings):
-            assert self._tuned
+        if isinstance(settings, ExplanationSettings) and self._tuned:
             explanation.check_label(self._tuned, settings.label, "parameters")
         if layers is not None:
-            _check_layers(layers, self._loaded.config.n_layer)
+            numbers = range(1, self._loaded.config.n_layer + 1)
+            is_list = isinstance(layers, list) and 1 <= len(layers) <= limits.MAX_LAYERS
+            if not is_list or not all(type(layer) is int and layer in numbers for layer in layers):
+                expected = f"1 to {limits.MAX_LAYERS} numbers from 1 to {numbers[-1]}"
+                raise wrong("parameters: layers", _in_json(layers)[:80], "a list of " + expected)
             given["layers"] = layers
         return Call(signature, given, settings)
 
@@ -253,17 +239,19 @@ class ServedModel:
             for name, count in inputs.items():
                 _check_text(f"{where}: {name}", row[name], count)
             if isinstance(call.settings, FillingSettings):
-                _check_blanks(where, row["text"], call.settings)
+                pieces = call.settings.pieces_range()[-1] * row["text"].count(BLANK)
+                if call.settings.beams * pieces > limits.MAX_PREDICTED:
+                    found = f"{pieces} pieces of blanks with beams={call.settings.beams}"
+                    raise wrong(f"{where}: text", found, f"a product up to {limits.MAX_PREDICTED}")
             rows.append(row)
         return rows
 
     def is_short(self, call: Call, rows: Sequence[Row]) -> bool:
         """Whether a request is computed in a batch with others: it has few and short texts, and no
         parameters."""
-        longest = max(len(str(row)) for row in rows)
-        return (
-            call.settings is None and len(rows) <= limits.MAX_BATCH and longest <= limits.MAX_SHORT
-        )
+        if call.settings is not None or len(rows) > limits.MAX_BATCH:
+            return False
+        return max(len(str(row)) for row in rows) <= limits.MAX_SHORT
 
     def has_own_graph(self, call: Call) -> bool:
         """Whether a request keeps tokens on the device with a graph of its own, not in the batch of
@@ -283,24 +271,22 @@ class ServedModel:
             except UserError as e:
                 answers.append(e)
         good = [number for number, each in enumerate(answers) if isinstance(each, Reading)]
-        if call.signature == "explain":
-            rows = [_as_read(row, reading) for row, reading in zip(rows, answers)]
-            words = [len(explanation.words_of(text)) for n in good for text in rows[n].values()]
-            if sum(words) > limits.MAX_WORDS:
-                raise wrong("instances", f"{sum(words)} words", f"at most {limits.MAX_WORDS}")
-        predictions = self._predictions(call, [rows[number] for number in good]) if good else []
+        if not good:
+            return answers
+        tokens = sum(answers[number].tokens_read for number in good)
+        if call.signature == "explain" and tokens > limits.MAX_EXPLAINED:
+            raise wrong("instances", f"{tokens} tokens", f"at most {limits.MAX_EXPLAINED}")
+        predictions = self._predictions(call, [rows[number] for number in good])
         for number, prediction in zip(good, predictions):
             if isinstance(prediction, UserError):
                 answers[number] = prediction
                 continue
-            # Results of several texts, such as choices, are counted where they are encoded; a text
-            # to explain has lost its end.
-            reading, counted = answers[number], prediction
-            if call.signature == "fill":
-                counted = prediction[0] if prediction else None
-            if call.signature != "explain" and getattr(counted, "tokens_read", None) is not None:
+            # Results of several texts, such as choices, are counted where they are encoded.
+            reading = answers[number]
+            counted = prediction[0] if call.signature == "fill" else prediction
+            if getattr(counted, "tokens_read", None) is not None:
                 reading = reading._replace(tokens=counted.tokens, tokens_read=counted.tokens_read)
-            answers[number] = Answer(_short(self._as_json(call, prediction)), reading)
+            answers[number] = Answer(_plain(self._form(call, prediction)), reading)
         return answers
 
     def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
@@ -309,9 +295,9 @@ class ServedModel:
         parts: Any = self._model.stream(row["prompt"], **call.parameters)
         try:
             for part in parts:
-                shown: dict[str, Any] = {"text": part.text}
+                shown = {"text": part.text}
                 if part.probability is not None:
-                    shown["probability"] = _short(part.probability)
+                    shown["probability"] = _plain(part.probability)
                 if part.whole:
                     shown.update(reading._asdict(), ended=part.whole.ended)
                 yield shown
@@ -319,61 +305,50 @@ class ServedModel:
             parts.close()
 
     def _read(self, call: Call, row: Row) -> Reading:
-        """What is read of a row; UserError if the vocabulary knows nothing of a text."""
+        """What is read of a row; UserError if the vocabulary knows nothing of its texts."""
         tokenizer = self._model.tokenizer
-        texts = {name: text for name, text in row.items() if isinstance(text, str)}
+        texts = {name: text for name, text in sorted(row.items()) if isinstance(text, str)}
         if call.signature == "fill":
             texts["text"] = row["text"].replace("_", " ")
         # As the task changes them; then positions in a text are not those of the request.
         replaced = self._tuned.task.published.replaced if self._tuned else str
-        is_changed = False
-        ids_of: dict[str, list[int]] = {}
-        unknown = tokens = 0
-        for name, text in texts.items():
-            changed = replaced(text)
-            is_changed = is_changed or changed != text
-            ids_of[name] = ids = tokenizer.ids(changed)
-            if text.strip() and self._empty.issuperset(ids):
-                raise UserError(f"{name}: the vocabulary knows no token of it")
-            unknown += ids.count(tokenizer.unk_id)
-            tokens += len(ids)
-        kept = self._kept(call, ids_of)
-        tokens_read = sum(map(len, kept.values())) if kept else tokens
-        read, unknown_parts = None, None
-        if not is_changed and (unknown or tokens_read < tokens):
-            read, unknown_parts = {}, {}
-            for name, aligned in zip(texts, self._aligner.encode(list(texts.values()))):
-                is_unknown = np.flatnonzero(aligned.ids == tokenizer.unk_id)
-                unknown_parts[name] = _spans(aligned, is_unknown.tolist())
-                read[name] = _spans(aligned, kept[name] if kept else range(len(aligned.ids)))
-        return Reading(
-            tokens,
-            tokens_read,
-            unknown,
-            read if tokens_read < tokens else None,
-            unknown_parts if unknown else None,
-        )
+        changed = [replaced(text) for text in texts.values()]
+        is_changed = changed != list(texts.values())
+        has_text = any(text.strip() for text in changed)
+        unknown = count_unknown(tokenizer, changed) if has_text else 0
+        lengths = [len(ids) for ids in tokenizer.encode_lines(changed)]
+        tokens = tokens_read = sum(lengths)
+        layout = self._layout(call)
+        if layout and set(texts) <= {"text_a", "text_b"}:
+            numbers = [list(range(length)) for length in lengths]
+            second = numbers[1] if len(numbers) > 1 else None
+            ((first, second),) = encoding.fit_to_length(numbers[0], second, layout)
+            tokens_read = len(first) + len(second or ())
+        read: Optional[Spans] = None
+        unknown_parts: Optional[Spans] = None
+        aligner = self._model.inference.aligner
+        if layout and tokens_read < tokens and not is_changed:
+            parts = explanation.characters_read(changed, aligner, layout)
+            read = dict(zip(texts, parts))
+        if unknown and not is_changed:
+            unknown_parts = {}
+            for name, text in zip(texts, aligner.encode(changed)):
+                is_unknown = text.ids == tokenizer.unk_id
+                starts, ends = text.starts[is_unknown], text.ends[is_unknown]
+                unknown_parts[name] = list(zip(starts.tolist(), ends.tolist()))
+        return Reading(tokens, tokens_read, unknown, read, unknown_parts)
 
-    def _kept(self, call: Call, ids_of: Mapping[str, list[int]]) -> Optional[dict[str, list[int]]]:
-        """Of each text the numbers of the tokens that are read; None: all, or it is not known."""
-        if call.signature not in ("text", "explain", "vectors") or not set(ids_of) <= {
-            "text_a",
-            "text_b",
-        }:
+    def _layout(self, call: Call) -> Optional[encoding.Layout]:
+        """How a text is cut; None: all of it is read, or it is not known what."""
+        if call.signature not in ("text", "explain", "vectors"):
             return None
-        if self.verb in ("tag", "choose") and call.signature == "text":
-            return None  # all words are read, of some without their ends; texts meet all choices
+        # All words to tag are read, of some without their ends; texts meet all choices.
+        if call.signature == "text" and self.verb in ("tag", "choose"):
+            return None
         layout = vectors.layout_of(self._loaded)
         if self._tuned and call.signature != "vectors":
             layout = self._tuned.layout
-        if encoding.has_windows(layout):
-            return None
-        names = sorted(ids_of)
-        numbers = [list(range(len(ids_of[name]))) for name in names]
-        ((first, second),) = encoding.fit_to_length(
-            numbers[0], numbers[1] if len(numbers) > 1 else None, layout
-        )
-        return dict(zip(names, (first, second)))
+        return None if encoding.has_windows(layout) else layout
 
     def _predictions(self, call: Call, rows: Sequence[Row]) -> list[Any]:
         """The results of the model for rows; of a bad one its UserError."""
@@ -402,18 +377,11 @@ class ServedModel:
             return model.explain(items, errors="return", **parameters)
         return model.predict(items, errors="return")
 
-    def _as_json(self, call: Call, result: Any) -> Any:
-        """A result of the model for `json`."""
-        if call.signature == "vectors":
-            return result.tolist()
+    def _form(self, call: Call, result: Any) -> Any:
+        """What is sent of a result of the model; `_plain` makes it fit for `json`."""
         if call.signature == "explain":
-            return {
-                "words": result.words,
-                "weights": result.weights.tolist(),
-                "first_words": result.first_words,
-                "output": result.output,
-                "value": result.value,
-            }
+            names = ("words", "weights", "first_words", "output", "value")
+            return {name: getattr(result, name) for name in names}
         if call.signature == "fill":
             return {
                 "texts": [each.text for each in result],
@@ -430,14 +398,28 @@ class ServedModel:
             return {
                 "pieces": result.pieces,
                 "layers": result.layers,
-                "places": None if result.places is None else result.places.tolist(),
-                "streams": {name: _rounded(each) for name, each in result.streams.items()},
-                "sees": {name: (~hidden).tolist() for name, hidden in result.hidden.items()},
+                "places": result.places,
+                "streams": {name: np.round(each, 4) for name, each in result.streams.items()},
+                "sees": {name: ~hidden for name, hidden in result.hidden.items()},
             }
         if call.signature == "factorize":
-            return _factorized(result)
-        if self.verb in ("score", "rank"):
-            return result if self.verb == "score" else result[0].score
+            # Of a known token, which is not predicted, the numbers are null and the lists empty.
+            likelier = result.likelier.tolist()
+            return {
+                "pieces": result.pieces,
+                "order": result.order,
+                "known": result.known,
+                "candidates": result.candidates,
+                "probabilities": [np.exp(each) for each in result.candidate_log_probabilities],
+                "log_probabilities": result.log_probabilities,
+                "likelier": [None if count < 0 else count for count in likelier],
+                "sees": {"content": ~result.content_hides, "query": ~result.query_hides},
+                "query_attention": np.round(result.query_attention, 4),
+            }
+        if call.signature == "text" and self.verb == "rank":
+            return result[0].score
+        if call.signature == "vectors" or self.verb == "score":
+            return result
         return results.as_json(result, self.labels)
 
 
@@ -466,83 +448,14 @@ def _check_text(where: str, value: Any, count: Optional[int]) -> None:
             raise wrong(where, f"{len(text)} characters", f"at most {limits.MAX_CHARACTERS}")
 
 
-def _check_layers(layers: Any, n_layer: int) -> None:
-    numbers = layers if isinstance(layers, list) else []
-    are_layers = all(type(layer) is int and 1 <= layer <= n_layer for layer in numbers)
-    if not are_layers or not 1 <= len(numbers) <= limits.MAX_LAYERS:
-        raise wrong(
-            "parameters: layers",
-            _in_json(layers)[:80],
-            f"a list of 1 to {limits.MAX_LAYERS} numbers from 1 to {n_layer}",
-        )
-
-
-def _check_blanks(where: str, text: str, settings: FillingSettings) -> None:
-    pieces = settings.pieces_range()[-1] * len(re.findall(BLANK + "_*", text))
-    if settings.beams * pieces > limits.MAX_PREDICTED:
-        raise wrong(
-            f"{where}: text",
-            f"{pieces} pieces of blanks with beams={settings.beams}",
-            f"at most {limits.MAX_PREDICTED} together",
-        )
-
-
-def _spans(text: Any, numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """(start, end) of tokens of an aligned text; tokens that follow each other are one part, with
-    the space between them."""
-    spans: list[tuple[int, int]] = []
-    last = -2
-    for number in numbers:
-        start, end = int(text.starts[number]), int(text.ends[number])
-        if number - 1 == last:
-            start = spans.pop()[0]
-        spans.append((start, end))
-        last = number
-    return spans
-
-
-def _as_read(row: Row, reading: Any) -> Row:
-    """A row without the end that is not read, so that only words that are read are explained."""
-    if not isinstance(reading, Reading) or not reading.characters_read:
-        return row
-    read = {}
-    for name, spans in reading.characters_read.items():
-        is_beginning = len(spans) == 1 and spans[0][0] == 0
-        read[name] = row[name][: spans[0][1]] if is_beginning else row[name]
-    return read
-
-
-def _short(value: Any) -> Any:
-    """An answer with the fewest digits of its float32 numbers, as of an export."""
+def _plain(value: Any) -> Any:
+    """A value for `json`: arrays as lists, nan as null, and the fewest digits of float32."""
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
     if isinstance(value, dict):
-        return {name: _short(each) for name, each in value.items()}
+        return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_short(each) for each in value]
-    return float(str(np.float32(value))) if isinstance(value, float) else value
-
-
-def _rounded(values: np.ndarray) -> list:
-    return np.round(values.astype(float), 4).tolist()
-
-
-def _factorized(found: Any) -> dict[str, Any]:
-    # Of a known token, which is not predicted, the numbers are null and the lists empty.
-    log_probabilities: list[Optional[float]] = []
-    likelier: list[Optional[int]] = []
-    for value, count in zip(found.log_probabilities, found.likelier):
-        log_probabilities.append(None if count < 0 else float(value))
-        likelier.append(None if count < 0 else int(count))
-    return {
-        "pieces": found.pieces,
-        "order": found.order,
-        "known": found.known,
-        "candidates": found.candidates,
-        "probabilities": [np.exp(each).tolist() for each in found.candidate_log_probabilities],
-        "log_probabilities": log_probabilities,
-        "likelier": likelier,
-        "sees": {
-            "content": (~found.content_hides).tolist(),
-            "query": (~found.query_hides).tolist(),
-        },
-        "query_attention": _rounded(found.query_attention),
-    }
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return None if np.isnan(value) else float(str(np.float32(value)))
+    return value

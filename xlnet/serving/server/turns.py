@@ -102,20 +102,17 @@ class Computing:
     Args:
       run: function of (call, rows) that returns an answer or a UserError for each row; the calls of
         requests that may be computed together are equal.
-      on_batch: called with (call, number of rows) of each batch.
 
     Attributes:
       rows: the number of rows that wait or are computed.
-      generating: the context of a request that generates text by itself.
+      searching: the context of a beam search.
       reading: that of another one that keeps tokens on the device.
     """
 
-    def __init__(
-        self, run: Callable[[Any, list], list], on_batch: Callable[[Any, int], object]
-    ) -> None:
-        self._run, self._on_batch = run, on_batch
+    def __init__(self, run: Callable[[Any, list], list]) -> None:
+        self._run = run
         self.rows = 0
-        self.generating = asyncio.Semaphore(limits.GENERATING)
+        self.searching = asyncio.Semaphore(limits.SEARCHING)
         self.reading = asyncio.Semaphore(limits.READING)
         self._turns = Turns()
         self._short: collections.deque[_Waiting] = collections.deque()
@@ -188,7 +185,6 @@ class Computing:
             return
         call = batch[0].call
         rows = [row for one in batch for row in one.rows]
-        self._on_batch(call, len(rows))
         try:
             answers = await self.compute(self._run, call, rows)
         except Exception as e:
