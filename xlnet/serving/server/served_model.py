@@ -143,7 +143,7 @@ class ServedModel:
         pretrained model cannot have."""
         # One piece fills a blank where pieces are words, two where they are characters.
         filling = {"pieces": "1-2", "whole_words": False}
-        parameters = {"fill": filling, "generate": {"max_tokens": 1}}
+        parameters: dict[str, Any] = {"fill": filling, "generate": {"max_tokens": 1}}
         for name in list(self._inputs):
             row: Row = {}
             for key, count in self.inputs(name).items():
