@@ -159,7 +159,8 @@ def to_huggingface(
     else:
         _log.warning("note: %s has no vocabulary, so %s has no tokenizer", directory, target)
     scope = run.task["head"] if run.task else huggingface_task.scope(entries)
-    wanted = config_json.pairs(entries, config, scope, len(entries.get("id2label", "1")))
+    outputs = len(entries.get("id2label", {})) or 1
+    wanted = config_json.pairs(entries, config, scope, outputs)
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
     tensors = weights.to_theirs({weights.MASK_EMBEDDING: no_mask, **ours}, wanted, prefix)
