@@ -69,8 +69,8 @@ class RunDocument:
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
       text: the vocabulary and how text is cleaned, see `text_of`.
       read: digests of the files that the run trains on, by what they are for.
-      huggingface: the entries of Hugging Face's `config.json` that the weights came with; None: they
-        are not from there.
+      huggingface: the entries of Hugging Face's `config.json` that the weights came with; None:
+        they are not from there.
     """
 
     path: str
