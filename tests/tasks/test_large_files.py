@@ -142,7 +142,7 @@ def peak_of_a_run(tmp_path, case, tokenizer, count):
         predicted = sum(1 for _ in files[0].lines) - 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (made.count if made.windows is None else len(made.windows)) + predicted == count
+    assert made.seen.examples + predicted == count
     return os.path.getsize(path), peak
 
 

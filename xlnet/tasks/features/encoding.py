@@ -37,9 +37,8 @@ MIN_SEQ_LENGTH = 4
 # choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
 Example = collections.namedtuple("Example", "choices label")
 
-# path: of the TFRecord file. count: m. windows: int [n], how many records each example has; None:
-# one each. seen: `TextCounts`.
-Records = collections.namedtuple("Records", "path count windows seen")
+# path: of the TFRecord file. count: m. seen: `TextCounts`.
+Records = collections.namedtuple("Records", "path count seen")
 
 # How texts are laid out: T, of all segments together; whether only the first text is cut; the
 # setting `long_document`.
@@ -328,53 +327,40 @@ def write_records(
             f"{most} tokens, expected at most that: all records would be padded to it"
         )
     stem = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}")
-    path, windows_path, seen_path = (
-        stem + end for end in (".tfrecord", ".windows.npy", ".seen.json")
-    )
-    is_windowed = has_windows(layout)
+    path, seen_path = stem + ".tfrecord", stem + ".seen.json"
 
     # An earlier run may have written the files. A damaged one is written again.
-    needed = (path, seen_path, windows_path) if is_windowed else (path, seen_path)
-    if all(map(os.path.exists, needed)):
+    if os.path.exists(path) and os.path.exists(seen_path):
         try:
-            windows = files.read_array(windows_path) if is_windowed else None
-            found = Records(
-                path,
-                len(examples) if windows is None else int(windows.sum()),
-                windows,
-                TextCounts(**files.read_json(seen_path, "records")),
-            )
+            stored = files.read_json(seen_path, "records")
+            found = Records(path, stored.pop("records"), TextCounts(**stored))
             if len(tfrecord.EqualRecords(path)) == found.count:
                 return found
-        except (ValueError, TypeError):  # of a damaged array or description
+        except (ValueError, TypeError, KeyError):
             pass
         _log.warning("note: %s is damaged, it is written again", path)
 
-    # Records are written as they are made. The small files are written last: they say that the file
-    # of records is complete.
+    # Records are written as they are made. The small file is written last: it says that the file of
+    # records is complete.
     encoder = _Encoder(
         encode,
         tokenizer,
         layout,
         feature_spec.finetuning_features(layout.max_seq_length, label_features, num_choices),
     )
-    counts, seen = [], []
+    count, seen = 0, []
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
-        for serialized, its_windows, more in _encoded(encoder, examples, workers):
-            counts.append(its_windows)
-            seen.append(more)
+        for serialized, counts in _encoded(encoder, examples, workers):
+            count += len(serialized)
+            seen.append(counts)
             f.writelines(map(tfrecord.frame, serialized))
-    windows = np.concatenate(counts)
-    if is_windowed:
-        with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
-            np.save(f, windows)
     total = TextCounts(*map(sum, zip(*seen)))
-    files.write_json(seen_path, total._asdict())
-    return Records(path, int(windows.sum()), windows if is_windowed else None, total)
+    files.write_json(seen_path, {"records": count, **total._asdict()})
+    return Records(path, count, total)
 
 
 class _Encoder:
-    """Turns lists of examples into (serialized records, windows per example, `TextCounts`)."""
+    """Turns lists of examples into (serialized records, `TextCounts`)."""
 
     def __init__(
         self,
@@ -389,7 +375,7 @@ class _Encoder:
         self._features = features
         self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
 
-    def __call__(self, examples: list) -> tuple[list[bytes], np.ndarray, TextCounts]:
+    def __call__(self, examples: list) -> tuple[list[bytes], TextCounts]:
         # `Reader.encode` of the task type; that of `contract.Reader` is `arrays_of`.
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
         # All records of an example have the same counts: those of its first record are taken.
@@ -398,7 +384,7 @@ class _Encoder:
         pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
         unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)
         seen = TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
-        return self._bytes.encode(arrays), counts, seen
+        return self._bytes.encode(arrays), seen
 
     def __reduce__(self) -> tuple:
         """For worker processes: each loads the vocabulary from its file, once."""
@@ -429,7 +415,7 @@ def _load_encoder(
 
 def _encoded(
     encoder: _Encoder, examples: Collection[Any], workers: int
-) -> Iterator[tuple[list[bytes], np.ndarray, TextCounts]]:
+) -> Iterator[tuple[list[bytes], TextCounts]]:
     blocks = _blocks(examples)
     pool = cores.process_pool(workers if len(examples) >= _EXAMPLES_FOR_WORKERS else 1)
     if pool is None:

@@ -28,12 +28,6 @@ _log = logging.getLogger(__name__)
 NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a cell has no value: an empty or blank text; null and NaN of JSON and Parquet. All
-    else is a value, also the texts NaN, NA, None and null."""
-    return value is None or isinstance(value, str) and not value.strip()
-
-
 def read_tables(reader: contract.Reader, path: str, need_labels: bool) -> Sequence[Row]:
     """The `Row`s of a file, of several, or of a directory.
 

@@ -142,10 +142,6 @@ class Reader(_TaskComponent):
         """
         return ((text_a, text_b),), None
 
-    def label_cells(self, cells: dict) -> list:
-        """The argument of `parse_label`, of a row's cells by column."""
-        return [cells.get(name) for name in (*self.task.columns.label, *self.task.columns.choices)]
-
     def parse_label(self, cells: list) -> tuple:
         """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
         the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
