@@ -206,7 +206,7 @@ def report(path, rows, seconds, expected):
     ]
     for one in evaluations:
         table.append((f"held-out perplexity, step {one['step']}", f"{one['perplexity']:.1f}"))
-    baseline = rows["scratch"][0]["baseline"]["accuracy"]
+    baseline = rows["scratch"][0]["constant_answer"]["accuracy"]
     table.append(("dev accuracy, majority class", f"{baseline:.3f}"))
     for name, (dev, test) in (
         ("from scratch", rows["scratch"]),
