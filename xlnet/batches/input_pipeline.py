@@ -252,23 +252,26 @@ def finetuning_batches(
     *,
     batch_size: int,
     row_length: int,
-    num_examples: Optional[int] = None,
-    shuffle_seed: Optional[int] = None,
+    num_examples: int,
+    shuffle_seed: int,
     start_step: int = 0,
     multiple: int = 8,
     pads: str = "left",
     token_features: Sequence[str] = (),
 ) -> tf.data.Dataset:
-    """Batches of fine-tuning examples of about equal length.
+    """Batches of fine-tuning examples of about equal length, without end.
 
-    With `shuffle_seed`, the complete file is shuffled in each epoch, without end, in an order that
-    the seed alone decides. Without, the examples come once, and the last batch may be smaller.
-    Which examples make a batch does not depend on `multiple`.
+    The complete file is shuffled in each epoch, in an order that the seed alone decides. Which
+    examples make a batch does not depend on `multiple`.
 
     Args:
+      path: of the records.
+      features: of a record.
+      batch_size: examples of a batch.
       row_length: T, tokens of one choice.
-      num_examples: in the file; for shuffling.
-      start_step: batches to leave out when shuffling.
+      num_examples: in the file.
+      shuffle_seed: of the order.
+      start_step: batches to leave out.
       multiple: batches are as long as their longest example, rounded up to a multiple of this
         [tokens]; T: all are equally long, for TPUs and XLA.
       pads: "left" or "right", where padding is.
@@ -277,27 +280,18 @@ def finetuning_batches(
     Returns:
       A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
     """
-    # The examples of a pool are sorted by length, so that batches need little padding.
-    is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
-    # A pool is not larger than the file, so that no batch has an example twice, see
-    # `_shuffled_pools`.
-    if is_training and num_examples is not None:
-        pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
+    # The examples of a pool are sorted by length, so that batches need little padding. A pool is
+    # not larger than the file, so that no batch has an example twice, see `_shuffled_pools`.
+    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     first_pool, rest = divmod(start_step, pool_batches)
-    pool_size = pool_batches * batch_size
-    if shuffle_seed is not None:
-        pools = _shuffled_pools(path, pool_size, shuffle_seed, first_pool)
-    else:
-        pools = tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
+    pools = _shuffled_pools(path, pool_batches * batch_size, shuffle_seed, first_pool)
 
     @_without_autograph
     def cut(pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
-        """The batches of a pool sorted by length; in training, shuffled."""
+        """The batches of a pool that is sorted by length, in random order."""
         parsed = dict(feature_spec.parse(features, indexed[1]), index=indexed[0])
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         pool = {name: tf.gather(values, order) for name, values in parsed.items()}
-        if not is_training:
-            return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
         order = tf.random.experimental.stateless_shuffle(
             tf.range(pool_batches), seed=[shuffle_seed, pool_index]
         )
