@@ -1,8 +1,10 @@
 """Ids computed in the graph are those of `tokenizer.Tokenizer`."""
 
+import itertools
 import json
 import random
 import sys
+import unicodedata
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -65,14 +67,24 @@ def vocabulary(tmp_path_factory):
 
 @pytest.mark.parametrize("cleaning", (CLEANINGS[0], *CLEANINGS[2:]), ids=str)
 def test_cleaning_of_every_character(vocabulary, cleaning):
+    # The graph has the Unicode of TensorFlow: characters that Python does not know are left out.
     characters = [
         chr(code)
-        for code in range(sys.maxunicode + 1)
-        if not 0xD800 <= code < 0xE000 and not 0xFDD0 <= code < 0xFDF0 and code & 0xFFFE != 0xFFFE
+        for code in range(1, sys.maxunicode + 1)
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs")
     ]
     texts = GREEK + ["x".join(characters[i : i + 999]) for i in range(0, len(characters), 999)]
     tokenizer = Tokenizer(vocabulary, **cleaning)
-    assert in_graph(tokenizer, texts, "clean") == [tokenizer.clean(text) for text in texts]
+    different = set()
+    for found, text in zip(in_graph(tokenizer, texts, "clean"), texts):
+        expected = tokenizer.clean(text)
+        assert found == expected or text not in GREEK
+        for one, other in itertools.zip_longest(found.split("x"), expected.split("x")):
+            if one != other:
+                different.add((one, other))
+    # Some letters are newer than TensorFlow's lower case.
+    assert all(one.lower() == other for one, other in different), different
+    assert len(different) < 100 and (cleaning["uncased"] or not different)
 
 
 @pytest.mark.parametrize("cleaning", CLEANINGS, ids=str)
