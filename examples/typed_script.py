@@ -23,7 +23,7 @@ def labels_of(folder: str, texts: list[str]) -> dict[str, str]:
 def filled(folder: str, text: str) -> tuple[str, float]:
     with xlnet.load(folder) as model:
         best = model.fill(text, top=1)[0]
-        vectors = model.vectors([text, best.text.upper()])
+        vectors = model.vectors([text, best.text])
         assert float(np.linalg.norm(vectors[0])) > 0 and len(model.encode(text)) > 2
         return best.text, best.probability
 
