@@ -113,7 +113,6 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
         "same_length",
         "precision",
         "recompute",
-        "position_dropout",
         "device",
         "traced_once",
         "fused_attention",
@@ -126,7 +125,6 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
     for values, message in (
         (dict(dropout=1.0), "dropout is 1.0, expected 0 <= dropout < 1"),
         (dict(init="zero"), "init is 'zero', expected one of normal, uniform"),
-        (dict(position_dropout="x"), "position_dropout is 'x'"),
         (dict(clamp_len=0), "clamp_len is 0"),
         (dict(clamp_len=-2), "clamp_len is -2"),
     ):
@@ -155,7 +153,6 @@ def test_a_run_config_has_all_settings_of_flags():
         clamp_len=9,
         precision="fp16",
         recompute=True,
-        position_dropout="row",
     )
     flags = types.SimpleNamespace(**recurrence, **others)
     required = dict(use_tpu=False, use_bfloat16=False)

@@ -393,7 +393,7 @@ STEPS = 50  # of every run; bi_data is on: every batch has rows of both directio
 # agrees, so does what has no noise. The sinusoids have noise too: some are all but constant, which
 # softmax ignores, so that without it gradients of r/kernel are zero but for rounding, and Adam
 # makes of that what it makes of any gradient.
-SETTINGS = dict(train_steps=STEPS, next_segment_loss=1.0, position_dropout="row")
+SETTINGS = dict(train_steps=STEPS, next_segment_loss=1.0)
 
 
 @pytest.fixture(scope="module")

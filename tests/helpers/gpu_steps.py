@@ -132,7 +132,7 @@ QUICK = {
     ),
     "pretraining, causal, fp16": (
         pretraining,
-        dict(precision="fp16", position_dropout="row", clamp_len=100),
+        dict(precision="fp16", clamp_len=100),
         dict(objective="causal", same_length=True),
     ),
     "pretraining, masked": (pretraining, {}, dict(objective="masked")),

@@ -70,7 +70,7 @@ def test_relative_attention(
     def run(form):
         def attention(q, k, v, kernel, r_w, r_r, *of_segments):
             net = context(heads, width)
-            sinusoids = modeling.sinusoids_of(net, batch, length, memory, attn_type)
+            sinusoids = modeling.sinusoids_of(net, length, memory, attn_type)
             direction = None if sign is None else tf.constant(sign, tf.float32)
             keys = (form.position_keys or modeling.position_keys)(net, kernel, sinusoids, direction)
             mask = form.prepare_mask(Mask(masked=tf.constant(masked)))
@@ -111,7 +111,7 @@ def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
 
 @pytest.mark.parametrize(
     "settings, is_without_shift",
-    (({}, True), ({"clamp_len": 3}, False), ({"position_dropout": "row"}, False)),
+    (({}, True), ({"clamp_len": 3}, False)),
 )
 def test_where_the_addition_theorems_do_not_hold_distances_are_shifted(
     graph, settings, is_without_shift

@@ -120,7 +120,6 @@ CASES = (
         "has_segments": False,
         "attn_type": "uni",
         "same_length": True,
-        "position_dropout": "row",
         "micro_batches": 2,
     },
     {"compiled": True, "device": "tpu"},

@@ -31,7 +31,6 @@ SETTINGS = st.fixed_dictionaries(
         mem_len=st.sampled_from([0, 5, 40]),
         mask_mode=st.sampled_from(["whole_word", "token", "legacy"]),
         recompute=st.booleans(),
-        position_dropout=st.sampled_from(["none", "row"]),
         untie_r=st.booleans(),
         clamp_len=st.sampled_from([-1, 3]),
         n_layer=st.just(1),

@@ -114,7 +114,7 @@ class IncrementalNetwork:
         self._layers, self.attention = [], []
         clears, self._write_distance_keys = [], []
         weights_of = layer_weights(net, has_segments=False)
-        sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi")
+        sinusoids = modeling.sinusoids_of(net, self.size, 0, "bi")
         for layer in range(config.n_layer):
             weights = weights_of(layer)
             kept = _Kept(*(self._slots(f"{name}_{layer}") for name in _Kept._fields))

@@ -56,8 +56,8 @@ class Distances(NamedTuple):
 
 
 def without_shift(tuned: Kernels) -> Kernels:
-    """The forms of `kernels_tuned` with this form of attention. Distances must be neither clipped
-    nor dropped (`RunConfig.has_plain_distances`): then the addition theorems do not hold."""
+    """The forms of `kernels_tuned` with this form of attention. Distances must not be clipped: then
+    the addition theorems do not hold."""
     return tuned._replace(position_keys=Distances.of, relative_attention=relative_attention)
 
 

@@ -112,10 +112,10 @@ def _positions(length: Any, memory_length: Any, dtype: tf.DType) -> tf.Tensor:
 
 
 def sinusoids_of(
-    net: LayerContext, batch: Any, length: Any, memory_length: Any, attn_type: str
+    net: LayerContext, length: Any, memory_length: Any, attn_type: str
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The sine and the cosine half of the encodings of all distances, from K down to -Q+1 ("bi") or
-    to 0 ("uni"), clipped to ±clamp_len if > 0: [1,R,D/2] each, [B,R,D/2] with dropout.
+    to 0 ("uni"), clipped to ±clamp_len if > 0: [1,R,D/2] each.
 
     Computed in float32: bfloat16 cannot tell large distances apart.
     """
@@ -136,10 +136,6 @@ def sinusoids_of(
     sine = net.cast(tf.sin(angles))[None]
     cosine = net.cast(tf.cos(angles))[None]
 
-    # The published code drops them in training, for each example anew.
-    if net.run.position_dropout == "row" and net.run.is_training:
-        sine = net.dropout(tf.tile(sine, [batch, 1, 1]), net.run.dropout)
-        cosine = net.dropout(tf.tile(cosine, [batch, 1, 1]), net.run.dropout)
     return sine, cosine
 
 
@@ -462,9 +458,7 @@ def transformer_xl(
         # A query at a target position reads the scores of all keys, also of those after it, which
         # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
         has_targets = query is not None and query.positions is not None
-        sinusoids = sinusoids_of(
-            net, batch, length, memory_length, "bi" if has_targets else attn_type
-        )
+        sinusoids = sinusoids_of(net, length, memory_length, "bi" if has_targets else attn_type)
         sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
 
         if net.run.device == "tpu":

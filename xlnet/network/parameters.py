@@ -42,7 +42,7 @@ class LayerContext:
             from xlnet.network import kernels_gpu  # imports a part of TensorFlow that others do not
 
             self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
-        elif device == "tpu" and run.has_plain_distances:
+        elif device == "tpu" and run.clamp_len < 0:  # clipped ones have no addition theorems
             self.kernels = kernels_tpu.without_shift(self.kernels)
         self._fold = None if seed is None else folding(seed)
         self._dropouts = 0

@@ -114,7 +114,6 @@ ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
 
 
 PRECISIONS = ("fp32", "bf16", "fp16")
-POSITION_DROPOUTS = ("none", "row")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,13 +123,6 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     # Against overfitting.
     dropout: float = rate(0.1, "dropout rate of hidden states")
     dropatt: float = rate(0.1, "dropout rate of attention probabilities")
-    position_dropout: str = setting(
-        "none",
-        "dropout of the sinusoids of the relative distances; row: a mask per batch element, as in "
-        "the original",
-        choices=POSITION_DROPOUTS,
-        help_group=HelpGroup.ORIGINAL,
-    )
     # The initial weights, and how far apart positions may be.
     init: str = setting(
         "normal",
@@ -211,8 +203,6 @@ class RunConfig:
         loss stay float32. None: as `use_bfloat16` says.
       recompute: gradient checkpointing: the backward pass computes each layer's activations again;
         less memory for a third more work, the same gradients.
-      position_dropout: dropout of the sinusoids of the relative distances, at rate `dropout`:
-        "none"; "row", a mask per batch element, as in the original implementation.
       device: what kernels are chosen for: "cpu", "gpu", "tpu", or "xla" where XLA compiles
         the graph for another device; None: the device that is found when the network is built.
       traced_once: all layers call one function, which takes a third of the time to build. Ask for
@@ -240,7 +230,6 @@ class RunConfig:
     same_length: bool = False
     precision: Optional[str] = NetworkSettings.precision
     recompute: bool = NetworkSettings.recompute
-    position_dropout: str = NetworkSettings.position_dropout
     device: Optional[str] = None
     traced_once: bool = False
     fused_attention: Optional[tuple[int, int]] = None
@@ -260,11 +249,6 @@ class RunConfig:
         if self.use_bfloat16 and precision != "bf16":
             raise UserError(f"use_bfloat16 is True and precision is {precision}: give one of them")
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
-
-    @property
-    def has_plain_distances(self) -> bool:
-        """Whether relative distances are neither clipped nor dropped."""
-        return self.clamp_len < 0 and not (self.is_training and self.position_dropout != "none")
 
 
 _NOT_OF_FLAGS = ("is_training", "device", "traced_once", "fused_attention")
