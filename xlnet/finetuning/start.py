@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from typing import TYPE_CHECKING
@@ -58,12 +59,14 @@ def run(run: TaskRun, device: DeviceSettings) -> None:
         data.to_predict()
     model = TaskModel(run.config, tuned, run.network)
     evaluator = Evaluator(model, data, devices)
-    if settings.do_train:
-        finetuning.train(model, data, evaluator, run.document, run.optimization, device, devices)
-    elif settings.class_weights:  # not used, but refused if it is wrong
-        tuned.task.head.class_weights(settings.class_weights, None)
-    # A signal still means that the run is not done.
-    with StopSignal() as stop, stop.ends("the evaluation and prediction"):
+    with contextlib.ExitStack() as stack:
+        if settings.do_train:
+            finetuning.train(
+                model, data, evaluator, run.document, run.optimization, device, devices
+            )
+            # A signal still means that the run is not done.
+            stop = stack.enter_context(StopSignal())
+            stack.enter_context(stop.ends("the evaluation and prediction after training"))
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_predict:
