@@ -65,7 +65,7 @@ def selected(place):
             learning_rate=0.05,
             eval_steps=2,
             train_steps=None,
-            epochs=0.6,
+            epochs=0.8,
             freeze_layers=1,
             weight_decay=0.1,
             class_weights="balanced",
@@ -77,10 +77,10 @@ def selected(place):
 
 @pytest.mark.slow
 def test_the_best_checkpoint_is_complete(place, selected):
-    assert "26 rows, labels animal, plant, stone; 4 more of the file held out as dev" in selected
+    assert "20 rows, labels animal, plant, stone; 10 more of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
     counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected)
-    assert sum(map(int, counts.groups())) == 26
+    assert sum(map(int, counts.groups())) == 20
     assert re.search(
         r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n", selected
     )
@@ -110,6 +110,7 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     out = place.succeed(
         "--do_predict=True",
         "--predict_file=-",
+        "--input_format=text",
         **arguments(
             place,
             model_dir=place.path("model", "best"),
@@ -123,7 +124,7 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
 
 
 @pytest.mark.slow
-def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
+def test_rows_that_cannot_be_read_are_named(place, selected):
     texts = place.directory / "holes.csv"
     texts.write_text("name;text\na;kamat telok\n\nb;\nc;机\n", "utf-8")
     flags = arguments(
@@ -132,24 +133,12 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     done = place.run("--do_predict=True", **flags)
     assert done.returncode == 1
     assert "holes.csv:3: an empty row (and 1 more faulty row(s))" in done.stderr
-    done = place.run("--do_predict=True", "--on_error=skip", **flags)
-    assert done.returncode == 0, done.stderr
-    assert "holes.csv: 2 of 4 rows skipped, with empty predictions:\n" in done.stderr
-    assert re.search(r"note: holes: \d+\.\d % of the pieces are unknown to the voc", done.stderr)
-    lines = [
-        line.split("\t")
-        for line in (place.directory / "holes" / "predictions_custom_holes.tsv")
-        .read_text()
-        .split("\n")[:-1]
-    ]
-    assert [line[0] for line in lines] == ["id", "0", "1", "2", "3"]
-    assert [bool(line[1]) for line in lines[1:]] == [True, False, False, True]
-    assert lines[2][1:] == lines[3][1:] == [""] * 4
+    assert not (place.directory / "holes").exists()
 
 
 @pytest.mark.slow
 def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
-    """26 rows in batches of 16: an epoch has 1.6 steps, three have 5."""
+    """20 rows in batches of 16: an epoch has 1.25 steps, three have 4."""
     out = place.succeed(
         "--do_train=True",
         **arguments(
@@ -162,16 +151,12 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
         ),
     )
     assert "note: neither epochs nor train_steps is given: 3 epochs\n" in out
-    assert "steps       0 to 5, 0 of warm-up" in out
-    assert re.search(
-        "^epochs +3; evaluated every 2 steps, saved every 2 steps, the last 3 kept$",
-        out,
-        re.MULTILINE,
-    )
+    assert "steps       0 to 4, 0 of warm-up" in out
+    assert re.search("^epochs +3.2; evaluated every 2 steps .* saved every 2, ", out, re.M)
     evaluated = json.loads((place.directory / "three" / "evaluations.json").read_text())
-    assert [one["step"] for one in evaluated["evaluations"]] == [2, 4, 5]
+    assert [one["step"] for one in evaluated["evaluations"]] == [2, 4]
     assert {path.name for path in (place.directory / "three").glob("*.index")} == {
-        f"model.ckpt-{step}.index" for step in (2, 4, 5)
+        f"model.ckpt-{step}.index" for step in (2, 4)
     }
 
 
@@ -199,7 +184,7 @@ def test_replicas_and_micro_batches_change_nothing(place):
         ("parts", dict(num_core_per_host=2, grad_accum_steps=2, recompute=True)),
     ):
         out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
-    assert "4 examples = 1 x 2 replicas x 2 micro-batches" in out
+    assert "4 = 1 x 2 replicas x 2 micro-batches" in out
     assert "precision   fp32, recomputing\n" in out
     assert_same(weights(place.path("parts")), weights(place.path("one")), atol=1e-5)
 
@@ -304,16 +289,13 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     # Each evaluation but the one that stopped it was the best so far.
     assert sorted(found[:-1], key=goodness) == found[:-1]
     assert goodness(found[-1]) <= goodness(found[-2])
-    _, stopped, after = out.partition(
-        f"stopped at step {len(found)}: no better micro_f1 in 1 evaluations"
-    )
-    assert (
-        stopped
-        and "eval custom dev  step {}  micro_f1 {:.4f}".format(
-            found[-2]["step"], found[-2]["micro_f1"]
-        )
-        in after
-    )
+    assert f"stopped early at step {len(found)}: no better micro_f1" in out
+    # --do_eval has the predictions of the best checkpoint from training: it says nothing twice.
+    best = found[-2]
+    line = "eval custom dev  step {step}  micro_f1 {micro_f1:.4f}".format(**best)
+    assert out.count(line) == 1
+    kept = json.loads((place.directory / "early" / "eval_results_dev.json").read_text())
+    assert [one["step"] for one in kept["checkpoints"]] == [best["step"]]
     again = place.succeed("--do_train=True", "--multi_label=True", **flags)
     assert f"was stopped early, at step {len(found)}" in again
 
