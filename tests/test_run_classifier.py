@@ -166,7 +166,12 @@ def test_lines_without_names_are_predicted(place, trained, tmp_path, monkeypatch
     (tmp_path / "new.txt").write_text(text)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     answers = [
-        use(place.path("model"), "--predict_file=" + name, "--predict_output=-").stdout
+        use(
+            place.path("model"),
+            "--predict_file=" + name,
+            "--input_format=text",
+            "--predict_output=-",
+        ).stdout
         for name in (str(tmp_path / "new.txt"), "-")
     ]
     assert answers[0] == answers[1]
@@ -240,7 +245,7 @@ def test_the_documented_commands_report_pearson_and_spearman(place):
         evaluated.stdout,
         re.MULTILINE,
     )
-    assert steps == ["0", "2"]
+    assert steps == ["2"]
     header, lines, scores = place.predictions("sts-model", "predictions_sts-b_test.tsv")
     assert header == ["id", "score"] and len(lines) == 5 and np.isfinite(scores).all()
     submission = (place.directory / "sts-model" / "STS-B.tsv").read_text().splitlines()
@@ -382,12 +387,9 @@ def test_a_full_disk_is_named(place, tmp_path):
         done = place.run(TRAIN, model_dir=tmp_path / "disk" / "model")
         left = {path.name for path in (tmp_path / "disk" / "model").iterdir()}
     assert done.returncode == 1
-    assert done.errors == [
-        (
-            "run_classifier.py: {}: no space left on the disk; free some and start "
-            "again, or give a directory elsewhere"
-        ).format(tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-1")
-    ]
+    (line,) = done.errors
+    path = tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-2"
+    assert line.startswith(f"run_classifier.py: {path}: no space left on the disk")
     assert {name for name in left if "tfevents" not in name} == {
         "spiece.model",
         "spiece.model.json",

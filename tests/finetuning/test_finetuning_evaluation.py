@@ -78,7 +78,7 @@ def test_three_devices_answer_as_one(place, how):
             )
         )
     (lines, answers), other = results
-    assert len(lines) == 1 and lines[0].endswith("(31 rows)") and len(answers) == ROWS
+    assert len(lines) == 1 and "(31 rows)" in lines[0] and len(answers) == ROWS
     assert [answer[0] for answer in answers] == [str(number) for number in range(ROWS)]
     assert (lines, answers) == other
 

@@ -104,7 +104,8 @@ def fit(
         exclusive = lock.held(
             os.path.join(model_dir, LOCK), f"model_dir: a run trains in {model_dir}"
         )
-    with exclusive, StopSignal() as stop:
+    with exclusive, StopSignal() as stop, contextlib.ExitStack() as stack:
+        stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's files would stay open
         # Resume from the newest checkpoint; what a killed run left unfinished goes.
         prefix = checkpoint.newest_of_run(model_dir)
         first = checkpoint.step_named(prefix) if prefix else 0
