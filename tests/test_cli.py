@@ -182,6 +182,12 @@ def test_flags_of_the_original_without_effect_are_accepted_in_each_form(switch, 
     assert done.returncode == 1 and "note: not used: --iterations, --high_only\n" in done.stderr
 
 
+def test_a_wrong_value_of_a_flag_has_the_status_of_flags():
+    """With that of bad input a job would start again."""
+    done = command.run("train_gpu.py", record_info_dir="x", model_dir="y", dropout=2)
+    assert done.returncode == 2 and "dropout is 2.0, expected 0 <= dropout < 1" in done.stderr
+
+
 def test_home_is_expanded_in_a_path(monkeypatch, tmp_path):
     """No shell does it after a flag's =."""
     monkeypatch.setenv("HOME", str(tmp_path))

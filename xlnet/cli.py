@@ -247,5 +247,9 @@ def _collect(group: type) -> object:
         **{field.name: getattr(FLAGS, field.name) for field in dataclasses.fields(group)}
     )
     if isinstance(settings, Settings):
-        settings.check()
+        try:
+            settings.check()
+        except UserError as e:
+            e.status = 2  # bad flags
+            raise
     return settings

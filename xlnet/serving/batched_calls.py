@@ -20,15 +20,12 @@ class Computed(NamedTuple):
     Attributes:
       tokens_read: how many tokens were read, without special ones; None: it is not known.
       tokens: of how many.
-      characters_read: of texts that were cut, for a server: by the name of each text the
-        (start, end) of its parts that were read; None: all, or it is not known.
       unknown_tokens: how many tokens of its texts are not in the vocabulary.
     """
 
     result: Any
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
-    characters_read: Optional[dict[str, list[tuple[int, int]]]] = None
     unknown_tokens: Optional[int] = None
 
     def public(self) -> Any:
