@@ -41,8 +41,8 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text(
             "title,text,topic\n"
             + "".join(
-                "{},{} ka,{}\n".format(WORDS[topic], WORDS[topic + 2], ("art", "law")[topic])
-                for topic in topics
+                "{},{} ka {},{}\n".format(WORDS[topic], WORDS[topic + 2], i, ("art", "law")[topic])
+                for i, topic in enumerate(topics)
             )
         )
     for name in ("xlnet", "pretrained"):
