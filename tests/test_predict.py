@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 
 import pytest
@@ -10,9 +9,6 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.tasks.files import forms
-from xlnet.tasks.files.decoding import Lines
-from xlnet.tasks.task import Form
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
@@ -21,9 +17,9 @@ QUESTION = '{"context": "kamat rokmi", "question": "mi ka", "id": "7"}\n'
 # task type: input, its form where nothing shows it, number of lines written, how the first and the
 # last one begin
 CASES = {
-    "classification": ("kamat\tka\n", None, 2, "id\tlabel\tp_animal", "0\t"),
+    "classification": ("kamat\tka\n", "text", 2, "id\tlabel\tp_animal", "0\t"),
     "multi_label": ('{"text_a": "kamat"}\n', "jsonl", 2, "id\tlabels\tp_animal", "0\t"),
-    "regression": ("kamat\nka\n", None, 3, "id\tscore", "1\t"),
+    "regression": ("kamat\nka\n", "text", 3, "id\tscore", "1\t"),
     "multiple_choice": ("text_a,question,a,b,c\nka,ro,x,y,z\n", "csv", 2, "id\tlabel\tp_a", "0\t"),
     "ranking": (TABLE, "tsv", 3, "query\tid\tscore", "q\ta\t"),
     "tagging": ("kamat\nrokmi\n\nka\n", "conll", 4, "kamat ", "ka "),
@@ -109,36 +105,14 @@ def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
     assert "text_a_column is for models of own files; the columns of task rte are known" in line
 
 
-def test_the_table_of_a_german_spreadsheet_comes_back_as_one(tmp_path):
-    """Semicolons, decimal commas and the byte order mark that tells Excel the encoding."""
-    model = make_model(tmp_path / "model", "classification", text_b_column=None, id_column="Nr")
-    rows = 'Nr;first\nMüller;kamat\n"b; c";"ka; rokmi"\n'
-    (tmp_path / "neu.csv").write_text(rows, encoding="utf-8-sig")
-    flags = {"model_dir": model, "input": tmp_path / "neu.csv", "delimiter": ";", "decimal": ","}
-    command.succeed("xlnet predict", output=tmp_path / "aus.csv", **flags)
-    content = (tmp_path / "aus.csv").read_bytes()
-    assert content.startswith(b"\xef\xbb\xbfid;label;p_animal;")
-    # What our own reader makes of it, with the same flags.
-    lines = Lines("aus.csv", lambda: io.BytesIO(content))
-    table = forms.read_separated("aus.csv", lines, Form("csv", delimiter=";"))
-    cells = [dict(zip(table.columns, cells)) for _, cells in table.rows]
-    assert [row["id"] for row in cells] == ["Müller", "b; c"]
-    shown = command.succeed("xlnet predict", **dict(flags, decimal=".")).stdout.splitlines()
-    names = shown[0].split("\t")
-    for row, line in zip(cells, shown[1:]):
-        points = dict(zip(names, line.split("\t")))
-        assert points["label"] == row["label"]
-        assert points["p_stone"].replace(".", ",") == row["p_stone"] != points["p_stone"]
-    # A flag of this command is for this file, whatever its name says.
-    (tmp_path / "neu.csv").rename(tmp_path / "neu.tsv")
-    again = command.succeed("xlnet predict", **dict(flags, input=tmp_path / "neu.tsv", decimal="."))
-    assert again.stdout.splitlines() == shown
-
-
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
     (tmp_path / "results").mkdir()
     (tmp_path / "new.txt").write_text("kamat\n")
-    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.txt"}
+    flags = {
+        "model_dir": model_of("regression"),
+        "input": tmp_path / "new.txt",
+        "input_format": "text",
+    }
     done = command.run("xlnet predict", output=tmp_path / "reslts" / "p.tsv", **flags)
     assert done.returncode == 1 and not (tmp_path / "reslts").exists()
     assert f"output: no such directory: {tmp_path}/reslts" in done.stderr
@@ -147,37 +121,6 @@ def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
     assert (tmp_path / "new" / "deep" / "predictions_custom_new.tsv").exists()
     done = command.run("xlnet predict", output=f"{tmp_path}/new.txt/", **flags)
     assert done.returncode == 1 and "new.txt/ is a file, expected a directory" in done.stderr
-
-
-def test_the_old_name_of_the_form_is_another_name_of_it(tmp_path, model_of):
-    (tmp_path / "new.txt").write_text('{"text_a": "kamat"}\n')
-    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.txt"}
-    done = command.succeed("xlnet predict", predict_form="jsonl", **flags)
-    assert done.stdout.count("\n") == 2
-    line = command.refused(
-        "xlnet classify", "--do_train", "--model_dir=m", "--predict_form=text", "--task_name=custom"
-    )
-    assert "predict_form is another name of input_format" in line
-    shown = command.run("xlnet predict", "--help").stdout
-    assert "also called --predict_form" in " ".join(shown.split())
-
-
-def test_rows_without_texts_are_skipped_where_the_error_says_so(tmp_path, model_of):
-    """The flag that the message speaks of is one of this program."""
-    (tmp_path / "new.csv").write_text("text_a\nkamat\n\nka\n")
-    flags = {"model_dir": model_of("regression"), "input": tmp_path / "new.csv"}
-    done = command.run("xlnet predict", **flags)
-    assert done.returncode == 1 and "new.csv:3" in done.stderr and "--on_error=skip" in done.stderr
-    done = command.succeed("xlnet predict", "--on_error=skip", **flags)
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [row[0] for row in rows] == ["id", "0", "1", "2"]
-    assert [bool(row[1]) for row in rows] == [True, True, False, True]
-
-    (tmp_path / "new.jsonl").write_text('{"text": "kamat"}\n{"other": "ka"}\n{"text": "ka"}\n')
-    flags = {"model_dir": model_of("tagging"), "input": tmp_path / "new.jsonl"}
-    assert command.run("xlnet predict", **flags).returncode == 1
-    done = command.succeed("xlnet predict", "--on_error=skip", **flags)
-    assert len(done.stdout.splitlines()) == 3
 
 
 def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, model_of):
@@ -216,7 +159,11 @@ def test_a_bad_file_is_one_line(tmp_path, monkeypatch, model_of):
     (tmp_path / "a.txt").write_bytes(b"rokmi\n")
     (tmp_path / "b.txt").write_bytes(b"")
     done = command.run(
-        "xlnet predict", model_dir=model_of("regression"), input="?.*", output="out/"
+        "xlnet predict",
+        model_dir=model_of("regression"),
+        input="?.*",
+        output="out/",
+        input_format="text",
     )
     (line,) = done.errors
     assert done.returncode == 1 and "b.txt" in line and not list(tmp_path.glob("out/*"))
@@ -242,26 +189,6 @@ def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkey
     )
     assert done.returncode == 1 and said in done.stderr.replace(str(tmp_path) + "/", "")
     assert len(done.errors) == 1 and not (tmp_path / "out").exists()
-
-
-def test_predictions_do_not_replace_the_standard_input(tmp_path, monkeypatch, model_of):
-    path = tmp_path / "in.csv"
-    path.write_text("text_a\nkamat\n")
-    before = os.dup(0)
-    with open(path) as file:
-        os.dup2(file.fileno(), 0)
-    try:
-        line = command.refused(
-            "xlnet predict",
-            model_dir=model_of("regression"),
-            input="-",
-            input_format="csv",
-            output=path,
-        )
-    finally:
-        os.dup2(before, 0)
-        os.close(before)
-    assert "in.csv is an input, too" in line and path.read_text() == "text_a\nkamat\n"
 
 
 @pytest.mark.parametrize("name", ["documents.tsv", "queries.tsv"])
