@@ -232,7 +232,7 @@ def test_records_with_a_lost_file_are_made_again(settings):
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, tokenized):
     """Killed as by a machine that is short of memory: while the streams are written."""
-    settings = dataclasses.replace(settings, num_passes=100)
+    settings = dataclasses.replace(settings, num_passes=1000)
     before = set()
 
     def kill_one():
