@@ -245,6 +245,38 @@ def test_there_are_as_many_predictions_as_records(tmp_path, name):
     assert read > 5
 
 
+# ---- one table in every form
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
+def test_all_forms_of_a_table_give_the_same_rows(tmp_path, count):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    pieces = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n", "\n", "\ufeff")]
+    rng = random.Random(0)
+    for number in range(count):
+        rows = []
+        for _ in range(rng.randint(1, 6)):
+            text = "a" + "".join(rng.choices(pieces, k=rng.randint(0, 5)))
+            rows.append([text, rng.choice("xy"), str(rng.randint(0, 9))])
+        found = []
+        for name, writer in WRITERS.items():
+            path = tmp_path / f"{number}.{name}"
+            path.write_bytes(writer(rows, rng))
+            found.append(path)
+        found.append(tmp_path / f"{number}.parquet")
+        columns = dict(zip(NAMES, map(list, zip(*rows))))
+        parquet.write_table(pyarrow.table(columns), found[-1])
+        task = custom.resolve_task(
+            tasks.settings("", text_a_column="text", do_train=False, do_predict=True),
+            stored={"labels": ["x", "y"]},
+        )
+        read = [parsing.read_file(task, str(path), True) for path in found]
+        assert all(each == read[0] for each in read), rows
+        assert [row.label for row in read[0]] == [label for _, label, _ in rows]
+
+
 # ---- any content, any flags
 
 

@@ -71,7 +71,7 @@ def check_files(settings: TextInputs) -> None:
 def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[tuple[str, str]]:
     """Yields (place, text) of each line that is not blank.
 
-    `encoding` None: UTF-8, or as a byte order mark says.
+    `encoding` None: UTF-8.
     """
     from xlnet.tasks.files import readers
     from xlnet.tokenization.tokenizer import is_text

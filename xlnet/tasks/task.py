@@ -78,7 +78,7 @@ class Form:
       header: "names": the first line has the names of the columns; "none": it is a row. None: as
         "names".
       names: the names of the columns where the file has none; (): they are numbers from 1 on.
-      encoding: of the text; None: UTF-8, or as a byte order mark says.
+      encoding: of the text; None: UTF-8.
       is_wider: whether rows may have more cells than names; the last one is then the label.
     """
 
