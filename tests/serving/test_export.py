@@ -474,7 +474,7 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
     )
     page = read("README.md")
     assert "docker run" in page and "-e MODEL_NAME=served" in page and "tensorflow-text" not in page
-    compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
+    compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "page", "exec")
 
 
 def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, caplog):
@@ -577,7 +577,7 @@ def test_weights_alone(tmp_path):
     for path in run.glob("model.ckpt*"):
         path.unlink()
     done = export(tmp_path / "other")
-    assert done.returncode == 1 and "no checkpoint in directory" in done.stderr
+    assert done.returncode == 1 and "found no checkpoint" in done.stderr
     assert not (tmp_path / "other").exists()
 
 

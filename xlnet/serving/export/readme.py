@@ -68,20 +68,9 @@ def text(
         rest_answer=json.dumps(
             {"predictions": [rest[0] if len(rest) == 1 else dict(zip(answer, rest))]}
         ),  # TensorFlow Serving leaves out the name of one output
-        grpc_inputs="\n".join(
-            f"request.inputs[{key!r}].CopyFrom(tf.make_tensor_proto({_literal(value)}))"
-            for key, value in request.items()
-        ),
-        grpc_outputs="\n".join(
-            f"tf.make_ndarray(answer.outputs[{key!r}])      # {_short(value)}"
-            for key, value in answer.items()
-        ),
         python_imports="import tensorflow_text     # the operations on texts\n" * has_text,
         python_inputs=", ".join(
             f"{key}=tf.constant({_literal(value)})" for key, value in request.items()
-        ),
-        python_outputs="\n".join(
-            f"answer[{key!r}].numpy()      # {_short(value)}" for key, value in answer.items()
         ),
     )
 
@@ -115,8 +104,3 @@ def plain(array: np.ndarray) -> list:
 
 def _literal(value: np.ndarray) -> str:
     return json.dumps(plain(value), ensure_ascii=False)
-
-
-def _short(value: np.ndarray) -> str:
-    text = _literal(value)
-    return text if len(text) < 70 else text[:66] + " ..."
