@@ -14,7 +14,6 @@ from xlnet.errors import wrong
 from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.serving import session
-from xlnet.serving.batched_calls import BatchedCall, Computed
 from xlnet.serving.inference import Inference, row_of
 from xlnet.serving.settings import (
     ATTENTION_ORDERS,
@@ -47,18 +46,6 @@ class Attention(NamedTuple):
     hidden: Mapping[str, np.ndarray]
     places: Optional[np.ndarray]
     ids: Sequence[int]
-
-
-def attention_call(
-    inference: Inference, layers: Sequence[int], settings: AttentionSettings
-) -> BatchedCall:
-    """The call of `attention_of`, one text after the other."""
-
-    def compute(texts: list[Any]) -> list[Computed]:
-        found = attention_of(inference, texts[0], layers, settings)
-        return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
-
-    return BatchedCall(lambda text: text, compute, 1)
 
 
 def attention_of(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xlnet.errors import escape_control_characters, wrong
-from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
+from xlnet.serving.batched_calls import require_finite
 from xlnet.serving.generation import best
 from xlnet.serving.inference import Inference
 from xlnet.serving.settings import FACTORIZATION_ORDERS, FactorizationSettings, numbers_in_order
@@ -79,16 +79,6 @@ class Factorization:
         total = float(np.nansum(self.log_probabilities))
         lines.append(f"log probability of the text in this order: {total:.4f}")
         return "\n".join(lines)
-
-
-def factorization_call(inference: Inference, settings: FactorizationSettings) -> BatchedCall:
-    """The call of `factorize`, one text after the other."""
-
-    def compute(texts: list[Any]) -> list[Computed]:
-        found = factorize(inference, texts[0], settings)
-        return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
-
-    return BatchedCall(lambda text: text, compute, 1)
 
 
 def factorize(inference: Inference, text: Any, settings: FactorizationSettings) -> Factorization:
