@@ -391,11 +391,11 @@ def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypa
     monkeypatch.setattr(GenerationBatch, "_admit_waiting_prompts", counted)
     assert_equal_texts(together(either, prompts, **settings), alone)
     assert len(found) > 1 and max(found) <= 60
-    first = streamed(either, "two", max_tokens=40)
+    first = streamed(either, "two", temperature=0, max_tokens=40)
     next(first)
-    list(streamed(either, " ".join([PROMPT] * 50), max_tokens=3))
+    list(streamed(either, " ".join([PROMPT] * 50), temperature=0, max_tokens=3))
     slots = batch_of(either)._reading.size
-    second = streamed(either, "a dog", max_tokens=40)
+    second = streamed(either, "a dog", temperature=0, max_tokens=40)
     next(second)
     assert batch_of(either)._reading.size < slots / 2
 
