@@ -61,7 +61,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help="SentencePiece model; if not given, that of model_dir or of init_checkpoint",
     )
     model_config_path: str = same_as(RunSettings, "model_config_path", default="")
-    # None until the size of an epoch is known (`finetuning.train.in_steps`).
+    # None until the size of an epoch is known (`finetuning.run.in_steps`).
     save_steps: int = same_as(
         RunSettings,
         "save_steps",

@@ -17,7 +17,6 @@ from typing import Any, Callable
 
 import numpy as np
 
-from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks.task import Task
 
@@ -220,13 +219,6 @@ def _parts(name: str) -> tuple[str, str]:
 def name_of(name: str) -> str:
     """The name under which a metric is shown and kept: that of its function."""
     return _parts(name)[1] if is_own(name) else name
-
-
-def digest_of(name: str) -> str:
-    """A metric's name, of a user's function in a file with the file's content in place of its
-    path."""
-    path, _ = _parts(name)
-    return files.sha256(path) + name[len(path) :] if path.endswith(".py") else name
 
 
 def own(name: str) -> Metric:
