@@ -49,20 +49,16 @@ def test_float16_learns_as_float32(place):
         train_steps=61,
         allow_changes=True,
     )
-    assert done.returncode == 1 and done.errors == [
-        "run_classifier.py: model_dir: the checkpoint in {} has no loss_scale/good_steps: a run "
-        "cannot resume from weights alone, as in best/, nor with --ema_decay or --precision=fp16 "
-        "if it began without; give the settings as they were, or the checkpoint as init_checkpoint "
-        "of another model_dir".format(place.path("fp32"))
-    ]
+    (line,) = done.errors
+    assert done.returncode == 1 and "fp32 has no loss_scale/good_steps: its run has other" in line
 
 
 def test_steps_that_overflow_are_passed_over(place, monkeypatch):
     """A scale that no gradient survives: halved in each step, weights and slots as they were."""
     monkeypatch.setattr(optimizer, "FIRST_SCALE", 2.0**100)
-    run = dict(train_steps=3, precision="fp16", learning_rate=0.1, eval_steps=3)
+    run = dict(train_steps=3, precision="fp16", learning_rate=0.1, eval_steps=3, save_steps=1)
     train(place, "overflow", **run)
-    first, last = (weights(place.path("overflow", f"model.ckpt-{step}")) for step in (0, 3))
+    first, last = (weights(place.path("overflow", f"model.ckpt-{step}")) for step in (1, 3))
     assert last["global_step"] == 3 and last["loss_scale/good_steps"] == 0
     assert last["loss_scale/scale"] == 2.0**97
     changed = {name for name in first if not np.array_equal(first[name], last[name])}
