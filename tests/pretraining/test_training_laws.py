@@ -121,5 +121,6 @@ def check_checkpoints(place, decay):
             )
             np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
             assert np.isfinite(found).all()
-    step, prefix = checkpoint.named_by_state_file(str(place / "whole" / "best"))
+    prefix = checkpoint.newest(str(place / "whole" / "best"))
+    step = checkpoint.step_named(prefix)
     assert_same(checkpoint.read_weights(prefix), read[step])
