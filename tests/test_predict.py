@@ -99,10 +99,10 @@ def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
     """They had no effect."""
     model = shutil.copytree(model_of("classification"), tmp_path / "model")
     described = json.loads((model / "run.json").read_text())
-    described["task"]["task"] = "rte"
+    described["task"]["task"] = described["resolved"]["task_name"] = "rte"
     (model / "run.json").write_text(json.dumps(described))
     line = command.refused("xlnet predict", model_dir=model, input="-", text_a_column="x")
-    assert "text_a_column is for models of own files; the columns of task rte are known" in line
+    assert "text_a_column is for --task_name=custom; the columns of task rte are known" in line
 
 
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
@@ -148,7 +148,9 @@ def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
     from xlnet.finetuning import start
 
     asked = []
-    monkeypatch.setattr(start, "run", lambda settings, *more: asked.append(settings.predict_file))
+    monkeypatch.setattr(
+        start, "run", lambda run, device: asked.append(run.tuned.settings.predict_file)
+    )
     command.succeed("xlnet predict", model_dir=model_of("regression"), input=str(tmp_path))
     assert asked == [str(tmp_path)]
 
