@@ -91,8 +91,8 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
     done = command.succeed("xlnet predict", word_column="token", header="names", **flags)
     assert done.stdout.splitlines()[0] == "n\ttoken\tpredicted"
     done = command.run("xlnet predict", word_column="word", header="names", **flags)
-    assert done.returncode == 1 and "no column 'word' (columns: n, token)" in done.stderr
-    assert "--word_column names it" in done.stderr
+    assert done.returncode == 1
+    assert "found n, token, expected one column 'word'; --word_column" in done.stderr
 
 
 def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
@@ -131,15 +131,15 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
     def predict(*flags):
         return command.run("xlnet predict", "--model_dir=" + model_of("regression"), *flags)
 
-    for name, text in (("a.txt", "kamat\nka\n"), ("b.txt", "rokmi\n"), ("c.csv", "text_a\nka\n")):
-        (tmp_path / name).write_text(text)
-    assert predict("--input=~/*.txt,~/c.csv", "--output=out/").returncode == 0
-    assert predict("--input=b.txt", "--output=out").returncode == 0
-    for path in ("a.txt", "b.txt", "c.csv"):
+    for name, text in (("a.csv", "kamat\nka\n"), ("b.csv", "rokmi\n"), ("c.tsv", "ka\n")):
+        (tmp_path / name).write_text("text_a\n" + text)
+    assert predict("--input=~/*.csv,~/c.tsv", "--output=out/").returncode == 0
+    assert predict("--input=b.csv", "--output=out").returncode == 0
+    for path in ("a.csv", "b.csv", "c.tsv"):
         alone = predict("--input=" + path)
         assert (
             tmp_path / "out" / (f"predictions_custom_{path[0]}.tsv")
-        ).read_text() == alone.stdout and alone.stdout.count("\n") == 2 + (path == "a.txt")
+        ).read_text() == alone.stdout and alone.stdout.count("\n") == 2 + (path == "a.csv")
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
@@ -214,7 +214,9 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
     new = str(tmp_path / "new.txt")
 
     def predict():
-        return command.succeed("xlnet predict", model_dir=model, input=new).stdout
+        return command.succeed(
+            "xlnet predict", model_dir=model, input=new, input_format="text"
+        ).stdout
 
     without = predict()
     given = command.succeed(
@@ -224,6 +226,7 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
         clamp_len=1,
         allow_changes=True,
         predict_file=new,
+        input_format="text",
         predict_output="-",
     ).stdout
     path = tmp_path / "model" / "run.json"
