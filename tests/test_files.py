@@ -218,7 +218,7 @@ def test_all_flags_of_output_files_are_here():
     }
     of_predictions = {(name, "predict_output") for name in ("classify", "squad", "tag")}
     of_predictions.add(("predict", "output"))
-    of_masks = {("data inspect", "output"), ("data verify", "output")}  # programs of plot masks
+    of_masks = {("data inspect", "output")}  # the program of plot masks
     given = {(name, flag) for name, (_, flag) in OUTPUT_FLAGS.items()}
     assert found - of_masks == given | of_predictions
 

@@ -97,11 +97,11 @@ def made_for(settings):
     assert found.output_dir == settings.output_dir or found.output_dir == "model/records"
 
 
-def test_subcommands_of_one_program_have_help_of_their_own():
+def test_subcommands_have_help_of_their_own():
     for name, about, example in (
         ("data verify", "compares pretraining records with", " --input=records\n"),
         ("plot masks", "plots the attention masks of both", " --output=masks.png\n"),
-        ("data inspect", "shows pretraining records as", " --num_windows=2\n"),
+        ("data inspect", "shows pretraining records as", " --config=model/run.json\n"),
     ):
         shown = command.succeed("xlnet " + name, "--help").stdout
         assert shown.startswith(f"xlnet {name}: {about}") and example in shown

@@ -59,7 +59,6 @@ def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
     )
     done = command.succeed(
         "xlnet data inspect",
-        num_windows=1,
         input=place / "train",
         config=tmp_path / "run" / "run.json",
     )

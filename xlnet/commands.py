@@ -12,7 +12,6 @@ class Command(NamedTuple):
     name: str  # as typed after `xlnet`
     program: str  # module of `xlnet.programs`
     about: str  # one line
-    flags: tuple[str, ...] = ()  # given to the program before the user's own
 
     def run(self) -> None:
         importlib.import_module("xlnet.programs." + self.program).run()
@@ -26,9 +25,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("data beam", "prepare_on_beam", "turn text into records with Apache Beam"),
         Command("data merge", "merge_records", "merge the records of several machines"),
         Command("data inspect", "inspect_records", "show records as text, counts and images"),
-        Command(
-            "data verify", "inspect_records", "compare records with their checksums", ("--verify",)
-        ),
+        Command("data verify", "verify_records", "compare records with their checksums"),
     ),
     "Training": (
         Command("pretrain", "train_gpu", "pretrain on records"),
@@ -52,12 +49,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
     ),
     "Plots": (
-        Command(
-            "plot masks",
-            "inspect_records",
-            "attention masks of both streams",
-            ("--num_windows=0",),
-        ),
+        Command("plot masks", "inspect_records", "attention masks of both streams"),
         Command("plot curves", "plot_curves", "learning curves of one or several runs"),
         Command("plot attention", "draw_attention", "attention of a network in a text"),
     ),
@@ -78,7 +70,7 @@ def main() -> None:
     command = _find(words)
     if command:
         # Programs see their own name and flags alone.
-        sys.argv[:] = ["xlnet " + command.name, *command.flags, *words[len(command.name.split()) :]]
+        sys.argv[:] = ["xlnet " + command.name, *words[len(command.name.split()) :]]
         command.run()
     elif not words or words[0] in _HELP:
         print(_help())

@@ -56,7 +56,7 @@ def all_files() -> "list[File]":
     return files + [
         _command(command)
         for command in commands.COMMANDS.values()
-        if not (ROOT / (command.program + ".py")).exists() and not command.flags
+        if not (ROOT / (command.program + ".py")).exists()
     ]
 
 

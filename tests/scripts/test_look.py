@@ -77,9 +77,7 @@ def test_a_causal_model_has_one_stream(causal):
 
 def test_a_picture_and_a_page(runs, tmp_path):
     png, page = tmp_path / "a.png", tmp_path / "a.html"
-    done = runs(
-        "plot attention", "--text=the </script> cat", "--heads=2", f"--output={png}, {page}"
-    )
+    done = runs("plot attention", "--text=the </script> cat", f"--output={png}, {page}")
     assert done.returncode == 0 and done.stdout == f"written: {png}\nwritten: {page}\n"
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
     text = page.read_text(encoding="utf-8")
@@ -94,7 +92,6 @@ def test_a_picture_and_a_page(runs, tmp_path):
     "flags, message",
     [
         (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
-        (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
         (["--text=" + 513 * "the ", "--png=a.png"], "text: 513 pieces"),
     ],
 )

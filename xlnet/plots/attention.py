@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +21,9 @@ _LINES = "#c9c9c9"
 _COLORS = {"content": "Blues", "query": "Oranges"}
 
 
-def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> None:
-    """Writes a PNG with a row of panels for each stream and layer, a panel for each head.
-
-    Args:
-      heads: numbers of the heads, from 1 on.
-    """
+def draw_attention(path: str, attention: Attention) -> None:
+    """Writes a PNG with a row of panels for each stream and layer, a panel for each head."""
+    heads = next(iter(attention.streams.values())).shape[1]
     rows = [
         (stream, index) for stream in attention.streams for index in range(len(attention.layers))
     ]
@@ -37,7 +33,7 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     margin = 0.35 + 0.05 * max(map(figure.drawn_length, names))
     panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
     named = range(0, len(names), -(-len(names) // _MOST_NAMES))
-    width = margin + len(heads) * (panel + 0.12) + 0.5
+    width = margin + heads * (panel + 0.12) + 0.5
     height = 0.6 + len(rows) * (panel + _TITLE) + margin
     drawn = figure.new(width, height, dpi=130)
     drawn.text(
@@ -60,10 +56,10 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             **small,
         )
     for y, (stream, index) in enumerate(rows):
-        values = attention.streams[stream][index, np.array(heads) - 1]
+        values = attention.streams[stream][index]
         bottom = 1 - (0.84 + y * (panel + _TITLE) + panel) / height
-        lefts = (margin + np.arange(len(heads) + 1) * (panel + 0.12)) / width
-        for x, head in enumerate(heads):
+        lefts = (margin + np.arange(heads + 1) * (panel + 0.12)) / width
+        for x in range(heads):
             axes = drawn.add_axes((lefts[x], bottom, panel / width, panel / height))
             image = axes.imshow(
                 values[x],
@@ -74,7 +70,7 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
                 interpolation="nearest",
             )
             axes.set_title(
-                f"{stream} stream\nlayer {attention.layers[index]}, head {head}", fontsize=7, pad=3
+                f"{stream} stream\nlayer {attention.layers[index]}, head {x + 1}", fontsize=7, pad=3
             )
             ticks: Any = dict(fontsize=6, family=families, parse_math=False)
             shown = [names[place] for place in named]

@@ -51,21 +51,18 @@ def read_windows(
     manifest: Manifest,
     *,
     stream: Optional[int],
-    first: int,
     count: int,
-    epoch: int,
     seed: int,
     permutation: permutations.Permutation,
     special_ids: Sequence[int],
     legacy_word_start: Optional[np.ndarray] = None,
 ) -> Windows:
-    """Reads windows with the targets and orders that the trainer samples for them.
+    """Reads the first windows with the targets and orders that the trainer samples for them in
+    the first epoch.
 
     Args:
       stream: index of a text stream, or None for all of them side by side.
-      first: index of the first window of each stream.
       count: windows of each stream.
-      epoch: number of the epoch, from 0 on.
       seed, permutation, special_ids, legacy_word_start: as of
         `input_pipeline.pretraining_batches`.
 
@@ -78,8 +75,6 @@ def read_windows(
     # Windows, targets and orders come from the trainer's input pipeline, from the step at which it
     # reads them: what is shown is exactly what is trained on.
     batch_size = manifest.num_streams if stream is None else 1
-    step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
-    step += (stream or 0) * manifest.windows_per_stream
     with errors.translated_errors(records=directory):
         batches = input_pipeline.pretraining_batches(
             directory,
@@ -88,7 +83,7 @@ def read_windows(
             permutation=permutation,
             special_ids=special_ids,
             seed=seed,
-            start_step=step,
+            start_step=(stream or 0) * manifest.windows_per_stream,
             legacy_word_start=legacy_word_start,
         ).take(count)
         found = list(batches.as_numpy_iterator())
@@ -139,20 +134,20 @@ def window_excerpt(
     )
 
 
-def sentence_excerpt(
+def text_excerpt(
     text: str, tokenizer: Tokenizer, permutation: permutations.Permutation, seed: int, most: int
 ) -> Excerpt:
-    """A sentence with targets and order sampled as for a part of a window.
+    """A text with targets and order sampled as for a part of a window.
 
     Raises:
       UserError: it has no token or more than `most`, or `mask_mode` is legacy.
     """
     if permutation.mask_mode == "legacy":
-        raise UserError("sentence: mask_mode is legacy, a rule for complete windows; leave it out")
+        raise UserError("text: mask_mode is legacy, a rule for complete windows; leave it out")
     pieces, ids = tokenizer.pieces(text), np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
         raise UserError(
-            f"sentence: {len(ids)} pieces, expected 1 to {most}, so that the figure can be read"
+            f"text: {len(ids)} pieces, expected 1 to {most}, so that the figure can be read"
         )
     # All tokens are predicted if `num_predict` is large enough.
     random = permutations.Random(seed, 0, [0], [0])
@@ -160,7 +155,7 @@ def sentence_excerpt(
     word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
-    # The sentence is the first part of a window that has no second part.
+    # The text is the first part of a window that has no second part.
     one_part = dataclasses.replace(permutation, reuse_len=len(ids), num_predict=len(ids))
     sampled = permutations.arrange(random, is_target, is_special, one_part)
     return Excerpt(

@@ -24,7 +24,6 @@ class AttentionSettings(Settings):
     layers: Optional[str] = setting(
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
-    heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
     order: Optional[str] = same_as(
         ComputingSettings,
         "order",
@@ -59,7 +58,6 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
 
         # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)
-        heads = numbers("heads", settings.heads, model.n_head)
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
         title = text if isinstance(text, str) else " | ".join(text)
         found = model.attention(
@@ -67,7 +65,7 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
         )
         for path in check_images(settings.output):
             if path.endswith(".png"):
-                attention.draw_attention(path, found, heads)
+                attention.draw_attention(path, found)
             else:
                 attention.write_page(path, found, title)
             print(f"written: {path}")

@@ -1,8 +1,9 @@
 """Shows pretraining records as xlnet pretrain will see them.
 
 Targets and factorization orders are those that training samples with the same settings: seed,
-epoch, num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An objective
-that chooses its own targets, such as causal, is refused.
+num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An objective
+that chooses its own targets, such as causal, is refused. With --output the attention masks of both
+streams are plotted in place of the text.
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
 _PLOTTED_TOKENS, _PLOTTED_MEMORY = 20, 4  # of a sequence
+_SHOWN = 2  # sequences as text
 _COUNTED = 2000  # sequences for the counts, the first ones of every text stream
 
 
@@ -33,21 +35,15 @@ class InspectionSettings(Settings):
     """Which sequences, and how they are shown."""
 
     input: str = required("directory of records (its manifest is read)")
-    verify: bool = setting(False, "only compare all records with their checksums")
     stream: int = setting(0, "text stream to show", minimum=0)
-    window: int = setting(0, "index of the first sequence shown", minimum=0)
-    num_windows: int = setting(
-        2, "number of sequences shown as text; 0: none, and no counts", minimum=0
-    )
     output: Optional[str] = setting(
-        None, "image to write, .png: the attention masks of both streams"
+        None, "image to write, .png: the attention masks of both streams, in place of text"
     )
-    sentence: Optional[str] = setting(
+    text: Optional[str] = setting(
         None,
         "text of the masks plot, all of it predicted unless num_predict is smaller; the first "
         "tokens of the sequence if not given",
     )
-    epoch: int = setting(0, "epoch whose targets and orders are shown", minimum=0)
     seed: int = same_as(PretrainingSettings, "seed")
     objective: str = same_as(PretrainingSettings, "objective")
     num_predict: int = same_as(PretrainingSettings, "num_predict")
@@ -64,10 +60,6 @@ def main(settings: InspectionSettings) -> None:
 
     files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
-    if settings.verify:
-        manifest.verify(settings.input, "input")
-        print(f"records in {settings.input} agree with their checksums")
-        return
     check(settings, manifest)
     quiet.import_tensorflow()
     from xlnet.plots import inspection
@@ -87,70 +79,60 @@ def main(settings: InspectionSettings) -> None:
         inspection.read_windows,
         settings.input,
         manifest,
-        epoch=settings.epoch,
         seed=settings.seed,
         permutation=permutation,
         special_ids=[tokenizer.sep_id, tokenizer.cls_id],
         legacy_word_start=tokenizer.is_legacy_word_start,
     )
-    # The records of the plot are read first, so that errors come before all output.
-    excerpt = None
-    if settings.output and settings.sentence is not None:
-        excerpt = inspection.sentence_excerpt(
-            settings.sentence, tokenizer, permutation, settings.seed, _MOST_TOKENS
-        )
-    elif settings.output:
-        windows = read(stream=settings.stream, first=settings.window, count=1)
-        excerpt = inspection.window_excerpt(
-            windows,
-            0,
-            _PLOTTED_TOKENS,
-            tokenizer,
-            f"The first tokens of stream {settings.stream}, window {settings.window}, "
-            f"epoch {settings.epoch} ({inspection.DIRECTIONS[windows.direction[0]]})",
-        )
-
-    # Sequences as text, and counts.
-    if settings.num_windows:
-        count = min(settings.num_windows, manifest.windows_per_stream - settings.window)
-        windows = read(stream=settings.stream, first=settings.window, count=count)
-        print(inspection.LEGEND)
-        for row in range(len(windows)):
-            title = (
-                f"stream {settings.stream}, window {settings.window + row}, epoch {settings.epoch}"
-            )
-            print(
-                inspection.window_text(
-                    windows,
-                    row,
-                    title,
-                    tokenizer=tokenizer,
-                    reuse_len=manifest.reuse_len,
-                    width=columns(),
-                )
-            )
-
-        # Counts over the first sequences of every text stream.
-        count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
-        streams = f"all {manifest.num_streams} streams"
-        print(f"Windows 0 to {count - 1} of {streams}, epoch {settings.epoch}")
-        for line in inspection.summary(read(stream=None, first=0, count=count), manifest.reuse_len):
-            print("  " + line)
-
-    if settings.output and excerpt:
+    if settings.output:
         from xlnet.plots import figures
 
+        if settings.text is not None:
+            excerpt = inspection.text_excerpt(
+                settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
+            )
+        else:
+            windows = read(stream=settings.stream, count=1)
+            excerpt = inspection.window_excerpt(
+                windows,
+                0,
+                _PLOTTED_TOKENS,
+                tokenizer,
+                f"The first tokens of stream {settings.stream} "
+                f"({inspection.DIRECTIONS[windows.direction[0]]})",
+            )
         figures.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
         print(f"masks: {settings.output}")
+        return
+
+    # Sequences as text.
+    windows = read(stream=settings.stream, count=min(_SHOWN, manifest.windows_per_stream))
+    print(inspection.LEGEND)
+    for row in range(len(windows)):
+        print(
+            inspection.window_text(
+                windows,
+                row,
+                f"stream {settings.stream}, window {row}",
+                tokenizer=tokenizer,
+                reuse_len=manifest.reuse_len,
+                width=columns(),
+            )
+        )
+    # Counts over the first sequences of every text stream.
+    count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
+    print(f"Windows 0 to {count - 1} of all {manifest.num_streams} streams")
+    for line in inspection.summary(read(stream=None, count=count), manifest.reuse_len):
+        print("  " + line)
 
 
 def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     """Raises UserError for sequences that do not exist and plots that cannot be made."""
-    for name, count in (("stream", manifest.num_streams), ("window", manifest.windows_per_stream)):
-        if getattr(settings, name) >= count:
-            raise wrong(name, getattr(settings, name), f"at most {count - 1} in {settings.input}")
-    if settings.sentence is not None and not settings.output:
-        raise wrong("output", "no file for the plot of a sentence", "--output=FILE.png")
+    if settings.stream >= manifest.num_streams:
+        expected = f"at most {manifest.num_streams - 1} in {settings.input}"
+        raise wrong("stream", settings.stream, expected)
+    if settings.text is not None and not settings.output:
+        raise wrong("output", "no file for the plot of a text", "--output=FILE.png")
     if settings.output is not None and not settings.output.endswith(".png"):
         raise wrong("output", settings.output, "a name that ends in .png")
 
@@ -176,26 +158,11 @@ _PLOT = "--input=records --num_predict=85 --output=masks.png"
 
 
 def run() -> None:
-    # Two more subcommands are this program with other flags, and have help of their own.
-    about, examples = {
-        "xlnet data verify": (
-            "Compares pretraining records with the checksums of their manifest.",
-            ("--input=records",),
-        ),
-        "xlnet plot masks": (
-            "Plots the attention masks of both streams for a sequence or a text.",
-            (_PLOT, _PLOT + " --sentence='A name is bound in a block.'"),
-        ),
-    }.get(
-        sys.argv[0],
-        (
-            __doc__,
-            (
-                "--input=records --config=model/run.json --num_windows=2",
-                "--input=records --num_predict=85 --num_windows=2",
-            ),
-        ),
-    )
+    # Another subcommand is this program with --output, and has help of its own.
+    about, examples = __doc__, ("--input=records --config=model/run.json", _PLOT)
+    if sys.argv[0] == "xlnet plot masks":
+        about = "Plots the attention masks of both streams for a sequence or a text."
+        examples = (_PLOT, _PLOT + " --text='A name is bound in a block.'")
     cli.run(
         main,
         InspectionSettings,
