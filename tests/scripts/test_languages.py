@@ -143,21 +143,17 @@ def test_the_presets_are_only_defaults(tmp_path):
         language="english",
         uncased=True,
         keep_accents=True,
-        character_coverage=1,
         vocab_size=26,
     )
-    assert "uncased, accents kept, character coverage 1" in said
+    assert "uncased, accents kept, character coverage 0.99995" in said
     assert tokenizer.pieces("ÉTÉ Ｔ") == tokenizer.pieces("été t")
     assert tokenizer.unk_id not in tokenizer.ids("été")  # full-width T is folded by the model
-    raw, _ = train(tmp_path, "raw", text, language="other", normalization="identity", vocab_size=26)
-    assert "Ｔ" in "".join(raw.pieces("Ｔｏ")) and "T" not in "".join(raw.pieces("Ｔｏ"))
 
 
 @pytest.mark.parametrize(
     "flags, message",
     [
         (dict(sp_path="new/"), "sp_path: new/ is a directory, expected a file"),
-        (dict(character_coverage=0.9), "character_coverage=0.9: 0.9 is not number >= 0.98"),
         (dict(split="heldout", heldout_share=1e-9), "input_glob: no text in text.txt"),
     ],
 )
@@ -187,7 +183,7 @@ def test_the_trainer_reads_what_data_utils_reads(tmp_path):
 
 def test_sentences_are_drawn_evenly_and_few_are_held():
     draw = train_sentencepiece.draw
-    assert draw(iter("abc"), 5, 0) == (["a", "b", "c"], 3) == draw(iter("abc"), 0, 0)
+    assert draw(iter("abc"), 5, 0) == (["a", "b", "c"], 3)
     assert draw(iter(()), 5, 0) == ([], 0)
     counts = collections.Counter()
     for seed in range(4000):
@@ -220,7 +216,6 @@ def chinese(tmp_path_factory):
         sp_path=directory / "zh.model",
         vocab_size=3000,
         language="chinese",
-        character_coverage=0.99,
     )
     for part, streams in (("train", 4), ("heldout", 2)):
         command.succeed(

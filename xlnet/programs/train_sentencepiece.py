@@ -43,6 +43,7 @@ LANGUAGES = {
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
 _VOCAB_SIZE = 32000
 _LARGEST = re.compile(r"value <= (\d+)")  # in SentencePiece's message about a size too large
+_MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
 _NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
@@ -74,24 +75,8 @@ class VocabularySettings(InputSettings):
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(
         None,
-        "leave accents, syllables and full-width letters to --normalization; by language if not "
-        "given",
-    )
-    normalization: str = setting(
-        "nmt_nfkc",
-        "SentencePiece's normalization: nmt_nfkc composes letters and accents and folds full-width "
-        "forms; identity: off",
-        choices=("nmt_nfkc", "nfkc", "identity"),
-    )
-    character_coverage: Optional[float] = setting(
-        None,
-        "fraction of the characters that have a piece, the others become <unk>; by language if not "
-        "given",
-        minimum=0.98,
-        maximum=1.0,
-    )
-    input_sentence_size: int = setting(
-        2000000, "sentences to train on, sampled if there are more; 0: all", minimum=0
+        "leave accents, syllables and full-width letters to SentencePiece's normalization "
+        "(nmt_nfkc); by language if not given",
     )
     seed: int = setting(0, "seed of the sample", minimum=0)
 
@@ -100,14 +85,10 @@ def main(settings: VocabularySettings) -> None:
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import describe, description_path
 
-    # Settings that are not given follow from the language.
+    # What is not given follows from the language.
     language = LANGUAGES[settings.language]
-    keep_accents, coverage = settings.keep_accents, settings.character_coverage
-    settings = dataclasses.replace(
-        settings,
-        keep_accents=language.keep_accents if keep_accents is None else keep_accents,
-        character_coverage=coverage or language.character_coverage,
-    )
+    if settings.keep_accents is None:
+        settings = dataclasses.replace(settings, keep_accents=language.keep_accents)
     # Reading may take minutes, so it is checked first that the target can be written.
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
@@ -116,9 +97,7 @@ def main(settings: VocabularySettings) -> None:
     # The sentences that records will have, cleaned alike, or a sample of them.
     paths = reading.find_files(settings.input_glob)
     chunks = reading.cut(paths, files.sizes(paths), _CHUNK_BYTES)
-    sentences, number = draw(
-        read_sentences(chunks, settings), settings.input_sentence_size, settings.seed
-    )
+    sentences, number = draw(read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed)
     if not sentences:
         raise UserError(f"input_glob: no text in {settings.input_glob}")
     print(f"{len(paths)} files, {number} sentences")
@@ -141,7 +120,7 @@ def main(settings: VocabularySettings) -> None:
             vocab_size,
             "uncased" if settings.uncased else "cased",
             "kept" if settings.keep_accents else "stripped",
-            settings.character_coverage or 0,
+            language.character_coverage,
         )
     )
 
@@ -162,13 +141,13 @@ def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings) -> I
 
 
 def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
-    """Samples `size` of the sentences (0: all) uniformly; returns them and the number of all.
+    """Samples `size` of the sentences uniformly; returns them and the number of all.
     Memory is proportional to `size`."""
     # Reservoir sampling: of n sentences each is in the sample with probability size / n.
     drawn: list[str] = []
     number, uniform = 0, random.Random(seed).random
     for number, sentence in enumerate(sentences, 1):
-        if not size or number <= size:
+        if number <= size:
             drawn.append(sentence)
             continue
         place = int(uniform() * number)  # kept with probability size / number
@@ -189,8 +168,8 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             model_type=settings.model_type,
             vocab_size=vocab_size,
             hard_vocab_limit=settings.model_type != "char",  # the text may have fewer characters
-            character_coverage=settings.character_coverage,
-            normalization_rule_name=settings.normalization,
+            character_coverage=LANGUAGES[settings.language].character_coverage,
+            normalization_rule_name="nmt_nfkc",
             unk_id=0,
             bos_id=1,
             eos_id=2,
@@ -221,7 +200,7 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
         if small:
             raise UserError(
                 f"vocab_size is {vocab_size}, too small for the characters of this text; give "
-                f"--vocab_size={small[1]} or more, or a lower --character_coverage"
+                f"--vocab_size={small[1]} or more"
             ) from None
         raise UserError("SentencePiece: " + " ".join(str(e).split())) from None
     return model.getvalue(), sentencepiece.SentencePieceProcessor(
