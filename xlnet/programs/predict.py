@@ -20,8 +20,6 @@ _COLUMNS = (
     "text_b_column",
     "choice_columns",
     "query_id_column",
-    "context_column",
-    "question_column",
     "word_column",
     "comment",
     "id_column",
@@ -64,8 +62,6 @@ class PredictionSettings(Settings):
     text_b_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_b_column")
     choice_columns: Optional[str] = _column(finetuning.ClassifierSettings, "choice_columns")
     query_id_column: Optional[str] = _column(finetuning.ClassifierSettings, "query_id_column")
-    context_column: Optional[str] = _column(finetuning.SpanSettings, "context_column")
-    question_column: Optional[str] = _column(finetuning.SpanSettings, "question_column")
     word_column: Optional[str] = _column(finetuning.TaggerSettings, "word_column")
     comment: Optional[str] = same_as(finetuning.TaggerSettings, "comment")
     id_column: Optional[str] = same_as(

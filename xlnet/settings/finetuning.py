@@ -476,11 +476,11 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     )
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
-    context_column: str = setting(
+    text_a_column: str = setting(
         "context", "tables: column of the text with the answer", belongs_to="model"
     )
-    question_column: str = setting("question", "tables: column of the question", belongs_to="model")
-    answer_column: str = setting(
+    text_b_column: str = setting("question", "tables: column of the question", belongs_to="model")
+    label_column: str = setting(
         "answer",
         "tables: column of the answer, empty where there is none; in JSON lines a text or a list "
         "of texts",

@@ -58,7 +58,7 @@ class SpanReader(contract.Reader):
 
     def flag_of(self, column: str) -> str:
         columns = self.task.columns
-        flags = ("context_column", "question_column", "answer_column", "answer_start_column")
+        flags = ("text_a_column", "text_b_column", "label_column", "answer_start_column")
         names = (*columns.text_a, *columns.text_b, *columns.label)
         return dict(zip(names, flags)).get(column, "")
 
@@ -321,13 +321,13 @@ class SpanScorer(contract.Scorer):
 
 def _own_columns(settings: SpanSettings) -> dict:
     """With `query`, the questions on a paragraph are held out together."""
-    label = (settings.answer_column, settings.answer_start_column)
+    label = (settings.label_column, settings.answer_start_column)
     return dict(
-        text_a=(settings.context_column,),
-        text_b=(settings.question_column,),
+        text_a=(settings.text_a_column,),
+        text_b=(settings.text_b_column,),
         label=tuple(filter(None, label)),
         id=settings.id_column,
-        query=settings.context_column,
+        query=settings.text_a_column,
     )
 
 
