@@ -216,7 +216,7 @@ def test_all_flags_of_output_files_are_here():
         for name in COMMANDS
         for flag in of_file.findall(command.succeed("xlnet " + name, "--helpfull").stdout)
     }
-    of_predictions = {(name, "predict_output") for name in ("classify", "squad", "tag")}
+    of_predictions = {(name, "output") for name in ("classify", "squad", "tag")}
     of_predictions.add(("predict", "output"))
     of_masks = {("data inspect", "output")}  # the program of plot masks
     given = {(name, flag) for name, (_, flag) in OUTPUT_FLAGS.items()}

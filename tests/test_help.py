@@ -44,7 +44,7 @@ def test_help_of_a_program():
     assert text == command.succeed("run_classifier.py", "--help").stdout
     assert "\nWhat to do\n  --task_name=  a known task (cola" in text
     assert "--model_dir=required" in text and "(last, first, mean, attn)" in text
-    assert text.rstrip().endswith("--predict_output=-")
+    assert text.rstrip().endswith("--output=-")
 
 
 @pytest.mark.parametrize(

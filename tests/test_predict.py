@@ -227,7 +227,7 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
         allow_changes=True,
         predict_file=new,
         input_format="text",
-        predict_output="-",
+        output="-",
     ).stdout
     path = tmp_path / "model" / "run.json"
     stored = json.loads(path.read_text())

@@ -801,7 +801,7 @@ def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
         label_column="kind",
         device="cpu",
         predict_file=tmp_path / "new.csv",
-        predict_output=tmp_path / "out.csv",
+        output=tmp_path / "out.csv",
     )
     assert "(3 rows)" in done.stdout
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 4

@@ -151,7 +151,7 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_p
     done = use(
         str(tmp_path / "elsewhere"),
         "--predict_file=" + place.path("own", "test.tsv"),
-        "--predict_output=-",
+        "--output=-",
     )
     expected = (tmp_path / "expected" / "predictions_custom_test.tsv").read_text()
     assert done.stdout == expected and "predicted custom test  step 2  (5 rows): -" in done.stderr
@@ -170,7 +170,7 @@ def test_lines_without_names_are_predicted(place, trained, tmp_path, monkeypatch
             place.path("model"),
             "--predict_file=" + name,
             "--input_format=text",
-            "--predict_output=-",
+            "--output=-",
         ).stdout
         for name in (str(tmp_path / "new.txt"), "-")
     ]

@@ -269,7 +269,7 @@ def test_a_model_copied_elsewhere_needs_nothing_but_the_standard_input(
         model_dir="model",
         do_predict=True,
         predict_file="-",
-        predict_output="-",
+        output="-",
         input_format="json",
     )
     assert json.loads(done.stdout) == json.loads(

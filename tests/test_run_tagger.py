@@ -174,7 +174,7 @@ def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypa
             "run_tagger.py",
             do_predict=True,
             predict_file="-",
-            predict_output="-",
+            output="-",
             model_dir=place.directory / "model",
             **flags,
         )

@@ -328,13 +328,13 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(choice_columns="a,b"), "no column 'a'"),
         (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
         (dict(predict_file="a.csv"), "predict_file is given without do_predict, expected"),
-        (dict(predict_output="p.csv"), "predict_output is given without do_predict, expected"),
+        (dict(output="p.csv"), "output is given without do_predict, expected"),
         (
-            dict(predict_output="/dev", predict_file="a.csv", do_predict=True),
+            dict(output="/dev", predict_file="a.csv", do_predict=True),
             "output: /dev is a dir",
         ),
         (
-            dict(predict_output=__file__, predict_file=__file__, do_predict=True),
+            dict(output=__file__, predict_file=__file__, do_predict=True),
             "py is an input, too",
         ),
     ],
@@ -369,8 +369,8 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
     [
         (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
         (
-            dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),
-            "predict_output: found one file, expected predict_dir for test_matched",
+            dict(task_name="mnli", do_predict=True, output="no.tsv"),
+            "output: found one file, expected predict_dir for test_matched",
         ),
     ],
 )

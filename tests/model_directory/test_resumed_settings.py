@@ -441,7 +441,7 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     assert done.returncode == 0 and "eval custom dev  step 1  accuracy" in done.stdout, done
     done = run("--do_eval", "--predict_dir=out")
     assert done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists(), done
-    done = run("--do_predict", "--predict_file=dev.csv", "--predict_output=p.tsv")
+    done = run("--do_predict", "--predict_file=dev.csv", "--output=p.tsv")
     assert done.returncode == 0 and (tmp_path / "p.tsv").read_text().count("\n") == 3, done
     done = run("--do_predict", "--predict_file=dev.csv")
     assert done.returncode == 1 and "model_dir: model cannot be written to" in done.stderr

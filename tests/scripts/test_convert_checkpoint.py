@@ -73,7 +73,7 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
         "run_classifier.py",
         "--do_predict",
         model_dir=place.path("back"),
-        predict_output=place.path("answers.tsv"),
+        output=place.path("answers.tsv"),
         predict_file=place.path("own", "test.tsv"),
     )
     answers = [

@@ -146,7 +146,7 @@ class Evaluator:
                 self._predictions(split, rows, step, prefix).values,
                 step=step,
                 threshold=settings.predict_threshold,
-                output=settings.predict_output,
+                output=settings.output,
                 is_official=not settings.predict_file and split not in settings.named_files,
             )
 

@@ -78,12 +78,12 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
     settings, task = tuned.settings, tuned.task
     if settings.do_train and not data.can_evaluate():
         settings.check_without_evaluations(f"a file {settings.eval_split} to evaluate on")
-    output = settings.predict_output
+    output = settings.output
     to_predict = settings.predict_file
     if settings.do_predict and output and not to_predict:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
-            raise wrong("predict_output", "one file", f"predict_dir for {', '.join(parts)}")
+            raise wrong("output", "one file", f"predict_dir for {', '.join(parts)}")
         if data.has(parts[0]):  # if not, the error is that of reading it
             to_predict = data.paths(parts[0])[0]
     if settings.do_predict and output and output != "-":
@@ -97,7 +97,7 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
         files.check_output(
             output,
             [each for path in paths for each in task.reader.files_of(path)],
-            "predict_output",
+            "output",
         )
 
 

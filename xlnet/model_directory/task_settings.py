@@ -247,7 +247,7 @@ def check_directories(settings: TaskSettings) -> None:
     written = {"output_dir": settings.output_dir}
     if settings.do_train:
         written["model_dir"] = settings.model_dir
-    if settings.do_predict and not settings.predict_output:
+    if settings.do_predict and not settings.output:
         flag = "predict_dir" if settings.predict_dir else "model_dir"
         written[flag] = getattr(settings, flag)
     for flag, path in written.items():

@@ -102,7 +102,7 @@ def main(settings: PredictionSettings) -> None:
         "model_dir": settings.model_dir,
         "do_predict": True,
         "predict_file": path,
-        "predict_dir" if is_directory else "predict_output": settings.output,
+        "predict_dir" if is_directory else "output": settings.output,
         "encoding": settings.encoding,
         "delimiter": settings.delimiter,
         "quoting": settings.quoting,

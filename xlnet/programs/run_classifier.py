@@ -29,7 +29,7 @@ def run() -> None:
             "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
             "--label_column=topic --init_checkpoint=pretrained --model_dir=model --do_train "
             "--epochs=3",
-            "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
+            "--model_dir=model --do_predict --predict_file=new.csv --output=-",
         ),
         UNUSED,
     )

@@ -26,7 +26,7 @@ def run() -> None:
         (
             "--config=squad2-base --data_dir=SQuAD --model_dir=model "
             "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-            "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
+            "--model_dir=model --do_predict --predict_file=questions.csv --output=-",
         ),
         UNUSED,
     )

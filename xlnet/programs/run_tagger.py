@@ -21,6 +21,6 @@ def run() -> None:
         (
             "--config=conll2003-base --data_dir=CoNLL2003 --model_dir=model "
             "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-            "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-",
+            "--model_dir=model --do_predict --predict_file=new.jsonl --output=-",
         ),
     )

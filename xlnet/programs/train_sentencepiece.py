@@ -54,7 +54,7 @@ _THREADS = 16  # fixed, as the rounding of sums depends on it
 class VocabularySettings(InputSettings):
     """xlnet data vocabulary: text to a SentencePiece model."""
 
-    sp_path: str = required("the SentencePiece model to write", aliases=("output",))
+    sp_path: str = required("the SentencePiece model to write")
     vocab_size: Optional[int] = setting(
         None,
         "number of pieces, special symbols included; with --model_type=char the most; default: "

@@ -36,7 +36,6 @@ class LoadSettings(Settings):
     model_dir: str = required(
         "model directory, directory with a released checkpoint, its config and its vocabulary, or "
         "checkpoint prefix",
-        aliases=("model",),
     )
     model_config_path: Optional[str] = setting(
         None, "JSON with the architecture, if it is not next to the checkpoint"

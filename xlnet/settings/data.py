@@ -38,7 +38,6 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
         "comma-separated text files, glob patterns and directories (their *.txt, *.jsonl, "
         "*.ndjson, *.gz and *.parquet); .jsonl, .ndjson and .json are JSON lines, .parquet is "
         "Parquet, all else is text_format",
-        aliases=("input",),
     )
     text_format: str = setting(
         "lines",
@@ -82,7 +81,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     """xlnet data make: text to pretraining records."""
 
     # Where from, where to.
-    save_dir: str = required("directory for the records and their manifest", aliases=("output",))
+    save_dir: str = required("directory for the records and their manifest")
     sp_path: str = required("SentencePiece model", help_group=HelpGroup.TEXT)
     # The form of the records.
     seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, belongs_to=None)

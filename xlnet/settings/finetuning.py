@@ -124,7 +124,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     predict_file: Optional[str] = setting(
         None,
         "file to predict instead of predict_split, with or without labels; -: the standard input",
-        aliases=("input",),
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )
@@ -134,11 +133,10 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )
-    predict_output: Optional[str] = setting(
+    output: Optional[str] = setting(
         None,
         "file for the predictions instead of predict_dir, in a directory that exists, such as .tsv "
         "or .csv; -: the standard output",
-        aliases=("output",),
         is_result=True,
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
@@ -245,7 +243,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     summary_type, use_summ_proj = "last", True
     predict_threshold, is_regression = 0.5, False
     # Settings that do_predict alone uses.
-    only_predicted: ClassVar[tuple[str, ...]] = ("predict_output", "predict_file")
+    only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
 
     def check(self) -> None:
         super().check()
@@ -571,7 +569,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
 
     program = "xlnet squad"
     long_document, max_segments = "sliding", 1
-    only_predicted = ("predict_output",)  # predict_file is evaluated, too
+    only_predicted = ("output",)  # predict_file is evaluated, too
 
     @property
     def file_to_predict(self) -> Optional[str]:
