@@ -29,7 +29,7 @@ from xlnet.tasks.types import contract, custom, known
 from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# raw_text: (directory, its text_format, or a key of `BREAKS`). tasks: by name, (directory, split to
+# raw_text: (directory, its input_format, or a key of `BREAKS`). tasks: by name, (directory, split to
 # evaluate, epochs). more_text: tasks whose texts are read, and nothing else. pieces: of the
 # vocabulary; entities in Chinese are tagged character by character.
 Language = collections.namedtuple("Language", "raw_text tasks more_text pieces")
@@ -239,7 +239,7 @@ def raw_documents(directory, form):
                 parts = re.split(border, f.read())
             yield from (re.sub(old, new, part) for part in parts if part.strip())
         return
-    how = CorpusSettings(input_glob=directory, save_dir="", sp_path="", text_format=form)
+    how = CorpusSettings(input_glob=directory, save_dir="", sp_path="", input_format=form)
     lines = []
     paths = reading.find_files(directory, "data_dir")
     for chunk in reading.cut(paths, files.sizes(paths), sys.maxsize):

@@ -140,7 +140,7 @@ def on_dask(workers, *words):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--text", required=True, help="pattern of files, as of text_format lines")
+    parser.add_argument("--text", required=True, help="pattern of files, as of input_format lines")
     parser.add_argument("--sp_path", required=True)
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--workers", default="1,2", help="comma-separated")

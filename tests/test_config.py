@@ -173,7 +173,7 @@ def test_a_run_config_has_all_settings_of_flags():
         (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
         (CorpusSettings, dict(task=1), "task is 1"),
         (CorpusSettings, dict(num_streams=3), "found 3, expected an even number: with bi_data"),
-        (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
+        (CorpusSettings, dict(input_format="pages"), "input_format is 'pages'"),
         (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
         (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
         (OptimizationSettings, dict(warmup_ratio=1.5), "expected 0 <= warmup_ratio <= 1"),

@@ -132,7 +132,7 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
         ),
         (["--reuse_len=60"], {}, "reuse_len: found 60, expected at most seq_len - 5 = 59"),
         (["--seq_len=5"], {}, "seq_len: found 5, expected at least 6"),
-        (["--from_raw_text=False", "--text_format=paragraphs"], {}, "text_format is paragraphs"),
+        (["--from_raw_text=False", "--input_format=paragraphs"], {}, "input_format is paragraphs"),
         (["--num_task=4", "--task=4"], {}, "task is 4"),
     ],
 )

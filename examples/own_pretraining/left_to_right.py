@@ -1,4 +1,4 @@
-"""A factorization order and an objective of one's own, for --objective_module=left_to_right.py.
+"""A factorization order and an objective of one's own, for --own_module=left_to_right.py.
 
 --factorization_order=left_to_right predicts the targets in the order in which the model reads them.
 --objective=all_masked shows <mask> at each target, where BERT's objective leaves 20 % of them.

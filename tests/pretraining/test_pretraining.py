@@ -54,7 +54,7 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
     module.write_text(OWN_MODULE.read_text())
     # Weights that are large enough for attention to matter before it has learned anything.
     each = dict(eval_record_info_dir=place / "heldout", init_std=0.5, train_steps=2)
-    own = dict(each, objective_module=module)
+    own = dict(each, own_module=module)
     flags = dict(own, factorization_order="left_to_right")
     plain = train(place, "uniform", **each)
     ordered = train(place, "ordered", **flags)
@@ -69,11 +69,11 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
         "--do_eval=True",
         init_checkpoint=place / "ordered",
         record_info_dir=place / "heldout",
-        objective_module=module,
+        own_module=module,
         device="cpu",
     )
     assert held_out(evaluated.stdout) == losses[1][1:], evaluated.stderr
-    unknown = train(place, "unknown", objective="all_maskd", objective_module=module)
+    unknown = train(place, "unknown", objective="all_maskd", own_module=module)
     assert unknown.returncode == 1
     assert "objective is 'all_maskd'" in unknown.stderr and "'all_masked'" in unknown.stderr
     assert not (place / "unknown").exists()

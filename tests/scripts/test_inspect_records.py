@@ -343,7 +343,7 @@ def test_masks_are_plotted_in_an_order_of_ones_own(place, tmp_path):
     example = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
     place.inspect(
         "--factorization_order=left_to_right",
-        f"--objective_module={example}",
+        f"--own_module={example}",
         f"--output={output}",
         "--text=kalomi suntor ve",
     )

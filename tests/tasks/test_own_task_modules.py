@@ -84,7 +84,7 @@ def flags(folder, **changes):
 def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     make_files(tmp_path)
     done = command.succeed(
-        "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, task_module=LEVELS)
+        "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, own_module=LEVELS)
     )
     assert "distance" in done.stdout
     kept = json.loads((tmp_path / "model" / "evaluations.json").read_text())
@@ -111,10 +111,10 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
 
     # With the module it is predicted and loaded, without naming what the model keeps.
     sys.modules.pop("levels")
-    command.succeed("xlnet predict", task_module=LEVELS, **ask)
+    command.succeed("xlnet predict", own_module=LEVELS, **ask)
     lines = (tmp_path / "new.tsv").read_text().splitlines()
     assert lines[0] == "id\tlabel\tp_1\tp_2\tp_3\tgold" and len(lines) == 5
-    with xlnet.load(model, device="cpu", task_module=LEVELS) as loaded:
+    with xlnet.load(model, device="cpu", own_module=LEVELS) as loaded:
         texts = [line.split(",")[0] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]]
         assert [one.label for one in loaded.classify(texts)] == [
             line.split("\t")[1] for line in lines[1:]
@@ -146,7 +146,7 @@ def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
         forget_modules()
         asked = settings(
             tmp_path,
-            task_module=str(tmp_path / "mine.py"),
+            own_module=str(tmp_path / "mine.py"),
             output_dir=str(tmp_path),
             max_seq_length=16,
         )
@@ -166,7 +166,7 @@ def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
         "run_classifier.py",
         "--do_train",
         "--do_eval",
-        **flags(tmp_path, task_module=LEVELS.with_name("ordinal.py")),
+        **flags(tmp_path, own_module=LEVELS.with_name("ordinal.py")),
     )
     assert "custom: 24 rows, labels 1, 2, 3" in done.stdout and "closeness" in done.stdout
     with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
@@ -232,14 +232,14 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
         (tmp_path / (split + ".csv")).write_text("text_a,valence,arousal\n" + "".join(rows))
     make_vocabulary(tmp_path / "sp.model", 37)
     (tmp_path / "mine.py").write_text(TWO_SCORES)
-    values = dict(task_module=tmp_path / "mine.py", label_column="valence,arousal")
+    values = dict(own_module=tmp_path / "mine.py", label_column="valence,arousal")
     done = command.succeed(
         "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, **values)
     )
     assert re.search(r"eval custom dev  step 4  error \d", done.stdout), done.stdout
     command.succeed(
         "xlnet predict",
-        task_module=tmp_path / "mine.py",
+        own_module=tmp_path / "mine.py",
         model_dir=tmp_path / "model",
         input=tmp_path / "new.csv",
         output=tmp_path / "new.tsv",
@@ -249,7 +249,7 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
     assert lines[0].startswith("id\tscores") and len(lines) == 5
     done = command.run(
         "xlnet explain",
-        task_module=tmp_path / "mine.py",
+        own_module=tmp_path / "mine.py",
         model_dir=tmp_path / "model",
         text="kamat ka telok",
         device="cpu",
@@ -282,7 +282,7 @@ def test_a_type_that_finds_no_labels_says_so_in_one_line(registry, tmp_path):
         "reader=contract.Reader))\n"
     )
     assert "task type mine has no Reader.from_train_file" in command.refused(
-        "run_classifier.py", "--do_train", **flags(tmp_path, task_module=tmp_path / "mine.py")
+        "run_classifier.py", "--do_train", **flags(tmp_path, own_module=tmp_path / "mine.py")
     )
 
 
@@ -308,7 +308,7 @@ def test_the_examples_run_outside_of_a_checkout(name, tmp_path):
 @pytest.mark.parametrize(
     "content, said",
     [
-        (None, "task_module"),
+        (None, "own_module"),
         ("x = 1\n", "mine.py calls xlnet.tasks.register with no task type"),
         ("import nothing_of_this_name\n", "mine.py cannot be imported: ModuleNotFoundError"),
         ("from xlnet import tasks\ntasks.register(3)\n", "found int, expected a TaskType"),
@@ -327,7 +327,7 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
     path.write_text(LEVELS.read_text())
     assert known.load(str(path)) == known.load(str(path))
     path.write_text(LEVELS.read_text() + "\n")
-    with pytest.raises(UserError, match="task_module: .*mine.py was changed since this process"):
+    with pytest.raises(UserError, match="own_module: .*mine.py was changed since this process"):
         known.load(str(path))
 
 
@@ -341,7 +341,7 @@ def test_a_relative_module_is_that_of_the_working_directory(registry, tmp_path, 
     with pytest.raises(UserError, match="there is another module mine, .*one/mine.py; rename"):
         known.load("mine.py")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="task_module: no such file: "):
+    with pytest.raises(UserError, match="own_module: no such file: "):
         known.load("mine.py")
 
 

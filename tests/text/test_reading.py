@@ -114,7 +114,7 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(total, chunk_bytes
 
 
 @pytest.mark.parametrize(
-    "text_format, content, expected",
+    "input_format, content, expected",
     [
         ("lines", "a\r\nb c\r\n \t\r\n\nd", [["a", "b c"], ["d"]]),
         ("lines", "\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
@@ -124,10 +124,10 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(total, chunk_bytes
         ("paragraphs", "So. It is.\n好。是\n\nB. C\n", [["So.", "It is.", "好。", "是"], ["B. C"]]),
     ],
 )
-def test_layouts_of_text(tmp_path, text_format, content, expected):
+def test_layouts_of_text(tmp_path, input_format, content, expected):
     for name in ("a.txt", "a.txt.gz"):
         path = write(tmp_path / name, content)
-        assert documents(path, text_format=text_format) == expected
+        assert documents(path, input_format=input_format) == expected
 
 
 def test_json_lines_and_parquet(tmp_path):
@@ -137,7 +137,7 @@ def test_json_lines_and_parquet(tmp_path):
     for name in ("a.jsonl", "a.JSONL.gz", "a.ndjson", "a.json"):
         assert documents(write(tmp_path / name, content), json_field="body") == expected
     path = write(tmp_path / "a.txt", content)
-    assert documents(path, json_field="body", text_format="jsonl") == expected
+    assert documents(path, json_field="body", input_format="jsonl") == expected
     path = write_parquet(tmp_path / "a.parquet", texts, "body")
     assert documents(path, json_field="body") == expected
 
@@ -176,7 +176,7 @@ PIECES = {
 @pytest.mark.parametrize("split", ("all", "train", "heldout"))
 def test_chunks_of_any_size_give_the_same_documents(tmp_path, form, split):
     rng = random.Random(0)
-    values = dict(text_format=form, split=split, heldout_share=0.5)
+    values = dict(input_format=form, split=split, heldout_share=0.5)
     total = 0
     for _ in range(40):
         path = write(tmp_path / "a.txt", "".join(rng.choices(PIECES[form], k=rng.randrange(12))))
@@ -222,7 +222,7 @@ def test_the_beginning_of_a_very_long_document_decides(tmp_path, monkeypatch):
 
 def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
     path = write(tmp_path / "a.txt", "好。是！ 不\n\n人。“Is it?” No?人\n\n")
-    sentences, _ = read(path, text_format="paragraphs")
+    sentences, _ = read(path, input_format="paragraphs")
     assert [(each.text, each.is_joined) for each in sentences] == [
         ("好。", False),
         ("是！", True),

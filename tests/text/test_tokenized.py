@@ -232,7 +232,7 @@ def pieces_of(tmp_path, tokenizer, content, **values):
 def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path, chinese):
     tokenizer = chinese(tmp_path / "zh.model")
     sentences, _ = pieces_of(
-        tmp_path, tokenizer, "人。人。人好！ 人。\n人\n", text_format="paragraphs", use_eod=False
+        tmp_path, tokenizer, "人。人。人好！ 人。\n人\n", input_format="paragraphs", use_eod=False
     )
     joined = ["".join(pieces) for pieces in sentences]
     assert joined == ["▁人。", "人。", "人好!", "▁人。", "▁人"]

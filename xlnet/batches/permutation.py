@@ -46,7 +46,7 @@ class Permutation:
         an order that nothing registered."""
         if self.factorization_order not in ORDERS:
             raise UserError(
-                "factorization_order is '{}', expected one of {}{}; --objective_module registers "
+                "factorization_order is '{}', expected one of {}{}; --own_module registers "
                 "others".format(
                     self.factorization_order,
                     ", ".join(ORDERS),

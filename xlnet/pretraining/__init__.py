@@ -3,7 +3,7 @@
 `run` goes from the settings to the loop; `data` reads records to batches, which `sources` finds;
 `model` is the step, with the targets and losses of `objectives`; `held_out` evaluates.
 
-A module of your own, named by --objective_module, calls `register_order` for a factorization order,
+A module of your own, named by --own_module, calls `register_order` for a factorization order,
 and `objectives.register` for an objective.
 """
 

@@ -140,7 +140,7 @@ def find(name: str) -> Objective:
     """The objective of a name; a UserError if nothing registered it."""
     if name not in OBJECTIVES:
         raise UserError(
-            "objective is '{}', expected one of {}{}; --objective_module registers others".format(
+            "objective is '{}', expected one of {}{}; --own_module registers others".format(
                 name, ", ".join(OBJECTIVES), did_you_mean(name, OBJECTIVES)
             )
         )

@@ -1,7 +1,7 @@
 """Makes pretraining records from text.
 
 Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
-a paragraph. JSON lines are .jsonl files, or those of --text_format=jsonl; .parquet is Parquet.
+a paragraph. JSON lines are .jsonl files, or those of --input_format=jsonl; .parquet is Parquet.
 
 Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
 that xlnet pretrain needs: --record_info_dir is this program's --save_dir. Run the same command
@@ -128,7 +128,7 @@ def run() -> None:
             "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
             "--num_streams=8",
             "--for_config=base_8gpus --input_glob='text/*.gz' "
-            "--text_format=paragraphs --sp_path=spiece.model --save_dir=records",
+            "--input_format=paragraphs --sp_path=spiece.model --save_dir=records",
         ),
         unused=UNUSED,
     )

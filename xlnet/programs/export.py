@@ -37,7 +37,7 @@ class ExportSettings(Settings):
     use_checkpoint: str = same_as(LoadSettings, "use_checkpoint")
     model_config_path: Optional[str] = same_as(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = same_as(LoadSettings, "spiece_model_file")
-    task_module: Optional[str] = same_as(LoadSettings, "task_module")
+    own_module: Optional[str] = same_as(LoadSettings, "own_module")
 
 
 # Settings of the network that a SavedModel holds: a checkpoint is copied as it is.
@@ -55,7 +55,7 @@ def main(settings: ExportSettings) -> None:
     from xlnet.tasks.types import known
 
     # Own task types, before the model names one.
-    known.load(settings.task_module)
+    known.load(settings.own_module)
     if settings.weights_only:
         export_weights(settings.model_dir, settings.output, settings.use_checkpoint)
         return

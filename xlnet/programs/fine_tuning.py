@@ -56,7 +56,7 @@ def main(
     from xlnet.model_directory import task_settings
     from xlnet.tasks.types import known
 
-    known.load(settings.task_module)
+    known.load(settings.own_module)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         start.make_records(settings)
         if not settings.does_run:

@@ -49,7 +49,7 @@ class InspectionSettings(Settings):
     num_predict: int = same_as(PretrainingSettings, "num_predict")
     perm_size: int = same_as(PretrainingSettings, "perm_size")
     factorization_order: str = same_as(PretrainingSettings, "factorization_order")
-    objective_module: Optional[str] = same_as(PretrainingSettings, "objective_module")
+    own_module: Optional[str] = same_as(PretrainingSettings, "own_module")
     mask_mode: str = same_as(PretrainingSettings, "mask_mode")
     mask_alpha: int = same_as(PretrainingSettings, "mask_alpha")
     mask_beta: int = same_as(PretrainingSettings, "mask_beta")
@@ -66,8 +66,8 @@ def main(settings: InspectionSettings) -> None:
     from xlnet.pretraining import sources
     from xlnet.tokenization.tokenizer import Tokenizer
 
-    if settings.objective_module:
-        own_modules.load(settings.objective_module, "objective_module")
+    if settings.own_module:
+        own_modules.load(settings.own_module, "own_module")
     check_objective(settings)
     permutation = sources.choose_permutation(
         cast(PretrainingSettings, settings), manifest

@@ -46,7 +46,7 @@ class PredictionSettings(Settings):
         "several files a directory (a name that ends in /), which is made; -: standard output",
         is_result=True,
     )
-    task_module: Optional[str] = same_as(finetuning.TaskSettings, "task_module")
+    own_module: Optional[str] = same_as(finetuning.TaskSettings, "own_module")
     encoding: Optional[str] = same_as(finetuning.TaskSettings, "encoding")
     delimiter: Optional[str] = same_as(finetuning.TaskSettings, "delimiter")
     quoting: Optional[str] = same_as(finetuning.TaskSettings, "quoting")
@@ -88,7 +88,7 @@ def main(settings: PredictionSettings) -> None:
             f"model_dir: no {RUN_NAME} with a task in {settings.model_dir}, expected a directory "
             "that a fine-tuning program wrote"
         )
-    known.load(settings.task_module)
+    known.load(settings.own_module)
     trained = known.type_of(run.task, run.path)
     (group,) = [
         each for each in get_args(finetuning.FineTuningSettings) if each.program == trained.program

@@ -27,7 +27,7 @@ class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
 
     model_dir: str = required("model directory to serve")
-    task_module: Optional[str] = same_as(LoadSettings, "task_module")
+    own_module: Optional[str] = same_as(LoadSettings, "own_module")
     device: str = same_as(DeviceSettings, "device")
     precision: str = same_as(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
@@ -60,7 +60,7 @@ def main(settings: ServingSettings) -> None:
 
     # An address in use is an error before the model is loaded; who connects until then is refused.
     listening = application.bind(settings.host, settings.port)
-    known.load(settings.task_module)
+    known.load(settings.own_module)
     model = ServedModel(
         settings.model_dir,
         DeviceSettings(device=settings.device),

@@ -52,8 +52,8 @@ def main(
     from xlnet.pretraining import run as pretraining
     from xlnet.pretraining import sources
 
-    if settings.objective_module:
-        own_modules.load(settings.objective_module, "objective_module")
+    if settings.own_module:
+        own_modules.load(settings.own_module, "own_module")
     # What was not given: the directories follow from the records, other settings from the run that
     # is there.
     given = cli.given_names()

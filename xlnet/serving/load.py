@@ -26,7 +26,7 @@ def load(
     device: str = "auto",
     precision: str = "fp32",
     progress: bool = True,
-    task_module: Optional[Path] = None,
+    own_module: Optional[Path] = None,
 ) -> Model:
     """Loads a trained model.
 
@@ -40,7 +40,7 @@ def load(
       device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
       precision: of the matmuls, "fp32", "bf16" or "fp16".
       progress: whether calls of some seconds show a progress bar on a terminal.
-      task_module: FILE.py that registers the model's own task type, if nothing else imports it.
+      own_module: FILE.py that registers the model's own task type, if nothing else imports it.
 
     Returns:
       A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
@@ -60,7 +60,7 @@ def load(
     from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
     from xlnet.tasks.types import known
 
-    # All arguments are checked before a file is read; a task type that `task_module` registers must
+    # All arguments are checked before a file is read; a task type that `own_module` registers must
     # be known before the model directory names it.
     own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
     chosen = from_keywords(
@@ -72,10 +72,10 @@ def load(
             "use_checkpoint": use_checkpoint,
             "device": device,
             "precision": precision,
-            "task_module": _plain("task_module", task_module),
+            "own_module": _plain("own_module", own_module),
         },
     )
-    known.load(chosen.task_module)
+    known.load(chosen.own_module)
     devices = DeviceSettings(device=chosen.device)
     devices.check()
     found = model_files.read(

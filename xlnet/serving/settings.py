@@ -48,7 +48,7 @@ class LoadSettings(Settings):
     )
     device: str = same_as(DeviceSettings, "device")
     precision: str = same_as(NetworkSettings, "precision", default="fp32")
-    task_module: Optional[str] = same_as(TaskSettings, "task_module")
+    own_module: Optional[str] = same_as(TaskSettings, "own_module")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,9 +37,9 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
     input_glob: str = required(
         "comma-separated text files, glob patterns and directories (their *.txt, *.jsonl, "
         "*.ndjson, *.gz and *.parquet); .jsonl, .ndjson and .json are JSON lines, .parquet is "
-        "Parquet, all else is text_format",
+        "Parquet, all else is input_format",
     )
-    text_format: str = setting(
+    input_format: str = setting(
         "lines",
         "form of files whose names do not say it. lines: a sentence a line, a blank line between "
         "documents; paragraphs: a paragraph a line, cut into sentences, a blank line between "
@@ -131,9 +131,9 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
 
     def check(self) -> None:
         super().check()
-        if not self.from_raw_text and self.text_format != "lines":
+        if not self.from_raw_text and self.input_format != "lines":
             raise UserError(
-                f"text_format is {self.text_format}, expected lines where from_raw_text is False: "
+                f"input_format is {self.input_format}, expected lines where from_raw_text is False: "
                 "a line of ids is a sentence"
             )
         if not self.for_config:  # it sets the lengths and the number of streams

@@ -24,7 +24,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help_group=HelpGroup.TASK,
         belongs_to="model",
     )
-    task_module: Optional[str] = setting(
+    own_module: Optional[str] = setting(
         None,
         "FILE.py, or an installed module, that registers an own task type, which custom files then "
         "have",

@@ -63,11 +63,11 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     objective: str = setting(
         "permutation",
         "what is predicted: permutation, tokens in a random order (XLNet); causal, the next token "
-        "(Transformer-XL); masked, masked tokens (BERT); or an objective of objective_module",
+        "(Transformer-XL); masked, masked tokens (BERT); or an objective of own_module",
         help_group=HelpGroup.TASK,
         belongs_to="model",
     )
-    objective_module: Optional[str] = setting(
+    own_module: Optional[str] = setting(
         None,
         "your own Python file, or installed module, that registers pretraining objectives or "
         "factorization orders",
@@ -99,7 +99,7 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     factorization_order: str = setting(
         "uniform",
         "order in which targets are predicted: uniform, random within chunks of perm_size; or an "
-        "order of objective_module",
+        "order of own_module",
         belongs_to="model",
     )
     num_predict: int = setting(

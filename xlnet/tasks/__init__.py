@@ -13,7 +13,7 @@ _Registered = TypeVar("_Registered")
 
 def register(part: _Registered) -> _Registered:
     """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it. A module
-    with such calls is imported by --task_module, or is an entry point of the group xlnet.tasks."""
+    with such calls is imported by --own_module, or is an entry point of the group xlnet.tasks."""
     from xlnet.tasks.types import known
 
     return known.register(part)

@@ -97,10 +97,10 @@ def _local_files(pattern: str) -> list[str]:
     return paths
 
 
-def form_of(path: str, text_format: str) -> str:
-    """The form of a file: "jsonl" or "parquet" if its name says so, otherwise `text_format`."""
+def form_of(path: str, input_format: str) -> str:
+    """The form of a file: "jsonl" or "parquet" if its name says so, otherwise `input_format`."""
     name = path.lower().removesuffix(".gz")
-    return _FORMS.get(os.path.splitext(name)[1], text_format)
+    return _FORMS.get(os.path.splitext(name)[1], input_format)
 
 
 def is_packed(path: str) -> bool:
@@ -184,7 +184,7 @@ def read_chunk(
       counts: gets the number of documents of the other part (`split`).
     """
     # Each form gives sentences, and None where a document ends.
-    form = form_of(chunk.path, settings.text_format)
+    form = form_of(chunk.path, settings.input_format)
     if form == "parquet":
         events = _from_parquet(chunk, settings)
     elif form == "jsonl":

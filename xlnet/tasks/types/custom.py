@@ -134,11 +134,11 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
     """The task type of a user's own files, by the first of:
 
     1. the type of the model in model_dir, if that is not one of the library's;
-    2. the type that --task_module registers for this program;
+    2. the type that --own_module registers for this program;
     3. the library's type whose `selecting_flag` is given; of several the first of `TASK_TYPES`,
        which ends with the types whose flag always has a value.
     """
-    own = known.load(settings.task_module)
+    own = known.load(settings.own_module)
     if stored and (stored.get("module") or stored.get("kind") not in TASK_TYPES):
         return known.type_of(stored, "model_dir")
     for each in own:

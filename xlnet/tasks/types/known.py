@@ -546,16 +546,16 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     if not module:
         return ()
     if module.endswith(".py"):
-        files.require_file(module, "task_module")
+        files.require_file(module, "own_module")
         module = os.path.abspath(module)  # a relative path is another file after a `chdir`
-    own_modules.require_unchanged(module, "task_module")
+    own_modules.require_unchanged(module, "own_module")
     return _types_of(module)
 
 
 @functools.cache  # Python runs a module once in a process, so it registers its parts once
 def _types_of(module: str) -> tuple[TaskType, ...]:
     before = [*TASK_TYPES.values(), *TASKS.values()]
-    found = own_modules.load(module, "task_module")
+    found = own_modules.load(module, "own_module")
     parts = []
     for part in (*TASK_TYPES.values(), *TASKS.values()):
         is_new = all(part is not each for each in before)
@@ -563,7 +563,7 @@ def _types_of(module: str) -> tuple[TaskType, ...]:
         if is_new or any(part is each for each in vars(found).values()):
             parts.append(part)
     if not parts:
-        raise UserError(f"task_module: {module} calls xlnet.tasks.register with no task type")
+        raise UserError(f"own_module: {module} calls xlnet.tasks.register with no task type")
     return tuple(part for part in parts if isinstance(part, TaskType) and not is_built_in(part))
 
 
@@ -591,7 +591,7 @@ def type_of(stored: dict, path: str) -> TaskType:
     if kind not in TASK_TYPES:
         raise UserError(
             "{}: of task type {}, which is not installed; import the module that "
-            "registers it{}, or give --task_module=FILE.py (there are {})".format(
+            "registers it{}, or give --own_module=FILE.py (there are {})".format(
                 path,
                 kind,
                 " ({})".format(stored["module"]) if stored.get("module") else "",
