@@ -75,7 +75,6 @@ def test_options_go_together(place):
         precision="fp16",
         long_document="memory",
         max_seq_length=8,
-        max_segments=2,
         recompute=True,
         freeze_layers=1,
         train_steps=1,

@@ -147,7 +147,7 @@ QUICK = {
         finetuning,
         "classification",
         dict(precision="bf16"),
-        dict(long_document="memory", max_segments=3, summary_type="attn", freeze_layers=1),
+        dict(long_document="memory", summary_type="attn", freeze_layers=1),
     ),
 }
 
@@ -181,7 +181,7 @@ def every():
             + ["memory"] * with_memory
             + ["one length"] * is_fixed
         )
-        document = dict(long_document="memory", max_segments=3) if with_memory else {}
+        document = dict(long_document="memory") if with_memory else {}
         works[name] = (
             finetuning,
             kind,

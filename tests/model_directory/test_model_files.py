@@ -57,9 +57,7 @@ def test_the_best_weights_are_read_as_they_were_trained(permuted, tmp_path):
     document = json.loads((folder / "run.json").read_text())
     document["resolved"].update(objective="causal", clamp_len=3)
     (folder / "run.json").write_text(json.dumps(document))
-    best, newest = (
-        model_files.read(str(folder), use_checkpoint=which) for which in ("best", "newest")
-    )
+    best, newest = (model_files.read(str(path)) for path in (folder, folder / "latest"))
     assert (best.objective, best.network.clamp_len) == ("permutation", 20)
     assert (newest.objective, newest.network.clamp_len) == ("causal", 3)
 
@@ -81,7 +79,7 @@ def test_the_best_checkpoint_is_taken_or_the_newest(model):
         path.rename(path.with_name(path.name.replace("-5.", "-3.")))
     checkpoint.write_state_file(str(model / "best"))
     assert model_files.read(str(model)).prefix == str(model / "best" / "model.ckpt-3")
-    newest = model_files.read(str(model), use_checkpoint="newest")
+    newest = model_files.read(str(model / "latest"))
     assert newest.prefix == str(model / "model.ckpt-5")
 
 

@@ -609,10 +609,6 @@ def test_a_model_says_what_it_cannot(kept):
             "device is 'host', expected one of auto, gpu, cpu",
         ),
         (
-            lambda: xlnet.load("a", use_checkpoint="bets"),
-            "use_checkpoint is 'bets', expected one of best, newest; did you mean 'best'?",
-        ),
-        (
             lambda: model.score("a"),
             "the model was trained for multi_label (custom): its method is classify, not score",
         ),

@@ -117,7 +117,6 @@ def test_arrays_are_taken_as_lists(model):
         (dict(batch_size=2.0), "batch_size"),
         (dict(precision=16), "precision"),
         (dict(device=0), "device"),
-        (dict(use_checkpoint=1), "use_checkpoint"),
         (dict(progress=1), "progress"),
         (dict(spiece_model_file=3), "spiece_model_file"),
         (dict(model_config_path=b"x"), "model_config_path"),

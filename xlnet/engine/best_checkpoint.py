@@ -108,11 +108,10 @@ def best_evaluation(
 # ---- the directory of the best checkpoint ----
 
 
-def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
-    """(step, prefix) of the checkpoint of a run to use; None if there is none. "best" is that in
-    `best/`, or the newest where there is no such directory."""
-    prefix = checkpoint.newest(os.path.join(model_dir, BEST)) if which == "best" else None
-    prefix = prefix or checkpoint.newest_of_run(model_dir)
+def best_or_newest(model_dir: str) -> Optional[tuple[int, str]]:
+    """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there is
+    no such directory. None if there is none."""
+    prefix = checkpoint.newest(os.path.join(model_dir, BEST)) or checkpoint.newest_of_run(model_dir)
     return (checkpoint.step_named(prefix), prefix) if prefix else None
 
 

@@ -76,7 +76,6 @@ def read(
     *,
     model_config_path: Optional[str] = None,
     spiece_model_file: Optional[str] = None,
-    use_checkpoint: str = "best",
     network: Optional[NetworkSettings] = None,
 ) -> LoadedModel:
     """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
@@ -84,7 +83,7 @@ def read(
 
     path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
     architecture and the vocabulary are the files next to the checkpoint unless others are given.
-    use_checkpoint: "best": that of `best/` if it is there, or else the newest; "newest".
+    Of a model directory the checkpoint in `best/` is taken if it is there, or else the newest.
     """
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(
@@ -100,7 +99,7 @@ def read(
     if os.path.isdir(path):
         _check_inside(path, path)
         _check_inside(os.path.join(path, BEST), path)
-        found = best_checkpoint.best_or_newest(path, use_checkpoint)
+        found = best_checkpoint.best_or_newest(path)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
     else:
         prefix = checkpoint.resolve(path, "model_dir")

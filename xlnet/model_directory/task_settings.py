@@ -34,6 +34,7 @@ _log = logging.getLogger(__name__)
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
 _EPOCHS = 3.0  # the default length of training
+_MOST_SEGMENTS = 8  # of a text, with --long_document=memory
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of the section `task` that the weights depend on.
@@ -60,7 +61,7 @@ class FineTunedTask:
         """The length of a record's text or choice (of all segments with --long_document=memory),
         and how longer texts are truncated."""
         settings = self.settings
-        segments = settings.max_segments if settings.long_document == "memory" else 1
+        segments = _MOST_SEGMENTS if settings.long_document == "memory" else 1
         return encoding.Layout(
             settings.max_seq_length * segments, self.task.cut_first, settings.long_document
         )

@@ -11,7 +11,7 @@ from typing import Optional
 from xlnet import cli
 from xlnet.programs import text_inputs
 from xlnet.programs.draw_attention import check_images
-from xlnet.serving.settings import ExplanationSettings, LoadSettings
+from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, setting
 
 
@@ -30,12 +30,12 @@ class WordSettings(Settings):
         check_images(self.output or "")
 
 
-def main(model_settings: LoadSettings, settings: WordSettings, how: ExplanationSettings) -> None:
+def main(model_settings: LoadSettings, settings: WordSettings) -> None:
     with text_inputs.load(model_settings) as model:
         from xlnet.plots import words
 
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
-        found = model.explain(text, label=how.label)
+        found = model.explain(text)
         print(words.text(found))
         for path in check_images(settings.output or ""):
             if path.endswith(".png"):
@@ -50,7 +50,6 @@ def run() -> None:
         main,
         LoadSettings,
         WordSettings,
-        ExplanationSettings,
         about=__doc__,
         examples=(
             "--model_dir=model --text='A film that nobody needs.'",

@@ -19,7 +19,9 @@ from xlnet.settings.fields import Settings, required, same_as, setting
 class ExportSettings(Settings):
     """xlnet export: from where, to where."""
 
-    model_dir: str = required("model directory, or directory or prefix of a checkpoint")
+    model_dir: str = required(
+        "model directory, its DIRECTORY/latest, or directory or prefix of a checkpoint"
+    )
     output: str = required("directory to write to: its next free number, 1 at first")
     signatures: Optional[str] = setting(
         None,
@@ -34,7 +36,6 @@ class ExportSettings(Settings):
     dtype: str = setting(
         "float32", "dtype of the layers' weights and of matmuls", choices=("float32", "bfloat16")
     )
-    use_checkpoint: str = same_as(LoadSettings, "use_checkpoint")
     model_config_path: Optional[str] = same_as(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = same_as(LoadSettings, "spiece_model_file")
     own_module: Optional[str] = same_as(LoadSettings, "own_module")
@@ -57,7 +58,7 @@ def main(settings: ExportSettings) -> None:
     # Own task types, before the model names one.
     known.load(settings.own_module)
     if settings.weights_only:
-        export_weights(settings.model_dir, settings.output, settings.use_checkpoint)
+        export_weights(settings.model_dir, settings.output)
         return
     export(
         settings.model_dir,
@@ -66,7 +67,6 @@ def main(settings: ExportSettings) -> None:
         if settings.signatures
         else None,
         dtype=settings.dtype,
-        use_checkpoint=settings.use_checkpoint,
         model_config_path=settings.model_config_path,
         spiece_model_file=settings.spiece_model_file,
     )

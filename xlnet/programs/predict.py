@@ -70,7 +70,7 @@ class PredictionSettings(Settings):
         help="tables: column of a row's name, if not that of the training data; empty: the number "
         "of the row",
     )
-    batch_size: int = same_as(finetuning.TaskSettings, "eval_batch_size")
+    eval_batch_size: int = same_as(finetuning.TaskSettings, "eval_batch_size")
     device: str = same_as(DeviceSettings, "device")
     precision: Optional[str] = same_as(NetworkSettings, "precision")
 
@@ -107,7 +107,7 @@ def main(settings: PredictionSettings) -> None:
         "delimiter": settings.delimiter,
         "quoting": settings.quoting,
         "header": settings.header,
-        "eval_batch_size": settings.batch_size,
+        "eval_batch_size": settings.eval_batch_size,
         "input_format": settings.input_format,
         **{name: getattr(settings, name) for name in _COLUMNS},
     }

@@ -21,7 +21,6 @@ def load(
     *,
     model_config_path: Optional[Path] = None,
     spiece_model_file: Optional[Path] = None,
-    use_checkpoint: str = "best",
     batch_size: int = 32,
     device: str = "auto",
     precision: str = "fp32",
@@ -31,11 +30,11 @@ def load(
     """Loads a trained model.
 
     Args:
-      path: a model directory of any of the programs; a directory with a released checkpoint, its
-        config and its vocabulary; or a checkpoint prefix.
+      path: a model directory of any of the programs, of which the checkpoint in `best/` is taken
+        if it is there, or else the newest; its DIRECTORY/latest, the newest; a directory with a
+        released checkpoint, its config and its vocabulary; or a checkpoint prefix.
       model_config_path: the architecture, if it is not xlnet_config.json next to the checkpoint.
       spiece_model_file: the vocabulary, if it is not spiece.model next to the checkpoint.
-      use_checkpoint: "best": that of `best/` if it is there, or else the newest; or "newest".
       batch_size: texts that go through the network together.
       device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
       precision: of the matmuls, "fp32", "bf16" or "fp16".
@@ -69,7 +68,6 @@ def load(
             "model_dir": _plain("path", path),
             "model_config_path": _plain("model_config_path", model_config_path),
             "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
-            "use_checkpoint": use_checkpoint,
             "device": device,
             "precision": precision,
             "own_module": _plain("own_module", own_module),
@@ -82,7 +80,6 @@ def load(
         chosen.model_dir,
         model_config_path=chosen.model_config_path,
         spiece_model_file=chosen.spiece_model_file,
-        use_checkpoint=chosen.use_checkpoint,
         network=NetworkSettings(precision=chosen.precision),
     )
     return Model(found, devices, own.batch_size, own.progress)

@@ -34,17 +34,15 @@ class LoadSettings(Settings):
     """Which model, and where it runs."""
 
     model_dir: str = required(
-        "model directory, directory with a released checkpoint, its config and its vocabulary, or "
-        "checkpoint prefix",
+        "model directory (its best checkpoint, or the newest where there is none), "
+        "DIRECTORY/latest (the newest), directory with a released checkpoint, its config and its "
+        "vocabulary, or checkpoint prefix",
     )
     model_config_path: Optional[str] = setting(
         None, "JSON with the architecture, if it is not next to the checkpoint"
     )
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model, if it is not next to the checkpoint"
-    )
-    use_checkpoint: str = setting(
-        "best", "that of model_dir/best if it is there, or the newest", choices=("best", "newest")
     )
     device: str = same_as(DeviceSettings, "device")
     precision: str = same_as(NetworkSettings, "precision", default="fp32")

@@ -239,7 +239,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
 
     # Class attributes, not flags: the values in programs without a setting of the name.
     program = ""
-    long_document, max_segments = "split", 1
+    long_document = "split"
     summary_type, use_summ_proj = "last", True
     predict_threshold, is_regression = 0.5, False
     # Settings that do_predict alone uses.
@@ -358,15 +358,8 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     long_document: str = setting(
         "truncate",
         "how to fit long texts: truncate the end, cut the middle (head_tail), average "
-        "sliding windows, or read segments of max_seq_length with memory of those before",
+        "sliding windows, or read up to 8 segments of max_seq_length with memory of those before",
         choices=("truncate", "head_tail", "sliding", "memory"),
-        help_group=HelpGroup.LENGTH,
-        belongs_to="model",
-    )
-    max_segments: int = setting(
-        8,
-        "long_document=memory: maximum number of segments of a text",
-        minimum=1,
         help_group=HelpGroup.LENGTH,
         belongs_to="model",
     )
@@ -568,7 +561,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     )
 
     program = "xlnet squad"
-    long_document, max_segments = "sliding", 1
+    long_document = "sliding"
     only_predicted = ("output",)  # predict_file is evaluated, too
 
     @property

@@ -56,7 +56,6 @@ def export(
     *,
     names: Optional[Sequence[str]] = None,
     dtype: str = "float32",
-    use_checkpoint: str = "best",
     **given: Optional[str],
 ) -> str:
     """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
@@ -81,7 +80,6 @@ def export(
     set_up_process()
     model = model_files.read(
         model_dir,
-        use_checkpoint=use_checkpoint,
         network=NetworkSettings(precision=DTYPES[dtype]),
         **given,
     )
@@ -104,11 +102,11 @@ def export(
     return target
 
 
-def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") -> None:
+def export_weights(model_dir: str, target: str) -> None:
     """Writes the weights of a model, and the files that are needed to use them, to the directory
     `target`: without the optimizer's state, a third of a checkpoint of a run."""
     set_up_process()
-    chosen = best_checkpoint.best_or_newest(model_dir, use_checkpoint)
+    chosen = best_checkpoint.best_or_newest(model_dir)
     prefix = chosen[1] if chosen else checkpoint.resolve(model_dir, "model_dir")
     run = run_document.read(os.path.dirname(prefix))
     with files.new_directory(target) as directory:
