@@ -29,8 +29,8 @@ from xlnet.tasks.types import contract, custom, known
 from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# raw_text: (directory, its input_format, or a key of `BREAKS`). tasks: by name, (directory, split to
-# evaluate, epochs). more_text: tasks whose texts are read, and nothing else. pieces: of the
+# raw_text: (directory, its input_format, or a key of `BREAKS`). tasks: by name, (directory, split
+# to evaluate, epochs). more_text: tasks whose texts are read, and nothing else. pieces: of the
 # vocabulary; entities in Chinese are tagged character by character.
 Language = collections.namedtuple("Language", "raw_text tasks more_text pieces")
 

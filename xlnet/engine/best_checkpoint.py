@@ -109,8 +109,8 @@ def best_evaluation(
 
 
 def best_or_newest(model_dir: str) -> Optional[tuple[int, str]]:
-    """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there is
-    no such directory. None if there is none."""
+    """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there
+    is no such directory. None if there is none."""
     prefix = checkpoint.newest(os.path.join(model_dir, BEST)) or checkpoint.newest_of_run(model_dir)
     return (checkpoint.step_named(prefix), prefix) if prefix else None
 
