@@ -133,8 +133,8 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         super().check()
         if not self.from_raw_text and self.input_format != "lines":
             raise UserError(
-                f"input_format is {self.input_format}, expected lines where from_raw_text is False: "
-                "a line of ids is a sentence"
+                f"input_format is {self.input_format}, expected lines where from_raw_text is "
+                "False: a line of ids is a sentence"
             )
         if not self.for_config:  # it sets the lengths and the number of streams
             self._check_sequence()
