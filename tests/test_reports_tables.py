@@ -325,7 +325,7 @@ def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
         b'1,"a.\r\nb.\r\nc.\r\n10 10 10",q,10,12\r\n2,d,r,d,0\r\n'
     )
     task = custom.resolve_task(
-        settings(path, SpanSettings, answer_start_column="start", dev_share=0.0)
+        settings(path, SpanSettings, label_column="answer,start", dev_share=0.0)
     )
     row = read_rows(task, str(path), "train")[0]
     assert squad.position_of(row.pairs[0][0], row.label) == (12, 14)

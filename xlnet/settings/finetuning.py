@@ -474,12 +474,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     label_column: str = setting(
         "answer",
         "tables: column of the answer, empty where there is none; in JSON lines a text or a list "
-        "of texts",
-        belongs_to="model",
-    )
-    answer_start_column: Optional[str] = setting(
-        None,
-        "tables: column of the answer's offset in the context [characters]; if not given, "
+        "of texts; answer,start: with that of its offset in the context [characters]. Without, "
         "answers that occur once are found",
         belongs_to="model",
     )

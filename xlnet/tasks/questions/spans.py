@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
@@ -55,12 +55,6 @@ class SpanReader(contract.Reader):
     @property
     def record_options(self) -> tuple:
         return self.options.doc_stride, self.options.max_query_length
-
-    def flag_of(self, column: str) -> str:
-        columns = self.task.columns
-        flags = ("text_a_column", "text_b_column", "label_column", "answer_start_column")
-        names = (*columns.text_a, *columns.text_b, *columns.label)
-        return dict(zip(names, flags)).get(column, "")
 
     def parse_label(self, cells: list) -> tuple:
         return squad.parse_answers(cells)
@@ -321,11 +315,15 @@ class SpanScorer(contract.Scorer):
 
 def _own_columns(settings: SpanSettings) -> dict:
     """With `query`, the questions on a paragraph are held out together."""
-    label = (settings.label_column, settings.answer_start_column)
+    label = [name.strip() for name in settings.label_column.split(",")]
+    if len(label) > 2:
+        raise wrong(
+            "label_column", f"'{settings.label_column}'", "one or two: the answer, its start"
+        )
     return dict(
         text_a=(settings.text_a_column,),
         text_b=(settings.text_b_column,),
-        label=tuple(filter(None, label)),
+        label=tuple(label),
         id=settings.id_column,
         query=settings.text_a_column,
     )
