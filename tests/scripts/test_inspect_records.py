@@ -144,21 +144,22 @@ def test_all_streams_are_those_read_one_by_one(place):
 @pytest.mark.parametrize("stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])])
 def test_windows_read_naturally_in_both_directions(place, stream, order):
     """Without its marks the reused part is a stretch of the text, also where it runs backward."""
-    done = place.inspect(f"--stream={stream}")
-    assert ("◀ backward" if stream else "forward ▶") in done.stdout
+    done = place.inspect()
+    direction = "◀ backward" if stream else "forward ▶"
+    assert f"stream {stream}, window 0  {direction}" in done.stdout
     text = "".join(place.text.split())
     assert len(blocks(done.stdout)) == 2
-    for window in blocks(done.stdout):
-        assert [name for name, _, _ in window] == order
-        reused = dict((name, shown) for name, _, shown in window)["reused"]
-        plain = "".join(MARKS.sub("", reused).replace("<eod>", "").replace("▁", "").split())
-        assert len(plain) > 20 and plain in text
+    window = blocks(done.stdout)[stream]
+    assert [name for name, _, _ in window] == order
+    reused = dict((name, shown) for name, _, shown in window)["reused"]
+    plain = "".join(MARKS.sub("", reused).replace("<eod>", "").replace("▁", "").split())
+    assert len(plain) > 20 and plain in text
 
 
 def test_marks_are_targets_in_the_factorization_order(place):
     windows = place.windows(stream=1, count=1)
-    done = place.inspect("--stream=1")
-    shown = " ".join(part[2] for part in blocks(done.stdout)[0])
+    done = place.inspect()
+    shown = " ".join(part[2] for part in blocks(done.stdout)[1])
     numbers = [
         int(number.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
         for number in re.findall("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", shown)
@@ -274,8 +275,8 @@ def test_pictures_in_any_script(place, tmp_path):
 
 def test_everything_from_the_command_line(place, tmp_path):
     masks = tmp_path / "masks.png"
-    plotted = place.inspect(f"--output={masks}", "--stream=1")
-    done = place.inspect("--stream=1")
+    plotted = place.inspect(f"--output={masks}")
+    done = place.inspect()
     last = place.manifest.windows_per_stream - 1
     assert f"Windows 0 to {last} of all 4 streams\n  {4 * last + 4} w" in done.stdout
     assert " targets, 18.75 % of the tokens" in done.stdout
@@ -286,7 +287,6 @@ def test_everything_from_the_command_line(place, tmp_path):
     "arguments, message",
     [
         (["--input=nowhere"], "input: no such directory: nowhere"),
-        (["--stream=4"], "stream: found 4, expected at most 3 in "),
         (["--num_predict=62"], "num_predict is 62, expected at most 61 for sequences of 64 tokens"),
         (
             ["--text=ka", "--output=m.png", "--mask_mode=legacy"],
@@ -315,7 +315,7 @@ def test_damaged_records_are_named_in_one_line(place):
         f.seek(40)
         f.write(b"\xff" * 40)
     assert f"{path}: record 0 is damaged; " in place.inspect(
-        "--stream=0", directory="damaged", run=command.refused
+        directory="damaged", run=command.refused
     )
 
 

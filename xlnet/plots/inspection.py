@@ -20,7 +20,6 @@ from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
-DIRECTIONS = ("forward", "backward")  # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
 
 

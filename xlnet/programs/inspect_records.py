@@ -11,7 +11,7 @@ import functools
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Optional, cast
+from typing import Optional, cast
 
 from xlnet import cli, files, own_modules, quiet
 from xlnet.errors import wrong
@@ -21,12 +21,9 @@ from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
-if TYPE_CHECKING:
-    from xlnet.records.manifest import Manifest
-
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
 _PLOTTED_TOKENS, _PLOTTED_MEMORY = 20, 4  # of a sequence
-_SHOWN = 2  # sequences as text
+_SHOWN = 2  # sequences as text, of the first streams: of both directions
 _COUNTED = 2000  # sequences for the counts, the first ones of every text stream
 
 
@@ -35,7 +32,6 @@ class InspectionSettings(Settings):
     """Which sequences, and how they are shown."""
 
     input: str = required("directory of records (its manifest is read)")
-    stream: int = setting(0, "text stream to show", minimum=0)
     output: Optional[str] = setting(
         None, "image to write, .png: the attention masks of both streams, in place of text"
     )
@@ -60,7 +56,7 @@ def main(settings: InspectionSettings) -> None:
 
     files.check_output(settings.output, ())
     manifest = Manifest.read(settings.input, "input")
-    check(settings, manifest)
+    check(settings)
     quiet.import_tensorflow()
     from xlnet.plots import inspection
     from xlnet.pretraining import sources
@@ -92,28 +88,27 @@ def main(settings: InspectionSettings) -> None:
                 settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
             )
         else:
-            windows = read(stream=settings.stream, count=1)
+            windows = read(stream=0, count=1)
             excerpt = inspection.window_excerpt(
                 windows,
                 0,
                 _PLOTTED_TOKENS,
                 tokenizer,
-                f"The first tokens of stream {settings.stream} "
-                f"({inspection.DIRECTIONS[windows.direction[0]]})",
+                "The first tokens of a sequence",
             )
         figures.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
         print(f"masks: {settings.output}")
         return
 
     # Sequences as text.
-    windows = read(stream=settings.stream, count=min(_SHOWN, manifest.windows_per_stream))
+    shown = [read(stream=stream, count=1) for stream in range(min(_SHOWN, manifest.num_streams))]
     print(inspection.LEGEND)
-    for row in range(len(windows)):
+    for stream, windows in enumerate(shown):
         print(
             inspection.window_text(
                 windows,
-                row,
-                f"stream {settings.stream}, window {row}",
+                0,
+                f"stream {stream}, window 0",
                 tokenizer=tokenizer,
                 reuse_len=manifest.reuse_len,
                 width=columns(),
@@ -126,11 +121,8 @@ def main(settings: InspectionSettings) -> None:
         print("  " + line)
 
 
-def check(settings: InspectionSettings, manifest: "Manifest") -> None:
-    """Raises UserError for sequences that do not exist and plots that cannot be made."""
-    if settings.stream >= manifest.num_streams:
-        expected = f"at most {manifest.num_streams - 1} in {settings.input}"
-        raise wrong("stream", settings.stream, expected)
+def check(settings: InspectionSettings) -> None:
+    """Raises UserError for plots that cannot be made."""
     if settings.text is not None and not settings.output:
         raise wrong("output", "no file for the plot of a text", "--output=FILE.png")
     if settings.output is not None and not settings.output.endswith(".png"):
