@@ -68,7 +68,7 @@ def test_a_causal_model_has_one_stream(causal):
             for order in (None, "left_to_right")
         }
         for order in ("random", "none", "2,1"):
-            with pytest.raises(UserError, match=f"order is {order}, but the model has left_to"):
+            with pytest.raises(UserError, match=f"order: found {order}, expected left_to_right"):
                 model.attention(TEXT, layers=[2], order=order)
     assert places == tuple(found.places)
     assert set(found.streams) == {"content"} and list(found.places) == sorted(found.places)
@@ -91,8 +91,8 @@ def test_a_picture_and_a_page(runs, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
-        (["--text=" + 513 * "the ", "--png=a.png"], "text: 513 pieces"),
+        (["--text=the", "--output=a.png", "--layers=1,4"], "layers: '4'"),
+        (["--text=" + 513 * "the ", "--output=a.png"], "text: 513 pieces"),
     ],
 )
 def test_wrong_flags_are_named(runs, flags, message):

@@ -117,7 +117,7 @@ def run(path, *flags, program="run_classifier.py"):
     "content, flags, status, message",
     [
         ('{"task_name": "rte", "do_train": true}', [], 1, "data_dir: no such file or directory: d"),
-        ('{"task_name": "rte", "do_train": true}', ["--do_train=False"], 1, "nothing to do"),
+        ('{"task_name": "rte", "do_train": true}', ["--do_train=False"], 2, "nothing to do"),
         ("{}", ["--do_train"], 2, "flag --task_name is required"),
         ('{"task": "rte"}', [], 1, "unknown setting 'task'"),
         ('{"train_step": 5}', [], 1, "unknown setting 'train_step'; did you mean 'train_steps'?"),

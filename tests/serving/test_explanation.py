@@ -179,7 +179,7 @@ def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
     assert "&lt;b&gt;" in text and "<b>" not in text and "&amp;" in text
     assert not re.search(r"(src|href)=|https?:|<script", text)
     assert text.count("title=") == 4
-    assert command.refused("xlnet explain", model_dir=path, text="a", output="a.gif")
+    assert command.refused("xlnet explain", status=2, model_dir=path, text="a", output="a.gif")
 
 
 # ---- attention of a fine-tuned model
