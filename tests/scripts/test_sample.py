@@ -288,7 +288,7 @@ def test_the_shell_script_starts_the_main_job(clone):
         ["bash", str(clone / "scripts" / "run_sample.sh"), "--help"], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")  # all was there, nothing is installed
-    assert "run_sample.py: where to, and how long" in done.stdout
+    assert "run_sample.py: everything on a sample" in done.stdout
     assert "--pretrain_steps" in done.stdout
 
 
