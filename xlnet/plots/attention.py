@@ -1,19 +1,16 @@
-"""Attention of both streams as a plot (PNG), and as an HTML page that works offline."""
+"""Attention of both streams as a plot (PNG)."""
 
 from __future__ import annotations
 
-import json
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlnet import figure, files
+from xlnet import figure
 
 if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
 
-_PAGE = pathlib.Path(__file__).with_name("attention.html")
 _CELL = 0.14  # size of a token in a panel [inches]; smaller where there are more than:
 _MOST_NAMES = 40  # next to a panel; of more tokens each second, third, ... one is named
 _TITLE = 0.42  # height of a panel's title, with the space above it [inches]
@@ -86,23 +83,3 @@ def draw_attention(path: str, attention: Attention) -> None:
         scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
         scale.outline.set_visible(False)
     figure.save(drawn, path)
-
-
-def write_page(path: str, attention: Attention, title: str) -> None:
-    """Writes an HTML page with all heads of the layers, without other files."""
-    data = json.dumps(
-        {
-            "title": title,
-            "pieces": list(attention.pieces),
-            "layers": list(attention.layers),
-            "places": None if attention.places is None else attention.places.tolist(),
-            "streams": {
-                name: np.round(values.astype(float), 3).tolist()
-                for name, values in attention.streams.items()
-            },
-        },
-        ensure_ascii=False,
-    )
-    # Without "<" the text cannot end the script element.
-    page = _PAGE.read_text("utf-8")
-    files.write_text(path, page.replace("DATA", data.replace("<", "\\u003c"), 1))

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, files
-from xlnet.errors import UserError
+from xlnet.errors import UserError, wrong
 from xlnet.programs import text_inputs
 from xlnet.serving.settings import AttentionSettings as ComputingSettings
 from xlnet.serving.settings import LoadSettings
@@ -32,24 +32,13 @@ class AttentionSettings(Settings):
         "causal model, none of a fine-tuned one, which have no other",
     )
     seed: int = same_as(ComputingSettings, "seed")
-    output: str = required(
-        "file to write: .png, an image; .html, a page for a browser; several with commas",
-    )
+    output: str = required("image to write: FILE.png")
 
     def check(self) -> None:
         super().check()
-        check_images(self.output)
-
-
-def check_images(output: str) -> list[str]:
-    """The files of --output. Raises UserError for one that is neither an image nor a page,
-    or cannot be written."""
-    paths = [path.strip() for path in output.split(",") if path.strip()]
-    for path in paths:
-        if not path.endswith((".png", ".html")):
-            raise UserError(f"output: '{path}', expected a name that ends in .png or .html")
-        files.check_output(path, ())
-    return paths
+        if not self.output.endswith(".png"):
+            raise wrong("output", f"'{self.output}'", "a name that ends in .png")
+        files.check_output(self.output, ())
 
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
@@ -59,16 +48,11 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
         # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
-        title = text if isinstance(text, str) else " | ".join(text)
         found = model.attention(
             text, layers=layers, order=settings.order, seed=settings.seed, most_tokens=MOST_TOKENS
         )
-        for path in check_images(settings.output):
-            if path.endswith(".png"):
-                attention.draw_attention(path, found)
-            else:
-                attention.write_page(path, found, title)
-            print(f"written: {path}")
+        attention.draw_attention(settings.output, found)
+        print(f"written: {settings.output}")
 
 
 def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
@@ -90,6 +74,6 @@ def run() -> None:
         about=__doc__,
         examples=(
             "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
-            "--output=attention.html",
+            "--output=attention.png",
         ),
     )

@@ -8,9 +8,9 @@ is the query and text_b the document.
 import dataclasses
 from typing import Optional
 
-from xlnet import cli
+from xlnet import cli, files
+from xlnet.errors import UserError
 from xlnet.programs import text_inputs
-from xlnet.programs.draw_attention import check_images
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, setting
 
@@ -27,7 +27,14 @@ class WordSettings(Settings):
 
     def check(self) -> None:
         super().check()
-        check_images(self.output or "")
+        for path in self.outputs():
+            if not path.endswith((".png", ".html")):
+                raise UserError(f"output: '{path}', expected a name that ends in .png or .html")
+            files.check_output(path, ())
+
+    def outputs(self) -> list[str]:
+        """The files of `output`."""
+        return [path.strip() for path in (self.output or "").split(",") if path.strip()]
 
 
 def main(model_settings: LoadSettings, settings: WordSettings) -> None:
@@ -37,7 +44,7 @@ def main(model_settings: LoadSettings, settings: WordSettings) -> None:
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
         found = model.explain(text)
         print(words.text(found))
-        for path in check_images(settings.output or ""):
+        for path in settings.outputs():
             if path.endswith(".png"):
                 words.draw(path, found)
             else:
