@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pathlib
 import platform
+import shlex
 import unicodedata
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
@@ -21,7 +24,6 @@ from xlnet.engine.devices import connect, set_up_process, without_registered_gra
 from xlnet.errors import UserError, did_you_mean, reason
 from xlnet.model_directory import model_files, run_document
 from xlnet.model_directory.model_files import LoadedModel
-from xlnet.serving.export import readme
 from xlnet.serving.export.signatures import BUILDERS, Signature
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings
@@ -40,6 +42,8 @@ _EXTRA, _VERSIONS, _LABELS, _EXAMPLES_FILE = (
     "labels.json",
     "examples.json",
 )
+
+_README = pathlib.Path(__file__).with_name("readme.md")  # a template
 
 # Of the example that is recorded for each signature: the tokens of a request by ids, and texts.
 _TOKENS = 8
@@ -194,7 +198,7 @@ def _write(
     )
     files.write_text(
         os.path.join(directory, "README.md"),
-        readme.text(model, served_as, dtype, requests, answers),
+        _readme(model, served_as, dtype, default, requests[default]),
     )
     return list(made)
 
@@ -234,6 +238,49 @@ def _request(inputs: Mapping[str, tf.Tensor], model: LoadedModel) -> dict[str, n
 def _plain(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
     """Arrays by name for JSON, with their types: see scripts/check_export.py."""
     return {
-        name: {"dtype": tf.as_dtype(array.dtype).name, "value": readme.plain(array)}
+        name: {"dtype": tf.as_dtype(array.dtype).name, "value": _listed(array)}
         for name, array in arrays.items()
     }
+
+
+def _listed(array: np.ndarray) -> list:
+    """An array as nested lists for `json`."""
+    if array.dtype == object:
+        values: list = []
+        for each in array:
+            if isinstance(each, np.ndarray):
+                values.append(_listed(each))
+            else:
+                values.append(each.decode() if isinstance(each, bytes) else each)
+        return values
+    if array.dtype.kind == "f":  # the fewest digits that are this number
+        digits = np.array([float(str(value)) for value in array.ravel()])
+        return digits.reshape(array.shape).tolist()
+    return array.tolist()
+
+
+def _readme(
+    model: LoadedModel,
+    name: str,
+    dtype: str,
+    signature: str,
+    request: Mapping[str, np.ndarray],
+) -> str:
+    """The README, in Markdown, of a model that is served under a name, with a request."""
+    about = "A pretrained XLNet: a vector for each text."
+    if model.tuned:
+        task = model.tuned.task
+        outputs = task.head.outputs_in_words()
+        about = f"An XLNet for the task {task.name} ({task.type.name}): {outputs}."
+    instance = {key: _listed(value)[0] for key, value in request.items()}
+    return _README.read_text("utf-8").format(
+        name=name,
+        about=about,
+        dtype=dtype,
+        version=tf.__version__,
+        mount=shlex.quote(f"type=bind,source=/path/to/{name},target=/models/{name}"),
+        name_of_model=shlex.quote("MODEL_NAME=" + name),
+        name_in_address=urllib.parse.quote(name),
+        signature=signature,
+        request=json.dumps({"signature_name": signature, "instances": [instance]}),
+    )
