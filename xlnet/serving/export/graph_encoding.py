@@ -119,28 +119,10 @@ class GraphEncoder:
         length_a = ids_a.row_lengths()
         length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
         budget = self._layout.max_seq_length - (2 if ids_b is None else 3)
-        if self._layout.cut_first:
-            kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, 1))
-            return kept_a, tf.minimum(length_b, budget - kept_a)
-
-        # The longer text is cut until both are equally long, then both, the second one first.
-        fits = length_a + length_b <= budget
-        half = budget // 2
-        shorter = tf.minimum(length_a, length_b)
-        only_longer_is_cut = shorter <= half
-
-        def kept(length: tf.Tensor, is_longer: tf.Tensor, equal_part: int) -> tf.Tensor:
-            """Of one text; equal_part: what it keeps if both are cut."""
-            next_to_shorter = tf.where_v2(is_longer, budget - shorter, shorter)
-            if_cut = tf.where_v2(
-                only_longer_is_cut, next_to_shorter, tf.constant(equal_part, tf.int64)
-            )
-            return tf.where_v2(fits, length, if_cut)
-
-        a_is_longer = length_a > length_b
-        kept_a = kept(length_a, a_is_longer, budget - half)
-        kept_b = kept(length_b, tf.logical_not(a_is_longer), half)
-        return kept_a, kept_b
+        # Both are cut where neither is short: then the first has half of the budget, rounded up.
+        least_a = 1 if self._layout.cut_first else budget - budget // 2
+        kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, least_a))
+        return kept_a, tf.minimum(length_b, budget - kept_a)
 
     def _cut(self, ids: tf.RaggedTensor, kept: tf.Tensor) -> tf.RaggedTensor:
         """`kept` int64 [N] of the ids of each text: the beginning, or both ends."""

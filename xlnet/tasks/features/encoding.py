@@ -141,18 +141,10 @@ def _lengths(
 
     cut_first: the first text is cut, down to `least` ids, before the second one.
     """
-    if length_a + length_b <= budget:
-        return length_a, length_b
-    if cut_first:
-        length_a = min(length_a, max(budget - length_b, least))
-        return length_a, min(length_b, budget - length_a)
-    shorter = min(length_a, length_b)
-    half = budget // 2
-    if shorter > half:
-        return budget - half, half
-    if length_a > length_b:
-        return budget - shorter, shorter
-    return shorter, budget - shorter
+    if not cut_first:
+        least = budget - budget // 2
+    length_a = min(length_a, max(budget - length_b, least))
+    return length_a, min(length_b, budget - length_a)
 
 
 def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
