@@ -236,3 +236,51 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
     assert predict() == given != without
     with xlnet.load(model) as loaded:
         assert "{:.6f}".format(loaded.score("kamat rokmi ka mi kamat ro")) in given
+
+
+def test_a_model_keeps_its_columns_and_not_the_form_of_its_files(tmp_path):
+    """Another file is read by its own form, as it is declared, or refused."""
+    kept = dict(header="none", quoting="none", delimiter=";", text_a_column="1", label_column="2")
+    model = make_model(
+        tmp_path / "model", "classification", text_b_column=None, labels=["x", "y"], **kept
+    )
+    (tmp_path / "new.csv").write_text('text;n\n"say ""kamat""";1\n')
+    flags = dict(model_dir=model, input=tmp_path / "new.csv")
+    line = command.refused("xlnet predict", **flags)
+    assert "found columns by number (1), expected names; --header" in line
+    found = {}
+    for name, text in (("named", "text"), ("by number", "1")):
+        form = "names" if name == "named" else "none"
+        done = command.succeed(
+            "xlnet predict", text_a_column=text, header=form, delimiter=";", **flags
+        )
+        found[name] = done.stdout.splitlines()
+    assert [len(lines) for lines in found.values()] == [2, 3]
+    assert found["named"][1].split("\t")[1:] == found["by number"][2].split("\t")[1:]
+    with xlnet.load(model, device="cpu") as loaded:
+        (asked,) = loaded.classify(['say "kamat"'])
+    assert found["named"][1].split("\t")[1] == asked.label
+
+
+def test_equal_texts_of_other_words_have_predictions_of_their_own(tmp_path, model_of):
+    """Those of the evaluated file were written for words that only look the same when joined."""
+    (tmp_path / "dev.jsonl").write_text(
+        '{"text": ["kamat ro", "mi ka telok"], "tags": ["B-PER", "O"]}\n'
+    )
+    (tmp_path / "new.jsonl").write_text('{"text": ["kamat", "ro", "mi", "ka", "telok"]}\n')
+    model = shutil.copytree(model_of("tagging"), tmp_path / "model")
+    flags = dict(
+        model_dir=model,
+        device="cpu",
+        tag_column="tags",
+    )
+    flags = dict(flags, predict_file=tmp_path / "new.jsonl", predict_output="-")
+    alone = command.succeed("xlnet tag", "--do_predict=True", **flags).stdout
+    both = command.succeed(
+        "xlnet tag",
+        "--do_predict=True",
+        "--do_eval=True",
+        dev_file=tmp_path / "dev.jsonl",
+        **flags,
+    ).stdout
+    assert json.loads(both.splitlines()[-1]) == json.loads(alone.splitlines()[-1])

@@ -82,6 +82,16 @@ def test_several_labels_by_hand():
     assert constant_answer(MULTI, labels, 0.5)["accuracy"] == pytest.approx(2 / 3)
 
 
+def test_the_second_label_is_the_positive_one():
+    """Whatever the labels are called: for F1, AUC and the threshold alike."""
+    values, labels = np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), [0, 1, 0, 1]
+    for names in (("0", "1"), ("1", "2"), ("a", "b")):
+        task = dataclasses.replace(GLUE["mrpc"], labels=names, metrics=("f1", "auc"))
+        assert task.scorer.evaluate(values, labels) == {"f1": pytest.approx(2 / 3), "auc": 1.0}
+        assert task.scorer.evaluate(values, labels, 0.35)["f1"] == 1.0
+        assert task.scorer.texts(values, 0.35) == [names[0], names[1], names[0], names[1]]
+
+
 def test_auc():
     task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
     values = one_hot(task, [0, 0, 0]) + [[0, 0.1], [0, 0.3], [0, 0.2]]

@@ -331,6 +331,21 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
         known.load(str(path))
 
 
+def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
+    """It went on with another loss, as if nothing had happened."""
+    make_files(tmp_path)
+    path = tmp_path / "mine.py"
+    path.write_text(LEVELS.read_text())
+    asked = flags(tmp_path, task_module=path, train_steps=2, eval_steps=0)
+    command.succeed("run_classifier.py", "--do_train", **asked)
+    path.write_text(LEVELS.read_text() + "\n# edited\n")
+    sys.modules.pop("mine", None)
+    known.TASK_TYPES.pop("levels", None)
+    forget_modules()
+    line = command.refused("run_classifier.py", "--do_train", **dict(asked, train_steps=4))
+    assert "the files of an own task type (--task_module) have other content" in line
+
+
 def test_a_relative_module_is_that_of_the_working_directory(registry, tmp_path, monkeypatch):
     for directory in ("one", "two"):
         (tmp_path / directory).mkdir()

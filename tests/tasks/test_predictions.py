@@ -56,6 +56,13 @@ SEVERAL = Task(
             'id\tscore\n"a\tb\nc"\t1\n',
         ),
         (
+            GLUE["sts-b"],
+            [Row("a\rb", (("x", None),), None)],
+            [1.0],
+            0.5,
+            'id\tscore\n"a\rb"\t1\n',
+        ),
+        (
             SEVERAL,
             ROWS,
             [[0.9, 0.7], [0.2, 0.4]],
@@ -74,7 +81,7 @@ SEVERAL = Task(
 def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     path = write(tmp_path / "out", task, rows, np.array(values), threshold=threshold)
     assert [file.name for file in (tmp_path / "out").iterdir()] == [path.name]
-    assert path.read_text("utf-8") == text
+    assert path.read_bytes().decode() == text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from helpers.paths import RELEASED
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import parsing
+from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.ranking import measures, ranking
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom
@@ -227,6 +227,18 @@ def test_a_relevant_document_that_a_run_lacks_counts_as_in_the_judgements(tmp_pa
     rows = read_rows(task, str(tmp_path), "dev")
     found = task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))
     assert (found["recall@9"], found["err@1"]) == (1 / 3, 3 / 4)
+
+
+def test_runs_with_documents_of_one_query_have_the_judgements_of_both(tmp_path):
+    write_trec(tmp_path)
+    for name, document in (("one", "x"), ("two", "y")):
+        write(tmp_path, f"{name}.run", f"7 Q0 {document} 1 9.5 bm25")
+        write(tmp_path, f"{name}.qrels", f"7 0 {document} 2")
+    paths = readers.Paths.of(f"{tmp_path}/one.run,{tmp_path}/two.run", "dev_file")
+    assert [(row.id, row.label) for row in RANKING.reader.read(paths, True)] == [
+        ("x", 2.0),
+        ("y", 2.0),
+    ]
 
 
 def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):

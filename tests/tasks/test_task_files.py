@@ -419,6 +419,18 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     assert "train.tsv: 2 of 202 rows skipped:" in caplog.text
 
 
+def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(tmp_path, monkeypatch):
+    """Quotation marks of QQP are characters of its texts."""
+    content = 'id\tquestion1\tquestion2\n1\t"a" b\t"c\n2\td"\te ""f""\n'
+    expected = [("1", (('"a" b', '"c'),)), ("2", (('d"', 'e ""f""'),))]
+    for name in ("test.tsv", "mine.tsv", "mine.txt", "mine", "-"):
+        path = name if name == "-" else str(tmp_path / name)
+        (tmp_path / (name if name != "-" else "stdin")).write_text(content)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        rows = parsing.read_to_predict(GLUE["qqp"], path)
+        assert [(row.id, row.pairs) for row in rows] == expected, name
+
+
 # --- Encodings and delimiters
 
 PAIRS = GLUE["rte"]

@@ -171,7 +171,7 @@ class Evaluator:
         for known in self._predicted:
             if known.step == step and len(known.rows) == len(rows):
                 pairs = zip(known.rows, rows)
-                if all((a.id, a.pairs) == (b.id, b.pairs) for a, b in pairs):
+                if all((a.id, a.pairs, a.source) == (b.id, b.pairs, b.source) for a, b in pairs):
                     return known.predictions
         return None
 

@@ -15,7 +15,7 @@ from xlnet import errors
 from xlnet.engine import loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
-from xlnet.finetuning.data import TaskData, note_repeated_texts
+from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.model_directory import run_document
@@ -81,9 +81,8 @@ def train(
     resolved = run_document.values_of((given, model.network, optimization, device_settings))
     resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
-    document = dataclasses.replace(
-        document, resolved=resolved, read={"train": data.digests("train")}
-    )
+    read = {"train": data.digests("train"), "code": own_code(task.reader, task.head, task.scorer)}
+    document = dataclasses.replace(document, resolved=resolved, read=read)
     run_document.check_resumed(document, model.config, data.tokenizer, settings.allow_changes)
 
     # Train.

@@ -132,9 +132,10 @@ def _with_commas(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _line(cells: Iterable[str], delimiter: str) -> str:
+    # A cell with a character of the end of a line is quoted, also with a carriage return alone.
     text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(cells)
-    return text.getvalue()
+    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
+    return text.getvalue().removesuffix("\r\n") + "\n"
 
 
 def json_lines(values: Iterable[dict]) -> Iterator[str]:

@@ -44,7 +44,9 @@ class RankingReader(RegressionReader):
         rows = super().read(path, need_labels=False)
         judged: dict[str, dict[str, float]] = {}
         for each in readers.each_path(path):
-            judged.update(trec_files.read_judgements(self.task, trec_files.judgements_of(each)))
+            found = trec_files.read_judgements(self.task, trec_files.judgements_of(each))
+            for query, relevance in found.items():
+                judged.setdefault(query, {}).update(relevance)
 
         def labelled() -> Iterator[Row]:
             for row in rows:
