@@ -83,7 +83,7 @@ def test_a_picture(runs, tmp_path):
     "flags, message",
     [
         (["--text=the", "--output=a.png", "--layers=1,4"], "layers: '4'"),
-        (["--text=" + 513 * "the ", "--output=a.png"], "text: 513 pieces"),
+        (["--text=" + 513 * "the ", "--output=a.png"], "text: found 513 pieces, expected 1 to 512"),
     ],
 )
 def test_wrong_flags_are_named(runs, flags, message):
