@@ -145,6 +145,13 @@ def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message)
         shutil.rmtree(workspace.path("refused"))
 
 
+@pytest.mark.parametrize("seq_len, reuse_len", [(6, 1), (7, 2), (8, 3), (9, 4), (511, 255)])
+def test_the_default_of_reuse_len_leaves_room_for_two_segments(seq_len, reuse_len):
+    settings = CorpusSettings(input_glob="text", save_dir="out", sp_path="model", seq_len=seq_len)
+    settings.check()
+    assert settings.resolved().reuse_len == reuse_len
+
+
 @pytest.fixture
 def preset(tmp_path):
     path = tmp_path / "preset.json"

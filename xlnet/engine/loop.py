@@ -115,6 +115,7 @@ def fit(
             files.remove_unfinished(os.path.join(model_dir, BEST, ""))
             checkpoint.remove_unfinished(model_dir)
             recurrent_memory.forget(model_dir)
+            selection.replace_later(first)
             if is_evaluation_due(run, first) and not selection.has(first):
                 _evaluate(run, selection, first, stop)
         if first >= last:

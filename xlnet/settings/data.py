@@ -87,7 +87,8 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, belongs_to=None)
     reuse_len: int = setting(
         0,
-        "leading part of a sequence that continues the one before [tokens]; 0: half of seq_len",
+        "leading part of a sequence that continues the one before [tokens]; 0: half of seq_len, at "
+        "most seq_len - 5",
         minimum=0,
         belongs_to=None,
     )
@@ -146,17 +147,21 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
 
     def resolved(self) -> "CorpusSettings":
         """With the values that follow from others."""
-        return dataclasses.replace(self, reuse_len=self.reuse_len or self.seq_len // 2)
+        default = min(self.seq_len // 2, self._longest_reuse_len)
+        return dataclasses.replace(self, reuse_len=self.reuse_len or default)
+
+    @property
+    def _longest_reuse_len(self) -> int:
+        # The rest of a sequence is two segments, <sep> <sep> <cls>.
+        return self.seq_len - SEQUENCE_SPECIAL_TOKENS - 2
 
     def _check_sequence(self) -> None:
         reuse_len = self.resolved().reuse_len
         shortest = SEQUENCE_SPECIAL_TOKENS + 3  # one token of the reused part, of A and of B
         if self.seq_len < shortest:
             raise wrong("seq_len", self.seq_len, f"at least {shortest}")
-        # The rest of a sequence is two segments, <sep> <sep> <cls>.
-        longest = self.seq_len - SEQUENCE_SPECIAL_TOKENS - 2
-        if reuse_len > longest:
-            raise wrong("reuse_len", reuse_len, f"at most seq_len - 5 = {longest}")
+        if reuse_len > self._longest_reuse_len:
+            raise wrong("reuse_len", reuse_len, f"at most seq_len - 5 = {self._longest_reuse_len}")
         if self.bi_data and self.num_streams % 2:
             raise wrong(
                 "num_streams",
