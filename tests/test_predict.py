@@ -274,13 +274,11 @@ def test_equal_texts_of_other_words_have_predictions_of_their_own(tmp_path, mode
         device="cpu",
         tag_column="tags",
     )
-    flags = dict(flags, predict_file=tmp_path / "new.jsonl", predict_output="-")
-    alone = command.succeed("xlnet tag", "--do_predict=True", **flags).stdout
-    both = command.succeed(
-        "xlnet tag",
-        "--do_predict=True",
-        "--do_eval=True",
-        dev_file=tmp_path / "dev.jsonl",
-        **flags,
-    ).stdout
-    assert json.loads(both.splitlines()[-1]) == json.loads(alone.splitlines()[-1])
+    flags = dict(flags, predict_file=tmp_path / "new.jsonl", predict_dir=tmp_path)
+    written = tmp_path / "predictions_custom_new.jsonl"
+    command.succeed("xlnet tag", "--do_predict=True", **flags)
+    alone = json.loads(written.read_text())
+    written.unlink()
+    both = dict(flags, do_eval=True, dev_file=tmp_path / "dev.jsonl")
+    command.succeed("xlnet tag", "--do_predict=True", **both)
+    assert json.loads(written.read_text()) == alone
