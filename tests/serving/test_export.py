@@ -514,13 +514,13 @@ def test_after_a_training(quick_start, tmp_path):
     make_vocabulary(tmp_path / "sp.model", 37)
     work = Workspace(tmp_path)
     assert work.run("--do_train", train_steps=1, max_seq_length=8).returncode == 0
-    for number, dtype in ((1, "float32"), (2, "bfloat16")):
+    for number, precision, dtype in ((1, "fp32", "float32"), (2, "bf16", "bfloat16")):
         done = command.run(
             "xlnet export",
             "--model_dir=" + work.path("model"),
             "--output=" + work.path("model", "export"),
             "--signatures= ids",
-            "--dtype=" + dtype,
+            "--precision=" + precision,
         )
         assert done.returncode == 0
         assert re.search(
@@ -586,7 +586,7 @@ def test_weights_alone(tmp_path):
 @pytest.mark.parametrize(
     "flag",
     [
-        dict(dtype="bfloat16"),
+        dict(precision="bf16"),
         dict(signatures="ids"),
         dict(spiece_model_file="v.model"),
         dict(model_config_path="c.json"),

@@ -12,6 +12,7 @@ from xlnet import cli, quiet
 from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import DTYPES, PRECISIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,9 +24,7 @@ class ConversionSettings(TextSettings):
         "best one, of DIRECTORY/latest the newest",
     )
     output: str = required("directory to write, new or empty")
-    dtype: str = setting(
-        "float32", "to theirs: dtype of the weights", choices=("float32", "float16", "bfloat16")
-    )
+    precision: str = setting("fp32", "to theirs: dtype of the weights", choices=PRECISIONS)
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model; default: the one next to the input"
     )
@@ -66,7 +65,8 @@ def main(settings: ConversionSettings) -> None:
         )
         conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
     else:
-        conversion.to_huggingface(settings.input, settings.output, settings.dtype, *vocabulary)
+        dtype = DTYPES[settings.precision]
+        conversion.to_huggingface(settings.input, settings.output, dtype, *vocabulary)
 
 
 def run() -> None:

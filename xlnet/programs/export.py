@@ -13,6 +13,7 @@ from xlnet import cli, quiet
 from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.network import DTYPES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +34,8 @@ class ExportSettings(Settings):
         "write the weights alone, with the files to use them: a checkpoint as in best/, without "
         "the optimizer's state; output is then a new directory",
     )
-    dtype: str = setting(
-        "float32", "dtype of the layers' weights and of matmuls", choices=("float32", "bfloat16")
+    precision: str = setting(
+        "fp32", "dtype of the layers' weights and of matmuls", choices=("fp32", "bf16")
     )
     model_config_path: Optional[str] = same_as(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = same_as(LoadSettings, "spiece_model_file")
@@ -42,7 +43,7 @@ class ExportSettings(Settings):
 
 
 # Settings of the network that a SavedModel holds: a checkpoint is copied as it is.
-_OF_SAVED_MODELS = ("signatures", "dtype", "model_config_path", "spiece_model_file")
+_OF_SAVED_MODELS = ("signatures", "precision", "model_config_path", "spiece_model_file")
 
 
 def main(settings: ExportSettings) -> None:
@@ -66,7 +67,7 @@ def main(settings: ExportSettings) -> None:
         names=[name.strip() for name in settings.signatures.split(",")]
         if settings.signatures
         else None,
-        dtype=settings.dtype,
+        dtype=DTYPES[settings.precision],
         model_config_path=settings.model_config_path,
         spiece_model_file=settings.spiece_model_file,
     )
@@ -79,7 +80,7 @@ def run() -> None:
         about=__doc__,
         examples=(
             "--model_dir=model --output=exported",
-            "--model_dir=model --output=exported --dtype=bfloat16 --signatures=ids",
+            "--model_dir=model --output=exported --precision=bf16 --signatures=ids",
             "--model_dir=pretrained --output=to_share --weights_only",
         ),
     )

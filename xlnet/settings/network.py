@@ -113,7 +113,8 @@ ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
 )
 
 
-PRECISIONS = ("fp32", "bf16", "fp16")
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+PRECISIONS = tuple(DTYPES)
 
 
 @dataclasses.dataclass(frozen=True)
