@@ -329,12 +329,12 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
 WRONG = (
     (
         dict(doc_stride=16),
-        1,
+        2,
         "doc_stride is 16, expected at most max_seq_length - max_query_length - 3 = 15",
     ),
-    (dict(max_query_length=21), 1, "max_query_length is 21: with 3 special tokens"),
-    (dict(model_dir=None), 1, "model_dir is missing; only --do_prepro=True does without it"),
-    (dict(train_file=None, predict_file=None), 1, "no questions: give data_dir, or train_file"),
+    (dict(max_query_length=21), 2, "max_query_length is 21: with 3 special tokens"),
+    (dict(model_dir=None), 2, "model_dir is missing; only --do_prepro=True does without it"),
+    (dict(train_file=None, predict_file=None), 2, "no questions: give data_dir, or train_file"),
     (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
 )

@@ -177,7 +177,7 @@ def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
 def test_a_missing_column_of_questions_names_its_flag(tmp_path):
     (tmp_path / "train.csv").write_text("id,context,question\n1,a b,what?\n")
     alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), predict_file=None)
-    for column in ("context", "question", "answer"):
+    for column in ("text_a", "text_b", "label"):
         task = given(tmp_path, "", **alone, **{f"{column}_column": "other"})
         with pytest.raises(UserError, match=f"no column 'other'.*--{column}_column"):
             read_rows(task, str(tmp_path), "train")
