@@ -9,9 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from xlnet.errors import UserError
+from xlnet.errors import NotFinite, UserError
 from xlnet.serving import generation
-from xlnet.serving.batched_calls import NotFinite
 from xlnet.serving.generation import GenerationBatch
 from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
 

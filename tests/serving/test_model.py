@@ -16,7 +16,7 @@ from helpers.models import make_model
 
 import xlnet
 from xlnet.engine import checkpoint
-from xlnet.serving import batched_calls
+from xlnet.serving import model as serving_model
 from xlnet.tasks.task import InlineExample
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -496,7 +496,7 @@ class Terminal(io.StringIO):
     [(Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)],
 )
 def test_a_progress_bar_on_a_terminal(kept, monkeypatch, stream, progress, is_shown):
-    monkeypatch.setattr(batched_calls, "_SECONDS_WITHOUT_BAR", 0)
+    monkeypatch.setattr(serving_model, "_SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys, "stderr", stream())
     texts = ["kamat", 3, "telok sol", "mitel"]
     with xlnet.load(

@@ -19,7 +19,7 @@ def worker(turns, name, seconds, count, done):
 
     def run():
         for _ in range(count):
-            with work.turn(1):
+            with work.turn():
                 time.sleep(seconds)
                 done.append(name)
 
@@ -32,7 +32,7 @@ def order(*workers):
     """The names of the workers in the order of their turns, which begin while the network is
     used."""
     turns, done = Turns(), []
-    with Work(turns).turn(1):
+    with Work(turns).turn():
         threads = [worker(turns, *each, done) for each in workers]
         wait_until(lambda: len(turns._waiting) == len(workers))
     for thread in threads:
@@ -63,9 +63,9 @@ def test_who_comes_again_and_again_does_not_pass_a_long_one_for_ever():
 
 def test_a_call_that_fails_gives_its_turn_back():
     turns = Turns()
-    with pytest.raises(ValueError), Work(turns).turn(1):
+    with pytest.raises(ValueError), Work(turns).turn():
         raise ValueError
-    with Work(turns).turn(1):
+    with Work(turns).turn():
         pass
 
 
@@ -130,7 +130,7 @@ def test_what_nobody_waits_for_ends_before_its_next_call():
         begun.set()
         try:
             while True:
-                with session.caller().turn(1):
+                with session.caller().turn():
                     time.sleep(0.01)
         except UserError as e:
             dropped.append(str(e))

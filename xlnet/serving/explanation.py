@@ -13,8 +13,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean, wrong
 from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
-from xlnet.serving.inference import Inference, row_of
+from xlnet.serving.inference import Call, Inference, require_finite, row_of
 from xlnet.serving.settings import ExplanationSettings, from_keywords
 from xlnet.serving.texts import count_unknown, pair_of, texts_of
 from xlnet.tasks.features import encoding
@@ -51,7 +50,7 @@ class Explanation(NamedTuple):
     unknown_tokens: Optional[int] = None
 
 
-def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
+def explanation_call(inference: Inference, **settings: Any) -> Call:
     """The call that explains texts or pairs, one after the other.
 
     Args:
@@ -69,7 +68,7 @@ def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
         row = row_of(tuned, 0, InlineExample(*pair_of(item, tuned.task)))
         return row, count_unknown(inference.tokenizer, texts_of(row))
 
-    def compute(items: list[tuple[Row, int]]) -> list[Computed]:
+    def compute(items: list[tuple[Row, int]]) -> list[Explanation]:
         ((row, unknown),) = items
         texts: list[Any] = texts_of(row)
         read = characters_read(texts, inference.aligner, tuned.layout)
@@ -93,11 +92,20 @@ def explanation_call(inference: Inference, **settings: Any) -> BatchedCall:
         weights = np.zeros(len(words))
         weights[words_read] = values[0] - values[1:]
         first_words = len(words_of(texts[0]))
-        explained = Explanation(tuple(words), weights, first_words, name, float(values[0]))
-        tokens_read, tokens = int(counts.read[0]), int(counts.total[0])
-        return [Computed(explained, tokens_read, tokens, unknown_tokens=unknown)]
+        return [
+            Explanation(
+                tuple(words),
+                weights,
+                first_words,
+                name,
+                float(values[0]),
+                tokens_read=int(counts.read[0]),
+                tokens=int(counts.total[0]),
+                unknown_tokens=unknown,
+            )
+        ]
 
-    return BatchedCall(prepare, compute, 1)
+    return Call(prepare, compute, 1)
 
 
 def check_label(tuned: FineTunedTask, label: Optional[str], source: str = "") -> None:

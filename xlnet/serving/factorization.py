@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from xlnet.errors import escape_control_characters, wrong
-from xlnet.serving.batched_calls import require_finite
 from xlnet.serving.generation import best
-from xlnet.serving.inference import Inference
+from xlnet.serving.inference import Inference, require_finite
 from xlnet.serving.settings import FACTORIZATION_ORDERS, FactorizationSettings, numbers_in_order
 from xlnet.serving.texts import as_text
 

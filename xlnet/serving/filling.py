@@ -31,9 +31,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from xlnet.errors import wrong
-from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
 from xlnet.serving.generation import best
-from xlnet.serving.inference import Inference
+from xlnet.serving.inference import Call, Inference, require_finite
 from xlnet.serving.language_model import LanguageModel, Reading
 from xlnet.serving.settings import (
     BLANK,
@@ -76,7 +75,7 @@ class Filling(NamedTuple):
     unknown_tokens: Optional[int] = None
 
 
-def filling_call(inference: Inference, **settings: Any) -> BatchedCall:
+def filling_call(inference: Inference, **settings: Any) -> Call:
     """The call that fills the blanks of texts, one after the other.
 
     Args:
@@ -91,9 +90,8 @@ def filling_call(inference: Inference, **settings: Any) -> BatchedCall:
     def prepare(item: Any) -> Blanks:
         return Blanks(inference.blank_pieces, as_text(item), chosen)
 
-    def compute(items: list[Blanks]) -> list[Computed]:
+    def compute(items: list[Blanks]) -> list[list[Filling]]:
         (blanks,) = items
-        counts = (blanks.tokens_read, blanks.tokens)
         inference.note_cut(np.array([blanks.tokens_read < blanks.tokens]), CONTEXT)
         fillings = []
         for filling in fill(model, blanks, chosen):
@@ -104,9 +102,9 @@ def filling_call(inference: Inference, **settings: Any) -> BatchedCall:
                     unknown_tokens=blanks.unknown,
                 )
             )
-        return [Computed(fillings, *counts, unknown_tokens=blanks.unknown)]
+        return [fillings]
 
-    return BatchedCall(prepare, compute, 1)
+    return Call(prepare, compute, 1)
 
 
 def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> list[Filling]:

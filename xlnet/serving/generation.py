@@ -42,8 +42,7 @@ import numpy as np
 import scipy.special
 
 from xlnet.serving import session
-from xlnet.serving.batched_calls import BatchedCall, Computed, require_finite
-from xlnet.serving.inference import Inference
+from xlnet.serving.inference import Call, Inference, require_finite
 from xlnet.serving.language_model import LanguageModel, Reading
 from xlnet.serving.settings import CONTEXT, GenerationSettings, from_keywords, stop_texts
 from xlnet.serving.texts import as_text, count_unknown
@@ -83,7 +82,7 @@ class TextChunk(NamedTuple):
 
 def generation_call(
     inference: Inference, stop: Union[None, str, Sequence[str]] = None, **settings: Any
-) -> BatchedCall:
+) -> Call:
     """The call that continues prompts: a `GeneratedText` for each.
 
     Args:
@@ -97,16 +96,14 @@ def generation_call(
         text = as_text(prompt)
         return text, count_unknown(tokenizer, [text]) if text.strip() else 0
 
-    def compute(prompts: list[tuple[str, int]]) -> list[Computed]:
-        computed = []
+    def compute(prompts: list[tuple[str, int]]) -> list[GeneratedText]:
+        found = []
         texts = batch.texts([prompt for prompt, _ in prompts], chosen)
-        for (prompt, unknown), text in zip(prompts, texts):
-            tokens = len(tokenizer.ids(prompt))
-            found = text._replace(unknown_tokens=unknown)
-            computed.append(Computed(found, min(tokens, CONTEXT), tokens, unknown_tokens=unknown))
-        return computed
+        for (_, unknown), text in zip(prompts, texts):
+            found.append(text._replace(unknown_tokens=unknown))
+        return found
 
-    return BatchedCall(prepare, compute, max(inference.batch_size // chosen.beams, 1))
+    return Call(prepare, compute, max(inference.batch_size // chosen.beams, 1))
 
 
 def batch_of(inference: Inference) -> GenerationBatch:
@@ -405,8 +402,7 @@ class GenerationBatch:
                         yield number, each.chunks.popleft()
                     if each.error:
                         raise each.error
-                with session.caller().turn(0):
-                    pass  # raises if nobody waits for the texts
+                session.caller().check()
                 with self._step_lock:
                     # Another thread may have made the step while this one waited for the lock.
                     if any(each.chunks or each.error for each in generations):
@@ -433,7 +429,7 @@ class GenerationBatch:
     def _step(self) -> None:
         """Generates a token of each text, and lets prompts join."""
         try:
-            with session.as_shared(self):
+            with session.as_shared():
                 self._continue()
                 self._admit_waiting_prompts()
         except BaseException as e:

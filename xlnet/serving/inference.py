@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from typing import Any, Optional
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, wrong
+from xlnet.errors import NotFinite, UserError, wrong
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import Predictor, placeholders
 from xlnet.model_directory.model_files import LoadedModel
@@ -21,6 +22,15 @@ from xlnet.tasks.task import InlineExample, Row
 from xlnet.tokenization.offsets import Aligner
 
 _log = logging.getLogger(__name__)
+
+
+class Call(NamedTuple):
+    """A method of a model on items, in two steps. An item that is bad is a UserError of the first
+    step; the second one raises NotFinite if it is so for any item."""
+
+    prepare: Callable[[Any], Any]  # from an item to what `compute` takes
+    compute: Callable[[list], Sequence[Any]]  # from a list of these to their results
+    at_once: int  # items that `compute` takes, at most
 
 
 class Inference:
@@ -116,6 +126,15 @@ class Inference:
                 len(is_cut),
                 length,
             )
+
+
+def require_finite(values: np.ndarray) -> None:
+    """Raises NotFinite for outputs of the network that are not finite numbers: whatever is chosen
+    by them would look like an answer."""
+    if not np.isfinite(values).all():
+        raise NotFinite(
+            "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
+        )
 
 
 def row_of(tuned: FineTunedTask, number: int, asked: InlineExample, place: str = "") -> Row:

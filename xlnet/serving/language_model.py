@@ -19,7 +19,6 @@ from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving import session
 from xlnet.serving.session import RestoredSession, Subgraph, Tensors
 
-_SLOTS_OF_TOKEN = 32  # reading or copying so many slots takes about as long as a token
 _EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
 
 
@@ -107,7 +106,7 @@ class LanguageModel:
         finally:
             # The memory is freed even if the caller has left. If the model is closed it is freed
             # already.
-            with session.as_shared(part), suppress(UserError):
+            with session.as_shared(), suppress(UserError):
                 part("clear", {"size": 1})
             self._free.append(part)
 
@@ -187,7 +186,7 @@ class Reading:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
-        self._subgraph("select", {"parents": rows}, self._slots_as_tokens(len(rows)))
+        self._subgraph("select", {"parents": rows})
         self._is_hidden = self._is_hidden[list(rows)]
 
     def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
@@ -203,11 +202,7 @@ class Reading:
         order = np.concatenate([np.zeros(added, int), by_age])
         self.size = size
         parents = [*kept, *[0] * count]
-        self._subgraph(
-            "arrange",
-            {"parents": parents, "order": order, "size": self.size},
-            self._slots_as_tokens(len(parents)),
-        )
+        self._subgraph("arrange", {"parents": parents, "order": order, "size": self.size})
         is_hidden = np.ones((len(parents), self.size), bool)
         is_hidden[: len(kept), added:] = self._is_hidden[list(kept)][:, by_age]
         self._is_hidden = is_hidden
@@ -256,9 +251,4 @@ class Reading:
                 "distances": np.where(is_empty, 0, rows - self._positions),
                 "wanted": [tokens - 1] if self._is_causal else np.arange(tokens, len(rows)),
             },
-            self._slots_as_tokens(len(ids)),
         )
-
-    def _slots_as_tokens(self, texts: int) -> int:
-        """The number of tokens that cost as much time as the slots of some texts."""
-        return texts * self.size // _SLOTS_OF_TOKEN

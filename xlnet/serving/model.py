@@ -5,22 +5,23 @@ Shape letters: n texts, T tokens, D d_model, L labels, k layers.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
+from tqdm import tqdm
 
-from xlnet.errors import UserError, did_you_mean, wrong
+from xlnet.errors import NotFinite, UserError, did_you_mean, wrong
 from xlnet.model_directory.model_files import LoadedModel
-from xlnet.serving import attention, batched_calls, factorization, vectors
+from xlnet.serving import attention, factorization, vectors
 from xlnet.serving.attention import Attention
-from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all, progress_bar
 from xlnet.serving.explanation import explanation_call
 from xlnet.serving.factorization import Factorization
 from xlnet.serving.filling import filling_call
 from xlnet.serving.generation import TextChunk, batch_of, generation_call
-from xlnet.serving.inference import Inference
+from xlnet.serving.inference import Call, Inference
 from xlnet.serving.prediction import prediction_call
 from xlnet.serving.settings import (
     AttentionSettings,
@@ -41,6 +42,7 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _Stop = Union[None, str, Sequence[str]]
+_SECONDS_WITHOUT_BAR = 2  # short calls have no progress bar
 
 
 class Model:
@@ -164,32 +166,63 @@ class Model:
         found = iterate_items(texts)
         from_keywords(ErrorSettings, {"errors": errors})
         call = self._call(verb, settings)
-        return batched_calls.pipe(call, found, errors, self._shows_progress)
+        return self._piped(call, found, errors)
 
-    def _call(self, verb: str, settings: dict[str, Any]) -> BatchedCall:
+    def _piped(self, call: Call, items: Iterable[Any], errors: str) -> Iterator[Any]:
+        # If `items` raises, the results of the items before it are yielded first.
+        total = len(items) if isinstance(items, Sequence) else None
+        iterator, first = iter(items), 0
+        failure: Optional[Exception] = None
+        with self._progress(total) as progress:
+            while failure is None:
+                some: list[Any] = []
+                try:
+                    for item in itertools.islice(iterator, call.at_once):
+                        some.append(item)  # one by one: what was read before a failure is kept
+                except Exception as e:
+                    failure = e
+                if not some:
+                    break
+                for number, found in enumerate(_results(call, some, "return", progress.update)):
+                    if isinstance(found, UserError) and errors == "raise":
+                        raise _numbered(first + number, found)
+                    yield found
+                first += len(some)
+        if failure is not None:
+            raise failure
+
+    def _progress(self, total: Optional[int], is_one: bool = False) -> tqdm:
+        """A progress bar on standard error, for work of some seconds and only on a terminal."""
+        return tqdm(
+            total=total,
+            unit=" texts",
+            leave=False,
+            delay=_SECONDS_WITHOUT_BAR,
+            disable=None if self._shows_progress and not is_one else True,
+        )
+
+    def _call(self, verb: str, settings: dict[str, Any]) -> Call:
         """The call of a method of this name."""
-        if verb == "vectors":
-            return vectors.vectors_call(self.inference, **settings)
-        if verb == "explain":
-            return explanation_call(self.inference, **settings)
-        if verb == "fill":
-            return filling_call(self.inference, **settings)
-        if verb == "generate":
-            return generation_call(self.inference, **settings)
-        if verb == "predict":
-            return prediction_call(self.inference, **settings)
+        calls: dict[str, Callable[..., Call]] = {
+            "predict": prediction_call,
+            "vectors": vectors.vectors_call,
+            "explain": explanation_call,
+            "fill": filling_call,
+            "generate": generation_call,
+        }
+        if verb in calls:
+            return calls[verb](self.inference, **settings)
         if verb in VERBS:
             return prediction_call(self.inference, verb, **settings)
-        names = ("predict", "vectors", "explain", "fill", "generate", *VERBS)
+        names = (*calls, *VERBS)
         raise wrong("verb", repr(verb), ", ".join(names) + did_you_mean(str(verb), names))
 
-    def _all(self, call: BatchedCall, texts: Any, errors: str = "raise") -> Any:
+    def _all(self, call: Call, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
         from_keywords(ErrorSettings, {"errors": errors})
         items, is_one = list_items(texts)
-        with progress_bar(len(items), self._shows_progress and not is_one) as progress:
-            found = compute_all(call, items, errors, progress.update)
-        results = [each.public() if isinstance(each, Computed) else each for each in found]
+        with self._progress(len(items), is_one) as progress:
+            results = _results(call, items, errors, progress.update)
         return results[0] if is_one else results
 
     # ---- text in, numbers out: any model
@@ -463,3 +496,50 @@ class Model:
         """
         chosen = from_keywords(FactorizationSettings, settings)
         return factorization.factorize(self.inference, text, chosen)
+
+
+def _results(
+    call: Call, items: Sequence[Any], errors: str, update: Callable[[int], object]
+) -> list[Any]:
+    """The results of items, in their order; `update` is called with the number of items that are
+    done since the last call.
+
+    Raises:
+      UserError: an item is bad; it has its number, from 0 on. With errors="return" the error is the
+        result of the item.
+    """
+    # All items are checked before the first one is computed.
+    found: list[Any] = []
+    for number, item in enumerate(items):
+        try:
+            found.append(call.prepare(item))
+        except UserError as e:
+            if errors == "raise":
+                raise _numbered(number, e) from None
+            found.append(e)
+    # Bad items are left out of the batches; the results of the others go where their items are.
+    good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
+    update(len(items) - len(good))
+    for begin in range(0, len(good), call.at_once):
+        some = good[begin : begin + call.at_once]
+        for number, result in zip(some, _computed(call, [found[number] for number in some])):
+            if errors == "raise" and isinstance(result, UserError):
+                raise _numbered(number, result)
+            found[number] = result
+        update(len(some))
+    return found
+
+
+def _computed(call: Call, prepared: list[Any]) -> Sequence[Any]:
+    """What `compute` returns of some items; of one whose outputs are not finite, its error."""
+    try:
+        return call.compute(prepared)
+    except NotFinite as e:
+        if len(prepared) == 1:
+            return [e]
+    # The error does not say whose outputs they are, so each item is computed by itself.
+    return [_computed(call, [one])[0] for one in prepared]
+
+
+def _numbered(number: int, error: UserError) -> UserError:
+    return UserError(f"text {number}: {error}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional
 
-from xlnet.errors import UserError, wrong
+from xlnet.errors import wrong
 from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.serving.batched_calls import BatchedCall, Computed
-from xlnet.serving.inference import Inference, row_of
+from xlnet.serving.inference import Call, Inference, row_of
 from xlnet.serving.settings import PredictSettings, from_keywords
 from xlnet.serving.texts import count_unknown, examples_of, result_of, texts_of
 from xlnet.tasks.task import Row
@@ -22,9 +20,7 @@ class _Item(NamedTuple):
     unknown: int
 
 
-def prediction_call(
-    inference: Inference, verb: Optional[str] = None, **settings: Any
-) -> BatchedCall:
+def prediction_call(inference: Inference, verb: Optional[str] = None, **settings: Any) -> Call:
     """The call of a method such as `Model.classify`, of the model's own one if `verb` is None.
 
     Args:
@@ -48,49 +44,31 @@ def prediction_call(
         return _Item(rows, unknown)
 
     # The rows of all items are batched together.
-    def compute(items: list[_Item]) -> list[Union[Computed, UserError]]:
+    def compute(items: list[_Item]) -> list[Any]:
         rows: list[Row] = []
         for item in items:
             for row in item.rows:
                 rows.append(row._replace(id=str(len(rows))))
         if not rows:  # queries without documents
-            return [Computed(result_of(verb, []), 0, 0) for _ in items]
+            return [result_of(verb, []) for _ in items]
         values, counts = predictor.values(rows)
         inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
-        results = _results(scorer, rows, values, threshold)
-        computed: list[Union[Computed, UserError]] = []
+        found = scorer.results(rows, values, threshold)
+        results: list[Any] = []
         end = 0
         for item in items:
             begin, end = end, end + len(item.rows)
-            errors = [each for each in results[begin:end] if isinstance(each, UserError)]
-            if errors:
-                computed.append(errors[0])
-                continue
-            computed.append(
-                Computed(
-                    result_of(verb, results[begin:end]),
-                    int(counts.read[begin:end].sum()),
-                    int(counts.total[begin:end].sum()),
+            result = result_of(verb, found[begin:end])
+            if hasattr(result, "tokens_read"):
+                result = result._replace(
+                    tokens_read=int(counts.read[begin]),
+                    tokens=int(counts.total[begin]),
                     unknown_tokens=item.unknown,
                 )
-            )
-        return computed
+            results.append(result)
+        return results
 
-    return BatchedCall(prepare, compute, predictor.at_once)
-
-
-def _results(scorer: Scorer, rows: Sequence[Row], values: Any, threshold: float) -> list[Any]:
-    """The results of rows; of a row whose predictions are not finite numbers its UserError, as the
-    rows next to it may be those of other callers."""
-    try:
-        return scorer.results(rows, values, threshold)
-    except UserError as e:
-        if len(rows) == 1:
-            return [e]
-    found = []
-    for number, row in enumerate(rows):
-        found += _results(scorer, [row], values[number : number + 1], threshold)
-    return found
+    return Call(prepare, compute, predictor.at_once)
 
 
 def _scorer(tuned: FineTunedTask, top_k: Optional[int]) -> Scorer:

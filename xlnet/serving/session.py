@@ -23,21 +23,20 @@ from xlnet.settings.devices import DeviceSettings
 
 Tensors = dict[str, tf.Tensor]  # by name
 
-_TOKENS = ("input_ids", "ids")  # features with an element for each token of a call
-
 
 class Caller:
     """The owner of the work that a thread computes. By default it may call the network at any time;
     a server gives its callers turns, and drops work for which no client waits any more."""
 
-    def turn(self, tokens: int) -> contextlib.AbstractContextManager[object]:
-        """The context of a call of the network with so many tokens; UserError if the work is
-        dropped."""
+    def check(self) -> None:
+        """Raises UserError if the work is dropped."""
+
+    def turn(self) -> contextlib.AbstractContextManager[object]:
+        """The context of a call of the network; UserError if the work is dropped."""
         return contextlib.nullcontext()
 
-    def shared(self, account: object) -> Caller:
-        """The caller of work that is done for several callers, and charged to an account; it is
-        never dropped."""
+    def shared(self) -> Caller:
+        """The caller of work that is done for several callers; it is never dropped."""
         return self
 
 
@@ -51,10 +50,9 @@ def caller() -> Caller:
 
 
 @contextlib.contextmanager
-def as_shared(account: object) -> Iterator[None]:
-    """Work in the block is done for several callers, and is charged to an account instead of the
-    caller."""
-    token = CALLER.set(caller().shared(account))
+def as_shared() -> Iterator[None]:
+    """Work in the block is done for several callers."""
+    token = CALLER.set(caller().shared())
     try:
         yield
     finally:
@@ -74,23 +72,17 @@ class Subgraph:
         """All outputs, by their names."""
         return self({name: name for name in self.names}, features)
 
-    def __call__(self, names: Any, features: Mapping[str, Any], more_tokens: int = 0) -> Any:
+    def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names, any structure of names.
 
         Args:
           features: arrays by name; those that are no inputs are ignored.
-          more_tokens: as how many tokens of texts it counts in addition to its own.
         """
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         feeds = {
             tensor: features[name] for name, tensor in self._inputs.items() if name in features
         }
-        tokens = max((np.size(features[name]) for name in _TOKENS if name in features), default=1)
-        with (
-            caller().turn(tokens + more_tokens),
-            errors.translated_errors(),
-            self._restored.while_open(),
-        ):
+        with caller().turn(), errors.translated_errors(), self._restored.while_open():
             return self._restored.session.run(wanted, feeds)
 
 

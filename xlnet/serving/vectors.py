@@ -6,18 +6,16 @@ Shape letters: n texts, B batch, T tokens, D d_model, k layers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
-from xlnet.errors import UserError
 from xlnet.finetuning.predictor import Arrays
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network import heads, modeling
-from xlnet.serving.batched_calls import BatchedCall, Computed, NotFinite, require_finite
-from xlnet.serving.inference import Inference
+from xlnet.serving.inference import Call, Inference, require_finite
 from xlnet.serving.session import Subgraph, Tensors
 from xlnet.serving.settings import POOLINGS, VectorSettings, from_keywords
 from xlnet.serving.texts import count_unknown, layers_of, pair_of
@@ -29,23 +27,9 @@ _LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
 _BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
 
 
-class _Encoded(NamedTuple):
-    """Texts or pairs, each cut to what the network reads.
-
-    Attributes:
-      arrays: the features `IDS` by name, [n,T] with T = max_seq_length, padded on the left.
-      lengths: int [n], of each text with its special tokens.
-      counts: of its tokens without them.
-    """
-
-    arrays: Arrays
-    lengths: np.ndarray
-    counts: encoding.TokenCounts
-
-
 def vectors_call(
     inference: Inference, layers: Union[int, Sequence[int]] = -1, **settings: Any
-) -> BatchedCall:
+) -> Call:
     """The call that makes vectors: float32 [D], [T,D] with pooling "none"; with several layers
     [k,D] or [k,T,D].
 
@@ -60,16 +44,18 @@ def vectors_call(
     # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
     names = [_name(layer % (n_layer + 1), chosen.pooling) for layer in listed]
 
-    def prepare(item: Any) -> tuple[encoding.Example, int]:
+    def prepare(item: Any) -> encoding.Example:
         example = _example(inference, item)
-        texts = [text for text in example.choices[0] if text is not None]
-        return example, count_unknown(inference.tokenizer, texts)
+        count_unknown(
+            inference.tokenizer, [text for text in example.choices[0] if text is not None]
+        )
+        return example
 
-    def compute(items: list[tuple[encoding.Example, int]]) -> list[Union[Computed, UserError]]:
-        encoded = _encode(inference, [example for example, _ in items])
-        found: list[Any] = [None] * len(items)
+    def compute(examples: list[encoding.Example]) -> list[np.ndarray]:
+        arrays, lengths = _encode(inference, examples)
+        found: list[Any] = [None] * len(examples)
         for numbers, batch in batches_by_length(
-            encoded.arrays,
+            arrays,
             loaded.max_seq_length,
             Padding("left", (), 8),
             inference.batch_size,
@@ -80,41 +66,32 @@ def vectors_call(
             for number, values in zip(numbers, by_text):
                 # Batches are padded on the left: a text's own tokens are the last ones.
                 if chosen.pooling == "none":
-                    values = values[:, values.shape[1] - encoded.lengths[number] :]
+                    values = values[:, values.shape[1] - lengths[number] :]
                 if chosen.normalize:
                     norm = np.linalg.norm(values, axis=-1, keepdims=True)
                     values = values / np.maximum(norm, _LEAST_NORM)
-                found[number] = values[0] if is_one_layer else values
-        computed: list[Union[Computed, UserError]] = []
-        for number, values in enumerate(found):
-            read, total = encoded.counts.read[number], encoded.counts.total[number]
-            try:
                 require_finite(values)
-            except NotFinite as e:  # of this text alone
-                computed.append(e)
-            else:
-                unknown = items[number][1]
-                computed.append(Computed(values, int(read), int(total), unknown_tokens=unknown))
-        return computed
+                found[number] = values[0] if is_one_layer else values
+        return found
 
-    return BatchedCall(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
+    return Call(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
-def encoding_call(inference: Inference) -> BatchedCall:
+def encoding_call(inference: Inference) -> Call:
     """The call that returns the ids of a text as the network reads them: int32 [T] for each text,
     with the special tokens, without padding."""
 
     def prepare(item: Any) -> encoding.Example:
         return _example(inference, item)
 
-    def compute(examples: list[encoding.Example]) -> list[Computed]:
-        encoded = _encode(inference, examples)
+    def compute(examples: list[encoding.Example]) -> list[np.ndarray]:
+        arrays, lengths = _encode(inference, examples)
         results = []
-        for ids, length in zip(encoded.arrays["input_ids"], encoded.lengths):
-            results.append(Computed(ids[len(ids) - length :]))  # the padding is on the left
+        for ids, length in zip(arrays["input_ids"], lengths):
+            results.append(ids[len(ids) - length :])  # the padding is on the left
         return results
 
-    return BatchedCall(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
+    return Call(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
 def _example(inference: Inference, item: Any) -> encoding.Example:
@@ -134,13 +111,17 @@ def layout_of(loaded: LoadedModel) -> encoding.Layout:
     return encoding.Layout(loaded.max_seq_length)
 
 
-def _encode(inference: Inference, examples: Sequence[encoding.Example]) -> _Encoded:
+def _encode(
+    inference: Inference, examples: Sequence[encoding.Example]
+) -> tuple[Arrays, np.ndarray]:
+    """Texts or pairs, each cut to what the network reads: the features `IDS` by name, [n,T] with
+    T = max_seq_length, padded on the left; the length of each with its special tokens, int [n]."""
     layout = layout_of(inference.loaded)
     arrays, _ = encoding.arrays_of(examples, inference.tokenizer, layout)
     counts = encoding.pop_token_counts(arrays)
     inference.note_cut(counts.is_cut, layout.max_seq_length)
     lengths = (1 - arrays["input_mask"]).sum(axis=1).astype(int)
-    return _Encoded({name: arrays[name] for name in IDS}, lengths, counts)
+    return {name: arrays[name] for name in IDS}, lengths
 
 
 def subgraph(inference: Inference) -> Subgraph:

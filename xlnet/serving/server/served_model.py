@@ -316,13 +316,12 @@ class ServedModel:
         is_changed = changed != list(texts.values())
         has_text = any(text.strip() for text in changed)
         unknown = count_unknown(tokenizer, changed) if has_text else 0
-        lengths = [len(ids) for ids in tokenizer.encode_lines(changed)]
-        tokens = tokens_read = sum(lengths)
+        ids = tokenizer.encode_lines(changed)
+        tokens = tokens_read = sum(map(len, ids))
         layout = self._layout(call)
         if layout and set(texts) <= {"text_a", "text_b"}:
-            numbers = [list(range(length)) for length in lengths]
-            second = numbers[1] if len(numbers) > 1 else None
-            ((first, second),) = encoding.fit_to_length(numbers[0], second, layout)
+            second = ids[1] if len(ids) > 1 else None
+            ((first, second),) = encoding.fit_to_length(ids[0], second, layout)
             tokens_read = len(first) + len(second or ())
         read: Optional[Spans] = None
         unknown_parts: Optional[Spans] = None

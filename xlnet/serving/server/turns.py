@@ -79,12 +79,15 @@ class Work(session.Caller):
         self.used = 0.0
         self.is_left = False
 
-    def turn(self, tokens: int) -> contextlib.AbstractContextManager[object]:
+    def check(self) -> None:
         if self.is_left:
             raise UserError("dropped: nobody waits for it any more")
-        return self._turns.turn(self) if tokens else contextlib.nullcontext()
 
-    def shared(self, account: object) -> session.Caller:
+    def turn(self) -> contextlib.AbstractContextManager[object]:
+        self.check()
+        return self._turns.turn(self)
+
+    def shared(self) -> session.Caller:
         return Work(self._turns)
 
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import NotFinite, UserError, did_you_mean
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import table_rows
 from xlnet.tasks.files.row_store import MappedRows
@@ -500,11 +500,11 @@ def differ(values: Any) -> bool:
 
 
 def refuse_nan(task: Task, values: np.ndarray) -> None:
-    """Raises UserError where a prediction is NaN or infinite."""
+    """Raises NotFinite where a prediction is NaN or infinite."""
     are_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     bad = np.count_nonzero(~are_finite)
     if bad:
-        raise UserError(
+        raise NotFinite(
             f"task {task.name}: {bad} of {len(values)} predictions are not finite numbers; if "
             "--precision is fp16, give fp32"
         )
