@@ -536,7 +536,7 @@ def _computed(call: Call, prepared: list[Any]) -> Sequence[Any]:
         return call.compute(prepared)
     except NotFinite as e:
         if len(prepared) == 1:
-            return [e]
+            return [UserError(str(e))]
     # The error does not say whose outputs they are, so each item is computed by itself.
     return [_computed(call, [one])[0] for one in prepared]
 
