@@ -1,6 +1,6 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
-from xlnet.programs.run_classifier import run
+from xlnet.commands.classify import run
 
 if __name__ == "__main__":
     run()

@@ -1,6 +1,6 @@
 """Operations, bytes and messages of a step, from the configuration alone.
 
-Shape letters as in `xlnet.network.modeling`; `config` is a dict with its keys. Counts only what
+Shape letters as in `xlnet.model.modeling`; `config` is a dict with its keys. Counts only what
 grows with the model: matmuls, and the tensors that the backward pass needs.
 """
 

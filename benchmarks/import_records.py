@@ -13,15 +13,15 @@ import re
 import numpy as np
 import repository  # finds the library and recipes
 
-from xlnet import cli, files, quiet
-from xlnet.errors import UserError
-from xlnet.records import feature_spec, tfrecord
-from xlnet.records.example_bytes import ExampleBytes
-from xlnet.records.feature_spec import Feature
-from xlnet.records.manifest import Manifest
+from xlnet.commands import cli
+from xlnet.corpus import feature_spec, sequences, tfrecord
+from xlnet.corpus.example_bytes import ExampleBytes
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import required, setting
-from xlnet.text import sequences
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.support import files, quiet
+from xlnet.support.errors import UserError
 
 # record_info-train-0-0.bsz-16.seqlen-512.reuse-256.bi.alpha-6.beta-1.fnp-85.json
 NAME = re.compile(

@@ -28,10 +28,10 @@ from recipes import chosen
 from repository import ROOT
 from work import WORKS
 
-from xlnet import cli
-from xlnet.errors import UserError
+from xlnet.commands import cli
 from xlnet.settings.fields import setting
 from xlnet.settings.network import XLNetConfig
+from xlnet.support.errors import UserError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 PRECISIONS = ("fp32", "bf16")

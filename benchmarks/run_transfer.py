@@ -18,16 +18,17 @@ import numpy as np
 import repository  # finds the library and recipes
 from recipes import chosen, keep_settings, print_table, stage
 
-from xlnet import cli, files
+from xlnet.commands import cli
+from xlnet.corpus import reading
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import required, setting
+from xlnet.support import files
 from xlnet.tasks import evaluation
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.types import contract, custom, known
-from xlnet.text import reading
-from xlnet.tokenization.tokenizer import Tokenizer
 
 # raw_text: (directory, its input_format, or a key of `BREAKS`). tasks: by name, (directory, split
 # to evaluate, epochs). more_text: tasks whose texts are read, and nothing else. pieces: of the

@@ -23,13 +23,13 @@ from typing import Optional
 import numpy as np
 from repository import ROOT
 
-from xlnet import cli
-from xlnet.errors import UserError
+from xlnet.commands import cli
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.support.errors import UserError
 
 _TEXTS = 256  # that requests are drawn from
 _SPREAD = 0.25  # of the lengths of texts around that asked for
@@ -107,8 +107,8 @@ def make_model(directory, model_config_path, spiece_model_file):
     from xlnet.engine import checkpoint, devices
     from xlnet.finetuning import predictor
     from xlnet.finetuning.model import TaskModel
-    from xlnet.model_directory import run_document, task_settings
-    from xlnet.model_directory.task_settings import FineTunedTask
+    from xlnet.runs import run_document, task_settings
+    from xlnet.runs.task_settings import FineTunedTask
     from xlnet.tasks.types import custom
 
     devices.set_up_process()
@@ -158,8 +158,8 @@ def make_texts(spiece_model_file, pieces, count):
 def measure(settings):
     """Load time of a model; of each batch size the p50 and p99 of an answer [ms], and texts a
     second."""
-    from xlnet.serving.server import application
-    from xlnet.serving.server.served_model import ServedModel
+    from xlnet.server import application
+    from xlnet.server.served_model import ServedModel
 
     texts = make_texts(settings.spiece_model_file, settings.pieces, _TEXTS)
     began = time.monotonic()

@@ -30,7 +30,7 @@ import numpy as np
 from repository import ROOT
 from serving import make_model, make_texts
 
-from xlnet import cli
+from xlnet.commands import cli
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.network import XLNetConfig
 
@@ -94,11 +94,11 @@ def make_pretrained(directory: str, model_config_path: str, spiece_model_file: s
     """A directory as pretraining leaves it, weights at random."""
     import tensorflow.compat.v1 as tf
 
+    from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.engine import checkpoint, devices
-    from xlnet.model_directory import run_document
-    from xlnet.network import heads, modeling
+    from xlnet.model import heads, modeling
+    from xlnet.runs import run_document
     from xlnet.settings.network import NetworkSettings
-    from xlnet.tokenization.tokenizer import Tokenizer
 
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)

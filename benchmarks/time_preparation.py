@@ -26,7 +26,7 @@ import time
 import sentencepiece
 from repository import ROOT
 
-from xlnet.tokenization.tokenizer import Tokenizer, clean_lines
+from xlnet.corpus.tokenizer import Tokenizer, clean_lines
 
 PORT = 18785
 

@@ -6,15 +6,15 @@ import numpy as np
 import repository  # finds the library
 import work as works
 
-from xlnet import quiet
+from xlnet.support import quiet
 
 quiet.import_tensorflow()
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer, progress, train_step
 from xlnet.engine.devices import connect, share_one_heap
-from xlnet.network import heads, kernels_tuned, modeling
-from xlnet.network.parameters import DTYPES
+from xlnet.model import heads, kernels_tuned, modeling
+from xlnet.model.parameters import DTYPES
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import RunConfig, XLNetConfig

@@ -7,8 +7,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from xlnet import files
-from xlnet.errors import UserError
+from xlnet.support import files
+from xlnet.support.errors import UserError
 
 ROOT = sys.path[0]
 

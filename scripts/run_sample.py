@@ -12,9 +12,10 @@ import time
 import numpy as np
 from recipes import ROOT, keep_settings, stage
 
-from xlnet import cli, files
+from xlnet.commands import cli
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.fields import setting
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.support import files
 
 VOCAB_SIZE = 1000  # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64

@@ -16,7 +16,8 @@ import mkdocs_gen_files
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "scripts")]
 import notebooks  # noqa: E402
 
-from xlnet import cli, commands, help  # noqa: E402
+from xlnet.commands import cli, help  # noqa: E402
+from xlnet.commands import main as commands  # noqa: E402
 from xlnet.settings import fields  # noqa: E402
 
 NOTEBOOKS = ("docs/explanation/paper_figures", "examples/pretrain_tiny", "examples/spreadsheet")
@@ -24,9 +25,9 @@ NOTEBOOKS = ("docs/explanation/paper_figures", "examples/pretrain_tiny", "exampl
 # Objects whose docstrings the page of the API has, by heading.
 API = {
     "load: a trained model": (
-        "xlnet.serving.load.load",
-        "xlnet.model_directory.model_files.LoadedModel",
-        "xlnet.serving.model.Model",
+        "xlnet.inference.load.load",
+        "xlnet.runs.model_files.LoadedModel",
+        "xlnet.inference.model.Model",
     ),
     "The network": (
         "xlnet.settings.network.XLNetConfig",
@@ -34,7 +35,7 @@ API = {
         "xlnet.settings.network.create_run_config",
         "xlnet.api.XLNetModel",
     ),
-    "Tokenizer and errors": ("xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError"),
+    "Tokenizer and errors": ("xlnet.corpus.tokenizer.Tokenizer", "xlnet.support.errors.UserError"),
     "Task types": tuple(
         "xlnet.tasks.types.contract." + name for name in ("TaskType", "Reader", "Head", "Scorer")
     ),
@@ -113,7 +114,7 @@ def anchor(command: str, flag: str = "") -> str:
 def program_of(command: commands.Command) -> tuple[str, Sequence[type], Sequence[str]]:
     """(the purpose of a program, its groups of settings, its examples).
 
-    They are the arguments with which it calls `run` of `xlnet.cli`.
+    They are the arguments with which it calls `run` of `xlnet.commands.cli`.
     """
     found = []
 

@@ -12,12 +12,12 @@ from helpers import command
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet import cli
-from xlnet.errors import UserError
+from xlnet.commands import cli
+from xlnet.support.errors import UserError
 
 PROGRAM = """
 import dataclasses, logging, time
-from xlnet import cli
+from xlnet.commands import cli
 from xlnet.settings.fields import setting
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ def test_what_files_hold_does_not_act_on_the_terminal(tmp_path):
     path.write_text(
         PROGRAM.replace('"%d shown", 1', f'"%s", "{text}"')
         .replace("    time.sleep", f"    raise Error('{text}')\n    time.sleep")
-        .replace("import cli", "import cli\nfrom xlnet.errors import UserError as Error")
+        .replace("import cli", "import cli\nfrom xlnet.support.errors import UserError as Error")
     )
     done = start([sys.executable, str(path)])
     stdout, stderr = done.communicate()

@@ -11,8 +11,7 @@ import pytest
 from helpers import command
 
 import xlnet
-from xlnet import cli
-from xlnet.errors import UserError
+from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import REQUIRED, default_of, setting_type
@@ -20,6 +19,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import ARCHITECTURE_KEYS, ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import UserError
 
 ARCHITECTURE = dict(
     n_layer=1,

@@ -13,10 +13,10 @@ from helpers import command
 from helpers.paths import ROOT
 from helpers.preparation import REUSE_LEN, SEQ_LEN, SHAPE, make_documents, make_workspace
 
+from xlnet.commands import data_make as data_utils
+from xlnet.corpus import feature_spec
+from xlnet.corpus.manifest import Manifest
 from xlnet.pretraining import sources
-from xlnet.programs import data_utils
-from xlnet.records import feature_spec
-from xlnet.records.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.pretraining import PretrainingSettings
 

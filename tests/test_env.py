@@ -7,7 +7,7 @@ import tensorflow as tf2
 from helpers import command
 
 import xlnet
-from xlnet.programs import show_environment
+from xlnet.commands import env as show_environment
 
 
 def shown():

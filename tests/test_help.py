@@ -10,13 +10,14 @@ import pytest
 from helpers import command, command_lines
 from helpers.paths import ROOT
 
-from xlnet import cli, files, help
-from xlnet.model_directory import task_settings
+from xlnet.commands import cli, help
+from xlnet.runs import task_settings
 from xlnet.settings.fields import REQUIRED, HelpGroup, default_of
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
+from xlnet.support import files
 
 PROGRAMS = [program for file in command_lines.all_files() for program in file.programs]
 

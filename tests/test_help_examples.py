@@ -9,7 +9,8 @@ from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 
-from xlnet.programs import fine_tuning, predict, run_classifier
+from xlnet.commands import classify as run_classifier
+from xlnet.commands import fine_tuning, predict
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 WORDS = ("kamat", "telok", "solkit", "laskit")

@@ -19,9 +19,9 @@ from helpers import command
 from helpers.paths import ROOT
 from packaging.requirements import Requirement
 
-from xlnet import presets
-from xlnet.commands import COMMANDS
-from xlnet.errors import UserError
+from xlnet.commands.main import COMMANDS
+from xlnet.settings import presets
+from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ def test_licences_are_in_the_wheel(installed):
     """Also that of the sample's text, beside the sample."""
     folder = next(installed.site.glob("xlnet_tf-*.dist-info")) / "licenses"
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert there == {"LICENSE", "THIRD_PARTY.md", "xlnet/programs/sample_license.txt"}
+    assert there == {"LICENSE", "THIRD_PARTY.md", "xlnet/commands/sample_license.txt"}
     sample = (installed.site / "xlnet" / "programs" / "sample_license.txt").read_bytes()
     with zipfile.ZipFile(installed.site / "xlnet" / "programs" / "sample.zip") as archive:
         assert archive.read("LICENSE.txt") == sample

@@ -16,11 +16,11 @@ from helpers import command, tasks
 from helpers.paths import ROOT
 from helpers.tasks import read_rows
 
-from xlnet import cores, errors, files
+from xlnet.corpus import processes
 from xlnet.settings.finetuning import ClassifierSettings, TaggerSettings
+from xlnet.support import cores, errors, files
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
-from xlnet.text import processes
 
 REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}

@@ -20,9 +20,9 @@ from helpers.paths import GOLDEN, RELEASED, ROOT
 from helpers.tasks import read_rows
 from sklearn import metrics as sklearn_metrics
 
-from xlnet.errors import UserError
-from xlnet.model_directory.task_settings import check_directories
+from xlnet.runs.task_settings import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import readers
 from xlnet.tasks.questions import squad
 from xlnet.tasks.ranking import measures

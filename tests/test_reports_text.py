@@ -11,11 +11,12 @@ import pytest
 from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
-from xlnet import cli, encodings, errors
-from xlnet.programs import text_inputs, train_sentencepiece
+from xlnet.commands import cli, text_inputs
+from xlnet.commands import data_vocabulary as train_sentencepiece
+from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.text import preparation
+from xlnet.support import encodings, errors
 
 REPORTS = ROOT / "tests" / "reports"
 

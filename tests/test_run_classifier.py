@@ -15,8 +15,8 @@ from helpers import command
 from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint
-from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

@@ -12,14 +12,14 @@ from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, flags_of, losses, train, weights
 
+from xlnet.commands import pretrain as train_gpu
+from xlnet.corpus import tfrecord
+from xlnet.corpus.manifest import Manifest
 from xlnet.engine import checkpoint, progress
-from xlnet.errors import UserError
 from xlnet.pretraining import sources
-from xlnet.programs import train_gpu
-from xlnet.records import tfrecord
-from xlnet.records.manifest import Manifest
 from xlnet.settings.network import ArchitectureSettings
 from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

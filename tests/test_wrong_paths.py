@@ -8,7 +8,7 @@ import pytest
 from helpers import command
 from helpers.pretraining import flags_of
 
-from xlnet.records.manifest import Manifest
+from xlnet.corpus.manifest import Manifest
 
 
 def test_an_initial_checkpoint_that_is_not_there(tmp_path):

@@ -13,20 +13,20 @@ __version__ = "2.0.0.dev0"
 
 if TYPE_CHECKING:
     from xlnet.api import XLNetModel
-    from xlnet.errors import UserError
-    from xlnet.serving.load import load
+    from xlnet.corpus.tokenizer import encode_ids, preprocess_text
+    from xlnet.inference.load import load
     from xlnet.settings.network import RunConfig, XLNetConfig, create_run_config
-    from xlnet.tokenization.tokenizer import encode_ids, preprocess_text
+    from xlnet.support.errors import UserError
 
 _HOME = {
     "XLNetConfig": "xlnet.settings.network",
     "RunConfig": "xlnet.settings.network",
     "create_run_config": "xlnet.settings.network",
     "XLNetModel": "xlnet.api",
-    "UserError": "xlnet.errors",
-    "load": "xlnet.serving.load",
-    "preprocess_text": "xlnet.tokenization.tokenizer",
-    "encode_ids": "xlnet.tokenization.tokenizer",
+    "UserError": "xlnet.support.errors",
+    "load": "xlnet.inference.load",
+    "preprocess_text": "xlnet.corpus.tokenizer",
+    "encode_ids": "xlnet.corpus.tokenizer",
 }
 
 __all__ = [

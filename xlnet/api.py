@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import heads, modeling
+from xlnet.model import heads, modeling
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import pretraining
-from xlnet.network.ops import gather_rows
+from xlnet.model.ops import gather_rows
 from xlnet.pretraining import objectives
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from xlnet import tasks
-from xlnet.records.feature_spec import Feature
+from xlnet.corpus.feature_spec import Feature
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import contract, simple
 

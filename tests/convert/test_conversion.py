@@ -15,10 +15,10 @@ from safetensors.numpy import load_file, save_file
 
 import xlnet
 from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.errors import UserError
-from xlnet.model_directory import model_files
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.runs import model_files
+from xlnet.support.errors import UserError
 
 HF = GOLDEN / "hf"
 

@@ -13,8 +13,8 @@ from helpers.paths import GOLDEN
 import xlnet
 from xlnet.convert import conversion, huggingface_task
 from xlnet.engine import checkpoint, train_step
-from xlnet.model_directory import run_document
-from xlnet.network import heads, modeling
+from xlnet.model import heads, modeling
+from xlnet.runs import run_document
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 

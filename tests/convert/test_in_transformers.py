@@ -20,7 +20,7 @@ from helpers.paths import ROOT
 import xlnet
 from xlnet.convert import config_json, conversion, huggingface_task, tokenizer_files
 from xlnet.engine import checkpoint
-from xlnet.model_directory import run_document
+from xlnet.runs import run_document
 
 pytestmark = pytest.mark.slow
 
@@ -81,9 +81,9 @@ def random_weights(config, outputs, rng):
 def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activation):
     import tensorflow.compat.v1 as tf
 
+    from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.engine import train_step
-    from xlnet.network import heads, modeling
-    from xlnet.tokenization.tokenizer import Tokenizer
+    from xlnet.model import heads, modeling
 
     rng = np.random.RandomState(0)
     source, labels = tmp_path / "ours", ["rain", "snow", "sun"]

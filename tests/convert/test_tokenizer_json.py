@@ -11,9 +11,9 @@ from helpers.vocabulary import ODD_TEXTS, train, train_odd_model, train_tiny_mod
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, tokenizer_json
-from xlnet.errors import UserError
-from xlnet.model_directory import run_document
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.runs import run_document
+from xlnet.support.errors import UserError
 
 TEXTS = (
     "The cat  sat, `` on '' a mat in 2010, and 13,000",

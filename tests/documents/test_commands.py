@@ -31,7 +31,7 @@ SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
 # README.md has no comments: what comes before its blocks, by their beginning; None: it is not run.
 README = {
     "git clone": None,
-    "import xlnet": None,  # tests/serving/test_documentation.py runs it
+    "import xlnet": None,  # tests/inference/test_documentation.py runs it
     "bash scripts/run_sample.sh": "add run_sample.sh " + " ".join(SAMPLE_STEPS),
     "xlnet data vocabulary": """
         mkdir text

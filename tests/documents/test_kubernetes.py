@@ -9,7 +9,7 @@ import pytest
 import yaml
 from helpers.paths import ROOT
 
-from xlnet.errors import Unfinished
+from xlnet.support.errors import Unfinished
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from helpers import command_lines
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.serving.model import Model
+from xlnet.inference.model import Model
 
 _LINK = re.compile(r"(?<!`)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^( *)(```+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)

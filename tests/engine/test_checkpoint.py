@@ -11,10 +11,10 @@ from helpers.golden import assert_close
 from helpers.paths import DATA, GOLDEN, RELEASED
 
 import xlnet
-from xlnet import files
 from xlnet.engine import checkpoint
-from xlnet.errors import UserError
-from xlnet.network import modeling
+from xlnet.model import modeling
+from xlnet.support import files
+from xlnet.support.errors import UserError
 
 PREFIX = str(RELEASED / "xlnet_model.ckpt")
 

@@ -24,10 +24,10 @@ from helpers.pretraining import curve, start_hosts, train, weights
 from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer, train_step
 from xlnet.engine.devices import Devices, connect
-from xlnet.errors import UserError
-from xlnet.network import layer_graph, ops
+from xlnet.model import layer_graph, ops
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.support.errors import UserError
 
 V100, A100 = (
     types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
@@ -306,7 +306,7 @@ def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
     (tmp_path / "flags.txt").write_text("--xla_gpu_enable_triton_gemm=true")
     program = f"""
 import os
-from xlnet import quiet
+from xlnet.support import quiet
 quiet.import_tensorflow()
 from xlnet.engine.devices import connect
 from xlnet.settings.devices import DeviceSettings

@@ -13,11 +13,11 @@ import pytest
 from helpers.finetuning import assert_same
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
-from xlnet import lock
 from xlnet.engine import loop, progress
 from xlnet.engine.predictor import Predictor
 from xlnet.pretraining.data import PretrainingData
 from xlnet.pretraining.held_out import HeldOut
+from xlnet.support import lock
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]

@@ -18,11 +18,11 @@ from helpers.finetuning import assert_same
 from helpers.paths import ROOT
 from helpers.pretraining import curve, free_ports, start, start_hosts, train, wait_for_step, weights
 
-from xlnet import lock
 from xlnet.engine import loop, multi_host
 from xlnet.engine.devices import connect
-from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
+from xlnet.support import lock
+from xlnet.support.errors import UserError
 
 # Signals are sent right before an evaluation, so that they are there before many steps have passed.
 RUN = dict(train_steps=60, save_steps=6, max_save=0, eval_steps=20, n_layer=1)
@@ -429,7 +429,7 @@ def test_nobody_is_asked_once_the_watch_has_ended(tmp_path, monkeypatch):
 _BUSY = """
 import threading, time
 import tensorflow.compat.v1 as tf
-from xlnet import cli
+from xlnet.commands import cli
 from xlnet.engine import multi_host
 
 def main():

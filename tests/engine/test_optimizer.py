@@ -12,9 +12,9 @@ from helpers.paths import GOLDEN
 
 import xlnet
 from xlnet.engine import checkpoint, optimizer
-from xlnet.errors import UserError
-from xlnet.network import modeling
+from xlnet.model import modeling
 from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import UserError
 
 NAMES = (
     "model/transformer/layer_0/rel_attn/q/kernel",

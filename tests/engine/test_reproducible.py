@@ -8,7 +8,7 @@ import time_xlnet
 from helpers import gpu_steps
 from run import WORKS
 
-from xlnet.network import ops
+from xlnet.model import ops
 from xlnet.settings.network import XLNetConfig
 
 pytestmark = pytest.mark.slow

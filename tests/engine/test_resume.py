@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from helpers.finetuning import assert_same
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
-from xlnet.batches import input_pipeline
+from xlnet.corpus import input_pipeline
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from helpers.matmuls import function_graphs
 from tensorflow.python.framework import kernels
 
 from xlnet.engine import train_step
-from xlnet.network import kernels_tuned
+from xlnet.model import kernels_tuned
 
 pytestmark = pytest.mark.slow
 

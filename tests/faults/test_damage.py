@@ -43,7 +43,7 @@ def test_what_is_wrong_is_seen(tmp_path):
     """Readers that raise, take another content for theirs, or do not name the file."""
     from helpers.subjects import Subject
 
-    from xlnet.errors import UserError
+    from xlnet.support.errors import UserError
 
     def make(folder, version):
         (folder / "x").write_bytes(b"%d" % version * 100)

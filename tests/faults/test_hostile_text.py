@@ -17,17 +17,17 @@ from helpers.damage import quiet
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
 from hypothesis import strategies as st
 
-from xlnet import files
-from xlnet.errors import UserError
+from xlnet.corpus import reading
+from xlnet.corpus.offsets import Aligner
+from xlnet.corpus.sentences import sentences_and_joints
+from xlnet.corpus.tokenizer import Tokenizer, clean_lines
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.support import files
+from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
-from xlnet.text import reading
-from xlnet.text.sentences import sentences_and_joints
-from xlnet.tokenization.offsets import Aligner
-from xlnet.tokenization.tokenizer import Tokenizer, clean_lines
 
 EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
 SIZE = 64_000  # characters

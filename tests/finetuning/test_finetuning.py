@@ -13,12 +13,12 @@ from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from helpers.paths import RELEASED
 
 from xlnet.engine import checkpoint, predictor
-from xlnet.errors import UserError
 from xlnet.finetuning import model
-from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.network import heads, kernels, modeling
+from xlnet.model import heads, kernels, modeling
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
+from xlnet.support.errors import UserError
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
@@ -475,7 +475,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     fold in a further number."""
     import tensorflow.compat.v1 as tf
 
-    from xlnet.network import parameters
+    from xlnet.model import parameters
 
     seeds = []
 

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.batches import input_pipeline
-from xlnet.errors import UserError
-from xlnet.records import feature_spec, tfrecord
-from xlnet.records.example_bytes import ExampleBytes
+from xlnet.corpus import feature_spec, input_pipeline, tfrecord
+from xlnet.corpus.example_bytes import ExampleBytes
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Example, Layout
-from xlnet.tokenization.tokenizer import Tokenizer
 
 LENGTH, ROWS = 40, 46
 

@@ -13,8 +13,8 @@ from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
 from xlnet.engine.predictor import Predictor
-from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
+from xlnet.support.errors import UserError
 
 ROWS = 31
 KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"
@@ -216,6 +216,6 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)])
 def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
-    monkeypatch.setattr("xlnet.cores.available", lambda: 2)
+    monkeypatch.setattr("xlnet.support.cores.available", lambda: 2)
     connected = connect(DeviceSettings(device="cpu", **devices))
     assert connected.parallel_batches == at_once

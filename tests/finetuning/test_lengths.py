@@ -6,8 +6,8 @@ import pytest
 
 from xlnet.finetuning.data import MOST_LENGTHS, compiled_multiple
 from xlnet.finetuning.run import in_steps
-from xlnet.model_directory import task_settings
-from xlnet.model_directory.run_document import RunDocument
+from xlnet.runs import task_settings
+from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings

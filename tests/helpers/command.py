@@ -7,7 +7,7 @@ import runpy
 import sys
 
 from helpers.paths import ROOT
-from xlnet import commands
+from xlnet.commands import main as commands
 
 
 class Done(collections.namedtuple("Done", "returncode stdout stderr")):

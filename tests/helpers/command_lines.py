@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from helpers.paths import ROOT
-from xlnet import cli, commands
+from xlnet.commands import cli
+from xlnet.commands import main as commands
 
 
 class Program(NamedTuple):

@@ -18,8 +18,8 @@ import traceback
 import numpy as np
 
 from helpers import mutations
-from xlnet import errors
-from xlnet.errors import UserError
+from xlnet.support import errors
+from xlnet.support.errors import UserError
 
 SECONDS_TO_START = 100
 SECONDS = 20  # limit of a read, which takes a fraction of a second

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from helpers.paths import GOLDEN
-from xlnet.network import heads
+from xlnet.model import heads
 
 
 class Golden:

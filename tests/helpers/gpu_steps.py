@@ -6,11 +6,11 @@ import unittest.mock
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.corpus import feature_spec
 from xlnet.finetuning.model import TaskModel, TrainingModel
-from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.network import kernels_tuned
+from xlnet.model import kernels_tuned
 from xlnet.pretraining import model as pretraining_model
-from xlnet.records import feature_spec
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings

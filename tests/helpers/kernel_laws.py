@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from hypothesis import settings
 
-from xlnet.network.kernels import Weights
+from xlnet.model.kernels import Weights
 
 EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
 laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)

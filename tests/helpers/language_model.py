@@ -7,14 +7,14 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from helpers import vocabulary
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
-from xlnet.model_directory import model_files, run_document
-from xlnet.network import heads, modeling
-from xlnet.serving.language_model import LanguageModel
-from xlnet.serving.session import RestoredSession
+from xlnet.inference.language_model import LanguageModel
+from xlnet.inference.session import RestoredSession
+from xlnet.model import heads, modeling
+from xlnet.runs import model_files, run_document
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.tokenization.tokenizer import Tokenizer
 
 CLAMP_LEN = 20
 

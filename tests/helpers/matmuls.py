@@ -1,5 +1,5 @@
 """The matmuls of a graph. Those whose batch dimensions broadcast are refused: on some processors
-TensorFlow writes out of bounds there, see `xlnet.network.ops.repeated`."""
+TensorFlow writes out of bounds there, see `xlnet.model.ops.repeated`."""
 
 import tensorflow.compat.v1 as tf
 

@@ -4,15 +4,15 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
 from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
-from xlnet.model_directory import run_document, task_settings
-from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.runs import run_document, task_settings
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom, known
-from xlnet.tokenization.tokenizer import Tokenizer
 
 CONFIG = XLNetConfig(
     n_layer=1,

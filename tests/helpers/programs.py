@@ -10,7 +10,7 @@ from typing import Callable
 
 from helpers import command, finetuning, pretraining
 from helpers.paths import GOLDEN
-from xlnet import files
+from xlnet.support import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def faults_of(folder):
             fault = checkpoint.fault_of(str(path)[: -len(".index")])
             found += [fault] if fault else []
         elif path.suffix == ".tfrecord":
-            from xlnet.records import tfrecord
+            from xlnet.corpus import tfrecord
 
             damaged = tfrecord.first_damaged(str(path)) if path.stat().st_size else 0
             found += [] if damaged is None else [f"{path}: record {damaged}"]
@@ -207,7 +207,7 @@ def _conversion_flags(inputs, folder):
 
 
 PROGRAMS = (
-    Program("data preparation", "xlnet.text.preparation", make_sentences, _data_flags, files_of),
+    Program("data preparation", "xlnet.corpus.preparation", make_sentences, _data_flags, files_of),
     Program(
         "pretraining",
         "xlnet.pretraining.run",
@@ -244,6 +244,6 @@ PROGRAMS = (
         _prediction_flags,
         lambda folder: files_of(folder / "answers"),
     ),
-    Program("export", "xlnet.serving.export.exporter", _make_tuned, _export_flags, _saved_model),
+    Program("export", "xlnet.inference.export.exporter", _make_tuned, _export_flags, _saved_model),
     Program("conversion", "xlnet.convert.conversion", _make_theirs, _conversion_flags, files_of),
 )

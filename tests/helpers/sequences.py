@@ -4,7 +4,7 @@ import types
 
 import numpy as np
 
-from xlnet.text import sequences
+from xlnet.corpus import sequences
 
 SEP, CLS, EOD, EOP = 4, 3, 7, 8
 SEQ_LEN, REUSE_LEN = 32, 12

@@ -12,8 +12,8 @@ import pytest
 for package in ("starlette", "uvicorn", "prometheus_client"):
     pytest.importorskip(package, reason="the server needs pip install '.[serve]'")
 
-from xlnet.serving.server import application  # noqa: E402
-from xlnet.serving.server.served_model import Answer, Call, Reading, ServedModel  # noqa: E402
+from xlnet.server import application  # noqa: E402
+from xlnet.server.served_model import Answer, Call, Reading, ServedModel  # noqa: E402
 
 READ = Reading(9, 3, 0, None, None)
 

@@ -17,17 +17,16 @@ import numpy as np
 from helpers import command, pretraining
 from helpers.finetuning import make_files, make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
-from xlnet import files
-from xlnet.records import tfrecord
-from xlnet.records.manifest import Manifest
+from xlnet.corpus import reading, tfrecord
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import XLNetConfig
+from xlnet.support import files
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
-from xlnet.text import reading
-from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,7 +321,7 @@ def _make_model(folder, version):
 
 
 def _read_model(folder):
-    from xlnet.model_directory import model_files
+    from xlnet.runs import model_files
 
     found = model_files.read(str(folder / "model"))
     settings = found.tuned.settings if found.tuned else None

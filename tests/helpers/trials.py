@@ -23,7 +23,7 @@ import time
 from helpers import command, pretraining
 from helpers.paths import ROOT
 from helpers.programs import PROGRAMS, faults_of
-from xlnet import errors
+from xlnet.support import errors
 
 SAME = "the same result"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)

@@ -89,7 +89,7 @@ class Worker:
 
 
 def answer(name, grid, inputs, outputs, constants):
-    from xlnet.network import fused_attention
+    from xlnet.model import fused_attention
 
     program = getattr(fused_attention, name)
     named = {key: constants[key] for key in program.arg_names if key in constants}

@@ -24,17 +24,17 @@ from helpers.pretraining import (
     weights,
 )
 
+from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress, train_step
-from xlnet.errors import UserError
-from xlnet.network import stateless_random
+from xlnet.model import stateless_random
 from xlnet.pretraining import objectives
 from xlnet.pretraining.model import PretrainingModel
-from xlnet.records.manifest import Manifest
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import default_of
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import UserError
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
 GROUPS = (PretrainingSettings, NetworkSettings, OptimizationSettings, DeviceSettings)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from helpers.laws import law
 from hypothesis import strategies as st
 
-from xlnet.batches import permutation as permutations
+from xlnet.corpus import permutation as permutations
 from xlnet.engine.devices import Devices
 from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig

@@ -18,7 +18,7 @@ def model(permuted, quick_start):
 @pytest.fixture
 def runs(model, monkeypatch):
     """Runs a subcommand on the model, which stays loaded; returns its `command.Done`."""
-    monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
+    monkeypatch.setattr("xlnet.inference.load.load", lambda path, **how: model)
     monkeypatch.setattr(type(model), "close", lambda self: None)
 
     def run(program, *flags, typed=None):

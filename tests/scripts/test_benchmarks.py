@@ -24,9 +24,9 @@ from helpers.matmuls import operations_of
 from helpers.paths import ROOT
 from work import WORKS
 
-from xlnet.errors import UserError
-from xlnet.network import kernels_tuned
+from xlnet.model import kernels_tuned
 from xlnet.settings.network import XLNetConfig
+from xlnet.support.errors import UserError
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
 RUN = [
@@ -191,8 +191,8 @@ def test_a_measurement_that_fails_stops_the_server(monkeypatch):
         raise MemoryError("of the first batch")
 
     before = threading.active_count()
-    monkeypatch.setattr("xlnet.serving.server.application.server", Server)
-    monkeypatch.setattr("xlnet.serving.server.served_model.ServedModel", lambda *_, **__: None)
+    monkeypatch.setattr("xlnet.server.application.server", Server)
+    monkeypatch.setattr("xlnet.server.served_model.ServedModel", lambda *_, **__: None)
     monkeypatch.setattr(serving, "make_texts", lambda *_: ["a text"])
     monkeypatch.setattr(serving, "in_process", fails)
     with pytest.raises(MemoryError, match="of the first batch"):

@@ -113,7 +113,7 @@ def test_files_are_looked_at_before_the_model_is_loaded(
     runs, tmp_path, monkeypatch, program, given, output, message
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("xlnet.serving.load.load", None)
+    monkeypatch.setattr("xlnet.inference.load.load", None)
     for name in ("in", "more"):
         (tmp_path / name).write_text(TEXT)
     (tmp_path / "link").symlink_to("in")

@@ -12,10 +12,10 @@ import pytest
 from helpers import command, vocabulary
 from helpers.paths import ROOT
 
-from xlnet.batches import input_pipeline, permutation
+from xlnet.corpus import input_pipeline, permutation
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.plots import figures, inspection
-from xlnet.records.manifest import Manifest
-from xlnet.tokenization.tokenizer import Tokenizer
 
 SCRIPT = "xlnet data inspect"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12

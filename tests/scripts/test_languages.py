@@ -11,9 +11,9 @@ import pytest
 from helpers import command
 from helpers.paths import DATA, SPIECE
 
-from xlnet.programs import train_sentencepiece
-from xlnet.records.manifest import Manifest
-from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, begins_word
+from xlnet.commands import data_vocabulary as train_sentencepiece
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.tokenizer import WORD_START, Tokenizer, begins_word
 
 TRAINER = "xlnet data vocabulary"
 

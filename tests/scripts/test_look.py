@@ -5,7 +5,7 @@ import pytest
 from helpers.language_model import CLAMP_LEN
 
 import xlnet
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 
 TEXT = "the cat sat on a mat"
 

@@ -10,7 +10,7 @@ from helpers import command
 from helpers.paths import ROOT
 from work import Work
 
-from xlnet import presets
+from xlnet.settings import presets
 from xlnet.settings.fields import check_value
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings

@@ -17,7 +17,7 @@ from helpers import command
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 
 SHA256 = "1e5cb66a3304e01c5b4442f13b61d732cf9706e8f3667e1af95a59fbab4c7c7e"
 SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]

@@ -7,8 +7,8 @@ import pytest
 import run_transfer as script
 from helpers import command
 
-from xlnet import files
-from xlnet.errors import UserError
+from xlnet.support import files
+from xlnet.support.errors import UserError
 from xlnet.tasks.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")

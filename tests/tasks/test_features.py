@@ -12,13 +12,13 @@ import pytest
 from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.errors import UserError
-from xlnet.records import feature_spec
-from xlnet.records.feature_spec import Feature
+from xlnet.corpus import feature_spec
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Example, Layout
 from xlnet.tasks.questions.spans import SpanReader
-from xlnet.tokenization.tokenizer import Tokenizer
 
 CLS, SEP = 3, 4
 LABELS = ("no", "yes")

@@ -12,7 +12,7 @@ from helpers import tasks
 from helpers.paths import ROOT
 from helpers.tasks import read_rows
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.task import Form

@@ -5,7 +5,7 @@ import random
 import pytest
 from helpers.tasks import settings, write
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom

@@ -9,7 +9,8 @@ import tracemalloc
 import pytest
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.errors import UserError
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import decoding, forms, parsing, row_store
 from xlnet.tasks.files.decoding import Lines
@@ -17,7 +18,6 @@ from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import Columns, Files, Form, Task
 from xlnet.tasks.types import custom, known
-from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.evaluation import Evaluation, constant_answer
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.questions.answers import BestSpans, ScoredSpan

@@ -15,7 +15,7 @@ from own_task_type.ordinal import ORDINAL
 from own_task_type.two_towers import TWO_TOWERS, TowersReader
 
 import xlnet
-from xlnet.serving.export import exporter
+from xlnet.inference.export import exporter
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Export, Head, Reader, Scorer

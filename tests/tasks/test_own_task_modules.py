@@ -14,13 +14,14 @@ from helpers.paths import RELEASED, ROOT
 from helpers.tasks import settings
 
 import xlnet
-from xlnet import own_modules, tasks
-from xlnet.errors import UserError
+from xlnet import tasks
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.data import TaskData
-from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.runs.task_settings import FineTunedTask
+from xlnet.support import own_modules
+from xlnet.support.errors import UserError
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.simple import CLASSIFICATION
-from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 LEVELS = ROOT / "examples" / "own_task_type" / "levels.py"
@@ -176,7 +177,7 @@ def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
 TWO_SCORES = """
 import numpy as np
 from xlnet import tasks
-from xlnet.records.feature_spec import Feature
+from xlnet.corpus.feature_spec import Feature
 from xlnet.tasks.types import contract
 
 

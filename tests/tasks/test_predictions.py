@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.tagging import words

@@ -15,8 +15,10 @@ import pytest
 from helpers.paths import DATA, GOLDEN, ROOT, SPIECE
 from helpers.tasks import read_rows
 
-from xlnet.errors import UserError
+from xlnet.corpus.offsets import Aligner
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, metrics, windows
 from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
@@ -24,8 +26,6 @@ from xlnet.tasks.questions.squad import GoldAnswer, parse_answers, position_of
 from xlnet.tasks.questions.windows import Question
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import custom, known
-from xlnet.tokenization.offsets import Aligner
-from xlnet.tokenization.tokenizer import Tokenizer
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = known.TASK_TYPES["spans"]

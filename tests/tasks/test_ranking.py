@@ -12,7 +12,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 from helpers.tasks import read_rows, settings, write
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.ranking import measures, ranking
 from xlnet.tasks.task import Row
@@ -384,7 +384,7 @@ def test_what_is_wrong_with_the_order_of_documents():
 def test_pairwise_head_by_hand(graph):
     import tensorflow.compat.v1 as tf
 
-    from xlnet.network import heads
+    from xlnet.model import heads
     from xlnet.settings.network import RunConfig
 
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import row_store
 from xlnet.tasks.files.row_store import MappedRows, StoredRows
 

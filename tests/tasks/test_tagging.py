@@ -8,14 +8,14 @@ from helpers import tasks
 from helpers.paths import DATA, FOLDERS, SPIECE
 from helpers.tasks import read_rows
 
-from xlnet.errors import UserError
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import TaggerSettings
+from xlnet.support.errors import UserError
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import InlineExample
 from xlnet.tasks.types import custom, known
-from xlnet.tokenization.tokenizer import Tokenizer
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
 

@@ -16,8 +16,8 @@ import pytest
 from helpers import tasks
 from helpers.paths import ROOT
 
-from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.tagging import words
 from xlnet.tasks.tagging.tags import Tags

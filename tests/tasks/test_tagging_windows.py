@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from helpers.finetuning import make_vocabulary
 
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.tagging import windows
-from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.tasks import read_rows, write
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS

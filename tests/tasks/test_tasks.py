@@ -7,16 +7,16 @@ import pytest
 from helpers.finetuning import make_vocabulary
 from helpers.tasks import read_rows, settings, write
 
-from xlnet.errors import UserError
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.data import TaskData
-from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.runs.task_settings import FineTunedTask
+from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Row, expand_split
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import Any
 
 from xlnet.convert import weights
 from xlnet.convert.weights import CHOICE, LM, NETWORK, SEQUENCE, SIMPLE_SPANS, SPANS, TOKENS
-from xlnet.errors import UserError, wrong
+from xlnet.corpus.tokenizer import is_text
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
-from xlnet.tokenization.tokenizer import is_text
+from xlnet.support.errors import UserError, wrong
 
 NAME = "config.json"
 

@@ -11,15 +11,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet import files
 from xlnet.convert import config_json, huggingface_task, safetensors, tokenizer_files, weights
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.errors import UserError, wrong
-from xlnet.model_directory import model_files, run_document
-from xlnet.model_directory.run_document import RunDocument
+from xlnet.runs import model_files, run_document
+from xlnet.runs.run_document import RunDocument
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.settings.training import RELEASED_NAME
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.support import files
+from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 _LENGTH = 512  # of a text, by default [tokens]

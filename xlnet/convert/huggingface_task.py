@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from xlnet.convert import config_json
-from xlnet.errors import wrong
-from xlnet.model_directory import task_settings
-from xlnet.model_directory.run_document import RunDocument
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.runs import task_settings
+from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import (
     QUESTION_SPECIAL_TOKENS,
     ClassifierSettings,
@@ -18,13 +18,13 @@ from xlnet.settings.finetuning import (
     TaggerSettings,
 )
 from xlnet.settings.network import NetworkSettings
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.task import Columns as TaskColumns
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
-from xlnet.tokenization.tokenizer import Tokenizer
 
 # Our task types in their terms: (class, problem). The first one is that of their model.
 _THEIRS = {

@@ -12,8 +12,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from xlnet import files
-from xlnet.errors import UserError, wrong
+from xlnet.support import files
+from xlnet.support.errors import UserError, wrong
 
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = WEIGHTS_NAME + ".index.json"

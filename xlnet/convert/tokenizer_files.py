@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Optional
 
-from xlnet import files
 from xlnet.convert import tokenizer_json
-from xlnet.errors import wrong
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.support import files
+from xlnet.support.errors import wrong
 
 CONFIG_NAME = "tokenizer_config.json"
 _PIECES = {

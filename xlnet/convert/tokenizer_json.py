@@ -16,9 +16,9 @@ from typing import Any
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
-from xlnet import files
-from xlnet.errors import UserError
-from xlnet.tokenization.tokenizer import Tokenizer, ends_in_digit_comma
+from xlnet.corpus.tokenizer import Tokenizer, ends_in_digit_comma
+from xlnet.support import files
+from xlnet.support.errors import UserError
 
 NAME = "tokenizer.json"
 _Piece = ModelProto.SentencePiece

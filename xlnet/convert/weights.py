@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlnet.errors import UserError, wrong
 from xlnet.settings.network import XLNetConfig
+from xlnet.support.errors import UserError, wrong
 
 # Classes of that library: the network, and the network with an output layer.
 NETWORK = "XLNetModel"

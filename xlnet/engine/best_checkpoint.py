@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from xlnet import files
+from xlnet.corpus.tokenizer import SPIECE_NAME, description_path
 from xlnet.engine import checkpoint
-from xlnet.errors import wrong
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import BEST, EVALUATIONS_NAME, RUN_NAME
-from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
+from xlnet.support import files
+from xlnet.support.errors import wrong
 
 # The files next to a checkpoint that are needed to use the weights: architecture, vocabulary, text
 # cleaning, the document of the run.

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors, files
 from xlnet.engine import devices
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.settings.training import RELEASED_NAME
+from xlnet.support import errors, files
 
 # A model directory after step 500 of a run:
 #

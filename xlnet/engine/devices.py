@@ -24,11 +24,11 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import ops
 
-from xlnet import cores, errors
 from xlnet.engine import multi_host
-from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.support import cores, errors
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors
 from xlnet.engine import checkpoint, multi_host, stop_signal
 from xlnet.engine.devices import Devices, without_registered_gradients
+from xlnet.support import errors
 
 
 class EstimatorSpec(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import files, lock
 from xlnet.engine import checkpoint, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices, set_up_process
@@ -19,9 +18,10 @@ from xlnet.engine.estimator import Estimator, EstimatorSpec, Training
 from xlnet.engine.progress import Progress, add_to_board, show_banner
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.stop_signal import StopSignal
-from xlnet.errors import Unfinished, UserError
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
+from xlnet.support import files, lock
+from xlnet.support.errors import Unfinished, UserError
 
 _log = logging.getLogger(__name__)
 

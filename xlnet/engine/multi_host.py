@@ -24,8 +24,8 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 
-from xlnet import files
-from xlnet.errors import UserError, wrong
+from xlnet.support import files
+from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine.devices import base_name, zeros
-from xlnet.network import ops
+from xlnet.model import ops
 from xlnet.settings.training import OptimizationSettings
 
 BETA1, BETA2 = 0.9, 0.999

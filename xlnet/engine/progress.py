@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
 from xlnet.engine import checkpoint
-from xlnet.errors import UserError
 from xlnet.settings.training import JOURNAL_NAME
+from xlnet.support import files
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 

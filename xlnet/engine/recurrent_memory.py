@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors, files
 from xlnet.engine import checkpoint, devices, multi_host
 from xlnet.engine.devices import Devices
-from xlnet.errors import UserError
 from xlnet.settings.network import XLNetConfig
+from xlnet.support import errors, files
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import devices
-from xlnet.errors import Unfinished
+from xlnet.support.errors import Unfinished
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 _ASKED = "stop_asked"  # the graph's collection of the variable of each host

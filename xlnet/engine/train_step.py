@@ -13,7 +13,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer
-from xlnet.network import kernels_tuned, ops, parameters, stateless_random
+from xlnet.model import kernels_tuned, ops, parameters, stateless_random
 
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")

@@ -13,17 +13,16 @@ from typing import Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import cores, files, own_modules
-from xlnet.batches import input_pipeline
-from xlnet.errors import wrong
+from xlnet.corpus import feature_spec, input_pipeline
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
-from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.records import feature_spec
+from xlnet.runs.task_settings import FineTunedTask
+from xlnet.support import cores, files, own_modules
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import by_length, encoding
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.files.row_store import digest
 from xlnet.tasks.task import Row, expand_split, splits_of
-from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Predictor
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import join
-from xlnet.model_directory.task_settings import read_model
+from xlnet.runs.task_settings import read_model
+from xlnet.support import files
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers
 from xlnet.tasks.output import prediction_files

@@ -18,9 +18,9 @@ from xlnet.engine import checkpoint, devices, optimizer, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.finetuning.predictor import OF_ROWS
-from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.network import heads, modeling
-from xlnet.network.stateless_random import fold_in
+from xlnet.model import heads, modeling
+from xlnet.model.stateless_random import fold_in
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.contract import LossOptions

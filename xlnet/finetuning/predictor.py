@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, Optional, Protocol
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.batches.input_pipeline import POOL_BATCHES
+from xlnet.corpus import feature_spec
+from xlnet.corpus.input_pipeline import POOL_BATCHES
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine.predictor import in_order
-from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.records import feature_spec
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import IDS, batches_by_length
 from xlnet.tasks.features.encoding import TOKENS, TOKENS_READ, TokenCounts
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tokenization.tokenizer import Tokenizer
 
 Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 

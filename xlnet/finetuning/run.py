@@ -11,21 +11,21 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors
+from xlnet.corpus.tokenizer import SPIECE_NAME
 from xlnet.engine import loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
-from xlnet.model_directory import run_document
-from xlnet.model_directory.run_document import RunDocument
-from xlnet.model_directory.task_settings import AnySettings
+from xlnet.runs import run_document
+from xlnet.runs.run_document import RunDocument
+from xlnet.runs.task_settings import AnySettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import OptimizationSettings
+from xlnet.support import errors
 from xlnet.tasks.task import Row
-from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _log = logging.getLogger(__name__)
 

@@ -7,21 +7,19 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from xlnet import files, quiet
-from xlnet.errors import UserError, wrong
-from xlnet.model_directory import task_settings
-from xlnet.model_directory.run_document import RunDocument
-from xlnet.model_directory.task_settings import FineTunedTask, TaskRun
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.runs import task_settings
+from xlnet.runs.run_document import RunDocument
+from xlnet.runs.task_settings import FineTunedTask, TaskRun
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import (
-    SpanSettings,
-)
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import BEST
+from xlnet.support import files, quiet
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers
 from xlnet.tasks.task import expand_split
-from xlnet.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # these import TensorFlow
     from xlnet.engine.devices import Devices

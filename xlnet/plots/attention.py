@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlnet import figure
+from xlnet.support import figure
 
 if TYPE_CHECKING:
-    from xlnet.serving.attention import Attention
+    from xlnet.inference.attention import Attention
 
 _CELL = 0.14  # size of a token in a panel [inches]; smaller where there are more than:
 _MOST_NAMES = 40  # next to a panel; of more tokens each second, third, ... one is named

@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import figure, files
-from xlnet.errors import wrong
 from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
+from xlnet.support import figure, files
+from xlnet.support.errors import wrong
 
 _COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b")
 

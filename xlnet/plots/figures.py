@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlnet import figure
-from xlnet.figure import NOTES
 from xlnet.plots.inspection import Excerpt, places_in_order, visibility
+from xlnet.support import figure
+from xlnet.support.figure import NOTES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

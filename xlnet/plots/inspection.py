@@ -13,12 +13,12 @@ from typing import Optional
 
 import numpy as np
 
-from xlnet import errors
-from xlnet.batches import input_pipeline
-from xlnet.batches import permutation as permutations
-from xlnet.errors import UserError
-from xlnet.records.manifest import Manifest
-from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
+from xlnet.corpus import input_pipeline
+from xlnet.corpus import permutation as permutations
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.tokenizer import WORD_START, Tokenizer
+from xlnet.support import errors
+from xlnet.support.errors import UserError
 
 LABELS = ("B from elsewhere", "B continues A")
 
@@ -174,7 +174,7 @@ def visibility(
     [Q,K] twice, True where row i sees column j. The query stream only has the rows of targets."""
     # The mask of the network. All of the memory is visible; the content stream sees what the query
     # stream sees, and the token itself.
-    from xlnet.network import modeling
+    from xlnet.model import modeling
 
     seen = ~modeling.permutation_mask(rank[None], is_target[None]).dense().numpy()[0]
     seen = np.pad(seen, [[0, 0], [memory_length, 0]], constant_values=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xlnet import errors, figure, files
+from xlnet.support import errors, figure, files
 
 if TYPE_CHECKING:
-    from xlnet.serving.explanation import Explanation
+    from xlnet.inference.explanation import Explanation
 
 _RAISES, _LOWERS = "#4c78a8", "#e0812b"
 _MOST_BARS = 100  # in a plot; more would be too large

@@ -7,6 +7,6 @@ A module of your own, named by --own_module, calls `register_order` for a factor
 and `objectives.register` for an objective.
 """
 
-from xlnet.batches.permutation import register_order
+from xlnet.corpus.permutation import register_order
 
 __all__ = ["register_order"]

@@ -7,14 +7,14 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
-from xlnet.batches import input_pipeline
+from xlnet.corpus import input_pipeline
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.tokenizer import Tokenizer, descriptions_beside
 from xlnet.engine.devices import Devices
-from xlnet.errors import UserError
 from xlnet.pretraining import objectives, sources
-from xlnet.records.manifest import Manifest
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
+from xlnet.support import files
+from xlnet.support.errors import UserError
 
 
 class PretrainingData:

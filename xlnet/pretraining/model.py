@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, optimizer, recurrent_memory, train_step
 from xlnet.engine.devices import mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
@@ -17,7 +18,6 @@ from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)

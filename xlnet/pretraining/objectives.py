@@ -19,11 +19,11 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.errors import UserError, did_you_mean
-from xlnet.network import heads, modeling
-from xlnet.network.ops import gather_rows
-from xlnet.network.stateless_random import fold_in, seed_of, uniform
+from xlnet.model import heads, modeling
+from xlnet.model.ops import gather_rows
+from xlnet.model.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
+from xlnet.support.errors import UserError, did_you_mean
 
 _MASK_RATE, _RANDOM_RATE = 0.8, 0.1  # fractions of the masked tokens; all others are left unchanged
 

@@ -9,22 +9,22 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.batches import input_pipeline
+from xlnet.corpus import input_pipeline
+from xlnet.corpus.manifest import Manifest
 from xlnet.engine import checkpoint, loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
-from xlnet.errors import UserError
-from xlnet.model_directory import run_document
-from xlnet.model_directory.run_document import RunDocument
 from xlnet.pretraining import sources
 from xlnet.pretraining.data import PretrainingData
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
-from xlnet.records.manifest import Manifest
+from xlnet.runs import run_document
+from xlnet.runs.run_document import RunDocument
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ def _with_possible_attention(
     something else than the plain form on this GPU; a UserError if it was asked for."""
     if not devices.fused_attention:
         return devices
-    from xlnet.network import kernels_gpu_check
+    from xlnet.model import kernels_gpu_check
 
     try:
         if settings.objective == "causal":

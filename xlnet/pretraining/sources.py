@@ -7,11 +7,11 @@ import logging
 import os
 from typing import Optional
 
-from xlnet import files
-from xlnet.batches.permutation import Permutation
-from xlnet.errors import wrong
-from xlnet.records.manifest import MANIFEST_NAME, Manifest
+from xlnet.corpus.manifest import MANIFEST_NAME, Manifest
+from xlnet.corpus.permutation import Permutation
 from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.support import files
+from xlnet.support.errors import wrong
 
 _log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Optional
 
-from xlnet import encodings
-from xlnet.errors import UserError, wrong
 from xlnet.settings.fields import HelpGroup, Settings, required, same_as, setting
 from xlnet.settings.training import RunSettings
+from xlnet.support import encodings
+from xlnet.support.errors import UserError, wrong
 
 SEQUENCE_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
 # Settings of records that train_gpu.py compares with its flags.

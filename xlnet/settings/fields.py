@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.support.errors import UserError, did_you_mean
 
 
 class _Required:
@@ -45,7 +45,7 @@ class HelpGroup(enum.Enum):
 
 # What the value of a setting belongs to. `run.json` keeps the values of both. A command that
 # resumes the run has the kept value where none is given; another one is refused, as the run would
-# learn something else (`model_directory.run_document.inherit`). Evaluation and prediction inherit
+# learn something else (`runs.run_document.inherit`). Evaluation and prediction inherit
 # what belongs to the model. None: to one command.
 BelongsTo = Optional[Literal["run", "model"]]
 

@@ -3,11 +3,11 @@
 import dataclasses
 from typing import ClassVar, Optional, Union
 
-from xlnet.errors import UserError
 from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
+from xlnet.support.errors import UserError
 
 QUESTION_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of a paragraph's window with its question
 

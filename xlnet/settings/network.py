@@ -5,8 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
-from xlnet import files, presets
-from xlnet.errors import UserError, did_you_mean
+from xlnet.settings import presets
 from xlnet.settings.fields import (
     HelpGroup,
     Settings,
@@ -17,6 +16,8 @@ from xlnet.settings.fields import (
     same_as,
     setting,
 )
+from xlnet.support import files
+from xlnet.support.errors import UserError, did_you_mean
 
 CONFIG_NAME = "xlnet_config.json"  # the architecture's file in a checkpoint's directory
 

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any, Optional
 
-from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import HelpGroup, required, same_as, setting
 from xlnet.settings.training import RunSettings
+from xlnet.support.errors import UserError
 
 # The manifest of the records has the value.
 _CHECKED: dict[str, Any] = dict(

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Optional
 
-from xlnet import files
-from xlnet.errors import UserError
 from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, share
+from xlnet.support import files
+from xlnet.support.errors import UserError
 
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 EVALUATIONS_NAME = "evaluations.json"

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet import files
+from xlnet.support import files
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row, Task

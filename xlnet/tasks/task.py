@@ -13,7 +13,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.support.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:  # a `Task` refers to its type, while the types are made of this module
     from xlnet.tasks.types import contract

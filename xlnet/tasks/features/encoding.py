@@ -21,11 +21,11 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet import cores, errors, files
-from xlnet.errors import UserError
-from xlnet.records import feature_spec, tfrecord
-from xlnet.records.example_bytes import ExampleBytes
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.corpus import feature_spec, tfrecord
+from xlnet.corpus.example_bytes import ExampleBytes
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.support import cores, errors, files
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Optional
 
-from xlnet import files
-from xlnet.errors import UserError
+from xlnet.support import files
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import row_store
 
 _MARK = "\ufeff"  # a byte order mark after decoding

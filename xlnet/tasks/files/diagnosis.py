@@ -11,7 +11,7 @@ import csv
 import os
 from collections.abc import Sequence
 
-from xlnet import encodings
+from xlnet.support import encodings
 from xlnet.tasks.files.forms import DELIMITERS, parsed
 from xlnet.tasks.task import Form
 

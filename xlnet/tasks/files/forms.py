@@ -21,8 +21,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple, Optional, Union
 
-from xlnet import encodings, files
-from xlnet.errors import UserError, wrong
+from xlnet.support import encodings, files
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files.decoding import RETURN_INSIDE, Lines
 from xlnet.tasks.task import Form
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from xlnet.errors import wrong
+from xlnet.support.errors import wrong
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.task import Row, Task

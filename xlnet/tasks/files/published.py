@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.files.forms import Table, parsed
 from xlnet.tasks.task import Task

@@ -19,8 +19,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-from xlnet import files
-from xlnet.errors import UserError, did_you_mean, wrong
+from xlnet.support import files
+from xlnet.support.errors import UserError, did_you_mean, wrong
 from xlnet.tasks.files import decoding, forms
 from xlnet.tasks.files.forms import Table
 from xlnet.tasks.task import Form, Task

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Callable
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 
 _ROWS_AT_ONCE = 500
 _ROWS_IN_MEMORY = 10000

@@ -12,13 +12,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-from xlnet.errors import UserError
+from xlnet.corpus.tokenizer import is_text
+from xlnet.support.errors import UserError
 from xlnet.tasks.files import diagnosis, readers
 from xlnet.tasks.files.forms import Table, is_blank
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import store_rows
 from xlnet.tasks.task import CUSTOM, Published, Row
-from xlnet.tokenization.tokenizer import is_text
 
 if TYPE_CHECKING:
     from xlnet.tasks.types import contract

@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet.support.errors import UserError
 from xlnet.tasks.task import Task
 
 # A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are

@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet import files
+from xlnet.support import files
 from xlnet.tasks.task import Row, Task
 
 _log = logging.getLogger(__name__)

@@ -10,15 +10,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, wrong
+from xlnet.corpus.offsets import Aligner
 from xlnet.settings.finetuning import SpanSettings
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
 from xlnet.tasks.questions import answers, metrics, squad, windows
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tokenization.offsets import Aligner
 
 _log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlnet.records.feature_spec import Feature
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.offsets import Aligner, piece_span
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding
-from xlnet.tokenization.offsets import Aligner, piece_span
-from xlnet.tokenization.tokenizer import Tokenizer
 
 SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD = 0, 1, 2, 3
 

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, wrong
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from xlnet.errors import UserError, wrong
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import decoding, forms, readers
 from xlnet.tasks.task import Task
 

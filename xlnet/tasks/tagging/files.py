@@ -25,15 +25,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
-from xlnet import encodings
-from xlnet.errors import wrong
+from xlnet.corpus.tokenizer import is_text
+from xlnet.support import encodings
+from xlnet.support.errors import wrong
 from xlnet.tasks.files import decoding, forms, readers
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.tagging import schemes, words
 from xlnet.tasks.tagging.schemes import TagSpan
 from xlnet.tasks.tagging.words import ColumnLines, Sentence
 from xlnet.tasks.task import Form, Task
-from xlnet.tokenization.tokenizer import is_text
 
 ADDED = "predicted"  # the column, or key, of predictions
 _DOCUMENT = "-DOCSTART-"

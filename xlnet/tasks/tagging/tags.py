@@ -9,8 +9,9 @@ from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.errors import wrong
+from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.settings.finetuning import TaggerSettings
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
@@ -22,7 +23,6 @@ from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.simple import weights_of
-from xlnet.tokenization.tokenizer import is_unspaced
 
 _DEFAULT_SCHEME = "bio2"
 

@@ -18,9 +18,9 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.records.feature_spec import Feature
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.tasks.features import encoding
-from xlnet.tokenization.tokenizer import Tokenizer
 
 _CONTEXT_SHARE = 8  # of a window, on each side of its own words, is context: one in eight
 

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
+from xlnet.corpus.tokenizer import is_text, is_unspaced
 from xlnet.tasks.tagging.schemes import TagSpan
-from xlnet.tokenization.tokenizer import is_text, is_unspaced
 
 
 class ColumnLines(NamedTuple):

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from xlnet.errors import NotFinite, UserError, did_you_mean
+from xlnet.support.errors import NotFinite, UserError, did_you_mean
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import table_rows
 from xlnet.tasks.files.row_store import MappedRows

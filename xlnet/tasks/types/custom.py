@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from xlnet import encodings
-from xlnet.errors import UserError, wrong
+from xlnet.support import encodings
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import readers
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import CUSTOM, Columns, Files, Task

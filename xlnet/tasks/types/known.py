@@ -11,8 +11,8 @@ import importlib.metadata
 import os
 from typing import Any, Optional, Union
 
-from xlnet import files, own_modules
-from xlnet.errors import UserError, did_you_mean
+from xlnet.support import files, own_modules
+from xlnet.support.errors import UserError, did_you_mean
 from xlnet.tasks.questions.spans import SPANS
 from xlnet.tasks.ranking.ranking import RANKING
 from xlnet.tasks.tagging.tags import TAGGING

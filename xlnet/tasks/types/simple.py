@@ -26,9 +26,10 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from xlnet import encodings
-from xlnet.errors import UserError, did_you_mean, wrong
-from xlnet.records.feature_spec import CLASS_ID, Feature
+from xlnet.corpus.feature_spec import CLASS_ID, Feature
+from xlnet.corpus.tokenizer import is_text
+from xlnet.support import encodings
+from xlnet.support.errors import UserError, did_you_mean, wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import published
 from xlnet.tasks.files.forms import parsed
@@ -40,7 +41,6 @@ from xlnet.tasks.output.results import Choice, Label, Labels
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tokenization.tokenizer import is_text
 
 _HIGHEST = float(np.finfo(np.float32).max)  # of the absolute value of a score in a record
 _LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out

@@ -1,0 +1,167 @@
+"""Pretraining batches: rows, steps and epochs of the same records agree with each other."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.paths import ROOT
+
+from xlnet.corpus import input_pipeline
+from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.permutation import Permutation
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.support.errors import UserError
+
+BATCH = 2  # of 4 streams: an epoch has two rounds
+
+
+class Reader:
+    """Reads the batches of a folder with records; `epoch` is its number of steps."""
+
+    def __init__(self, folder):
+        self._folder, self._manifest = str(folder), Manifest.read(str(folder))
+        tokenizer = Tokenizer(str(folder / self._manifest.sp_model))
+        self._special = [tokenizer.sep_id, tokenizer.cls_id]
+        self.epoch = input_pipeline.steps_per_epoch(self._manifest, BATCH)
+        self.sequences = self._manifest.windows_per_stream
+
+    def __call__(self, steps, batch_size=BATCH, **changes):
+        """`steps` batches, as a dict of arrays [steps,...]."""
+        import tensorflow.compat.v1 as tf
+
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(self.dataset(batch_size, **changes)).get_next()
+            batches = [session.run(batch) for _ in range(steps)]
+        return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+
+    def dataset(self, batch_size=BATCH, mask_mode="whole_word", **changes):
+        permutation = Permutation(
+            reuse_len=16,
+            num_predict=5,
+            perm_size=16,
+            mask_alpha=6,
+            mask_beta=1,
+            mask_mode=mask_mode,
+        )
+        return input_pipeline.pretraining_batches(
+            self._folder,
+            self._manifest,
+            batch_size=batch_size,
+            permutation=permutation,
+            special_ids=self._special,
+            seed=3,
+            **changes,
+        )
+
+
+@pytest.fixture(scope="module")
+def read(place):
+    return Reader(place / "train")
+
+
+@pytest.fixture(scope="module")
+def epochs(read):
+    """Two epochs."""
+    return read(2 * read.epoch)
+
+
+def assert_equal(found, expected):
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def test_a_step_is_the_same_wherever_reading_starts(read, epochs):
+    """Within a round, at its last sequence, at the next round's first, in the second epoch."""
+    for start in (3, read.sequences - 1, read.sequences, read.epoch + 1):
+        found = read(3, start_step=start)
+        assert_equal(found, {name: value[start : start + 3] for name, value in epochs.items()})
+
+
+def test_rows_are_rows_of_the_whole_batch(read, epochs):
+    for rows in (slice(0, 1), slice(1, 2)):
+        found = read(read.sequences + 2, rows=rows)
+        assert_equal(
+            found, {name: value[: read.sequences + 2, rows] for name, value in epochs.items()}
+        )
+
+
+def test_epochs_have_the_same_sequences_and_other_draws(read, epochs):
+    first, second = [
+        {name: value[part] for name, value in epochs.items()}
+        for part in (slice(0, read.epoch), slice(read.epoch, None))
+    ]
+    for name in ("input_ids", "seg_ids", "direction", "label", "starts_stream"):
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    same = (first["positions"] == second["positions"]).all(axis=-1)
+    assert same.mean() < 0.1, "sequences whose targets are those of the epoch before"
+    assert (first["rank"] != second["rank"]).any(axis=-1).mean() > 0.9
+
+
+def test_a_sequence_is_drawn_the_same_in_any_batch_size(read, epochs):
+    """Streams 0 to 3: two at a time, and all side by side."""
+    found = read(read.sequences, batch_size=4)
+    rounds = [
+        {name: value[begin : begin + read.sequences] for name, value in epochs.items()}
+        for begin in (0, read.sequences)
+    ]
+    assert_equal(
+        found, {name: np.concatenate([part[name] for part in rounds], axis=1) for name in epochs}
+    )
+
+
+@pytest.mark.parametrize(
+    "num_streams, batch, directions",
+    ((32, 16, 2), (24, 3, 2), (8, 1, 2), (9, 3, 1)),
+)
+def test_each_round_is_of_the_whole_text_and_both_directions(num_streams, batch, directions):
+    rounds = input_pipeline.rounds(num_streams, batch, directions)
+    assert sorted(rounds.ravel()) == list(range(num_streams))  # an epoch is every stream once
+    together = directions if batch % directions == 0 else 1
+    distance = num_streams * together // batch
+    for streams in rounds:
+        assert (streams // distance == np.arange(batch) // together).all()
+        backward = (streams % directions).sum()
+        assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
+
+
+def test_the_first_sequence_of_a_stream_says_that_it_starts(read, epochs):
+    starts = np.arange(2 * read.epoch) % read.sequences == 0
+    np.testing.assert_array_equal(
+        epochs["starts_stream"], np.stack([starts] * BATCH, axis=1).astype(np.int32)
+    )
+
+
+def test_eager_batches_are_those_of_a_graph(read, epochs):
+    found = list(zip(range(3), read.dataset()))
+    assert_equal(
+        {name: [batch[name] for _, batch in found] for name in epochs},
+        {name: value[:3] for name, value in epochs.items()},
+    )
+
+
+@pytest.mark.slow
+def test_the_interpreter_exits_while_batches_are_read(place):
+    """Also where Python drew ahead: a thread that calls it during the exit never returns."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import pathlib, test_input_pipeline as test\n"
+                "batches = iter(test.Reader(pathlib.Path({!r})).dataset())\nnext(batches)".format(
+                    str(place / "train")
+                )
+            ),
+        ],
+        cwd=os.path.dirname(__file__),
+        timeout=100,
+        env=dict(os.environ, PYTHONPATH="{}:{}".format(ROOT, ROOT / "tests")),
+    )
+    assert done.returncode == 0
+
+
+def test_the_legacy_rule_needs_to_know_where_words_begin(read):
+    with pytest.raises(UserError, match="legacy_word_start"):
+        read.dataset(mask_mode="legacy")

@@ -1,0 +1,213 @@
+"""The manifest of pretraining records: which versions are read, what is refused."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from xlnet.corpus import tfrecord
+from xlnet.corpus.example_bytes import ExampleBytes
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
+from xlnet.support.errors import UserError
+
+VALUES = dict(
+    vocab_size=10,
+    sp_model="spiece.model",
+    sp_model_sha256="0",
+    uncased=False,
+    keep_accents=False,
+    seq_len=8,
+    reuse_len=4,
+    bi_data=False,
+    num_streams=1,
+    num_passes=1,
+    windows_per_stream=2,
+    documents=1,
+    sentences=3,
+    tokens=16,
+    unknown=0,
+    dropped=0,
+    skipped={},
+    seed=0,
+    made_from={},
+    streams=({"file": "a.tfrecord", "direction": 0, "windows": 2, "bytes": 5, "sha256": "0"},),
+)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "a.tfrecord").write_bytes(b"12345")
+    Manifest(**VALUES).write(str(tmp_path))
+    return tmp_path
+
+
+def rewrite(directory, **changes):
+    """Changes values of the manifest, or removes those that are "gone"."""
+    path = directory / MANIFEST_NAME
+    values = dict(json.loads(path.read_text()), **changes)
+    path.write_text(json.dumps({name: value for name, value in values.items() if value != "gone"}))
+
+
+def test_what_is_written_is_read(directory):
+    assert Manifest.read(str(directory)) == Manifest(**VALUES)
+    assert Manifest(**VALUES).format_version == FORMAT_VERSION == 4
+
+
+@pytest.mark.parametrize("version", [3, "4"])
+def test_other_versions_are_refused(directory, version):
+    rewrite(directory, format_version=version)
+    with pytest.raises(UserError, match=f"found format_version {version!r}, expected 4; reg"):
+        Manifest.read(str(directory))
+
+
+@pytest.mark.parametrize("found", ["4 bytes", "0 bytes"])
+def test_files_of_another_size_are_refused(directory, found):
+    (directory / "a.tfrecord").unlink()
+    if found == "4 bytes":
+        (directory / "a.tfrecord").write_bytes(b"1234")
+    with pytest.raises(UserError, match=f"a.tfrecord: found {found}, expected 5"):
+        Manifest.read(str(directory))
+
+
+# Edited by hand.
+
+STREAM = VALUES["streams"][0]
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(streams=[dict(STREAM, file="/etc/passwd")]), "outside of the records' directory"),
+        (
+            dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]),
+            "outside of the records' directory",
+        ),
+        (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
+        (dict(num_streams=2), "found num_streams 2, expected consistent values; regenerate"),
+        (dict(streams=[]), "found num_streams 1"),
+        (dict(windows_per_stream=3), "found windows_per_stream 3"),
+        (dict(windows_per_stream="2"), "found windows_per_stream '2', expected int"),
+        (dict(windows_per_stream=True), "found windows_per_stream True, expected int"),
+        (dict(reuse_len=8), "found reuse_len 8"),
+        (
+            dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]),
+            "found bi_data True",
+        ),
+        (dict(streams=["a"]), r"streams\[0\]: found 'a', expected an object with file, dir"),
+        (dict(streams=[{"file": "a"}]), r"streams\[0\]: found {'file': 'a'}, expected an"),
+        (dict(seq_len="gone"), "expected an object with vocab_size, "),
+    ],
+)
+def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
+    rewrite(directory, **changes)
+    with pytest.raises(UserError, match=message) as error:
+        Manifest.read(str(directory))
+    assert "\n" not in str(error.value)
+    assert "outside" in message or MANIFEST_NAME in str(error.value)
+
+
+def test_remote_records_that_cannot_be_read_are_named(monkeypatch):
+    import tensorflow as tf2
+
+    def unreachable(path):
+        raise tf2.errors.FailedPreconditionError(None, None, "Could not resolve host\n  when ...")
+
+    with pytest.raises(UserError, match="record_info_dir: no manifest.json in ram://absent; make"):
+        Manifest.read("ram://absent")
+    monkeypatch.setattr(tf2.io.gfile, "exists", unreachable)
+    with pytest.raises(OSError, match="Could not resolve host: 'ram://absent/manifest.json'$"):
+        Manifest.read("ram://absent")
+
+
+# What the files hold.
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """A directory of a vocabulary and one stream of three windows; the manifest's values."""
+    content = b"".join(tfrecord.frame(b"window %d" % number) for number in range(3))
+    (tmp_path / "a.tfrecord").write_bytes(content)
+    (tmp_path / "spiece.model").write_bytes(b"model")
+    values = dict(
+        VALUES,
+        windows_per_stream=3,
+        sp_model_sha256=hashlib.sha256(b"model").hexdigest(),
+        streams=(
+            dict(STREAM, windows=3, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
+        ),
+    )
+    Manifest(**values).write(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "place, message",
+    [
+        (30, "a.tfrecord: record 1 is damaged"),
+        (14, "record 0 is damaged"),
+        (2 * 24 + 23, "record 2 is damaged"),
+    ],
+)
+def test_a_damaged_record_is_named(whole, place, message):
+    Manifest.read(str(whole)).verify(str(whole))
+    content = bytearray((whole / "a.tfrecord").read_bytes())
+    content[place] ^= 1
+    (whole / "a.tfrecord").write_bytes(content)
+    manifest = Manifest.read(str(whole))
+    with pytest.raises(
+        UserError, match=message + ": found sha256 .*, expected .*, as in manifest.json"
+    ) as error:
+        manifest.verify(str(whole))
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_of_other_records_is_named(whole):
+    (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"widow 77") * 3)
+    with pytest.raises(UserError, match="a.tfrecord: found sha256"):
+        Manifest.read(str(whole)).verify(str(whole))
+    (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"window 0") * 3)
+    (whole / "spiece.model").write_bytes(b"other")
+    with pytest.raises(UserError, match="spiece.model: found sha256"):
+        Manifest.read(str(whole)).verify(str(whole))
+
+
+def test_sequences_that_the_file_does_not_have_are_refused(whole):
+    stream = json.loads((whole / MANIFEST_NAME).read_text())["streams"][0]
+    rewrite(whole, windows_per_stream=2, streams=[dict(stream, windows=2)])
+    with pytest.raises(UserError, match="a.tfrecord: found 3 sequences, expected 2"):
+        Manifest.read(str(whole))
+
+
+def test_a_file_that_is_cut_off_is_named(whole):
+    path = whole / "a.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert tfrecord.first_damaged(str(path)) == 2
+
+
+def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
+    """A line each; their sizes are compared with a listing."""
+    streams = tuple(
+        {"file": f"{i}.tfrecord", "direction": 0, "windows": 2, "bytes": 6, "sha256": "0" * 64}
+        for i in range(1000)
+    )
+    for stream in streams:
+        (tmp_path / stream["file"]).write_bytes(b"123456")
+    manifest = Manifest(**dict(VALUES, num_streams=1000, streams=streams))
+    manifest.write(str(tmp_path))
+    assert (tmp_path / MANIFEST_NAME).stat().st_size < 160 * 1000
+    opened = []
+    monkeypatch.setattr(tfrecord, "first_size", lambda path: opened.append(path) or 3)
+    assert Manifest.read(str(tmp_path)) == manifest and len(opened) == 1
+    (tmp_path / "900.tfrecord").write_bytes(b"12345")
+    with pytest.raises(UserError, match="900.tfrecord: found 5 bytes, expected 6"):
+        Manifest.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("value", [-1, 301])
+def test_integers_that_records_cannot_hold_are_named(value):
+    encoder = ExampleBytes([Feature("labels", (2,), "int")], largest=300)
+    encoder.encode({"labels": np.array([[0, 300]])})
+    with pytest.raises(UserError, match=f"feature 'labels' has integers from .*{value}"):
+        encoder.encode({"labels": np.array([[5, value]])})

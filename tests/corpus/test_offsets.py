@@ -1,0 +1,154 @@
+"""Pieces know their characters: laws over texts of many scripts, and every shared question."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers.paths import DATA, SPIECE
+from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
+
+from xlnet.corpus.offsets import Aligner, piece_span
+from xlnet.corpus.tokenizer import WORD_START, Tokenizer
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: train_odd_model(folder / (name + ".model"), name) for name in ODD_MODELS}
+
+
+def is_kept(tokenizer, character):
+    """Whether cleaning and normalization leave anything of a character by itself."""
+    return bool(normalized(tokenizer, character).replace(WORD_START, ""))
+
+
+def normalized(tokenizer, text):
+    return tokenizer._model.normalize(tokenizer.clean(text))
+
+
+@pytest.mark.parametrize(
+    "uncased, keep_accents", ((False, False), (True, False), (False, True), (True, True))
+)
+@pytest.mark.parametrize("name", ODD_MODELS)
+def test_laws_of_offsets(models, name, uncased, keep_accents):
+    tokenizer = Tokenizer(models[name], uncased, keep_accents)
+    texts = [*ODD_TEXTS, *odd_mixtures(30)]
+    for text, aligned, ids in zip(
+        texts, Aligner(tokenizer).encode(texts), tokenizer.encode_lines(texts)
+    ):
+        assert aligned.ids.tolist() == ids
+        starts, ends = aligned.starts, aligned.ends
+        assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all(), text
+        assert (starts <= ends).all() and (starts >= 0).all() and (ends <= len(text)).all()
+        covered = {place for start, end in zip(starts, ends) for place in range(start, end)}
+        for place, character in enumerate(text):
+            assert place in covered or not is_kept(tokenizer, character), (text, place)
+        check_pieces(tokenizer, text, aligned)
+
+
+def check_pieces(tokenizer, text, aligned):
+    """What a piece stands for becomes this piece again, where its borders are characters'."""
+    pieces = tokenizer.pieces(text)
+    before = np.append(0, aligned.ends[:-1])
+    after = np.append(aligned.starts[1:], len(text))
+    for piece, id, start, end, low, high in zip(
+        pieces, aligned.ids.tolist(), aligned.starts, aligned.ends, before, after
+    ):
+        if start < low or end > high or id in tokenizer.byte_ids:
+            continue  # shares a character with a neighbour
+        again = normalized(tokenizer, text[start:end])
+        # Alone, a sigma is no last letter of a word, and a quotation mark no half of two.
+        if "Σ" not in text and "'" not in text and "`" not in text:
+            assert again.strip(WORD_START) == piece.strip(WORD_START), (text, piece, start, end)
+
+
+def test_worked_cases(models):
+    aligner = Aligner(Tokenizer(models["all"]))
+    text = "It  cost\u00a03,000 at the Cafe\u0301."
+    aligned = aligner.encode([text])[0]
+    for wanted in ("cost", "3,000", "Cafe\u0301"):
+        start = text.index(wanted)
+        first, last = piece_span(aligned, start, start + len(wanted))
+        assert text[aligned.starts[first] : aligned.ends[last]].startswith(wanted)
+    assert piece_span(aligned, 2, 4).first == piece_span(aligned, 2, 4).last + 1  # two spaces
+
+
+def test_a_piece_with_a_comma_after_digits_is_cut_where_the_comma_stands(models):
+    tokenizer = Tokenizer(models["all"])
+    aligned = Aligner(tokenizer).encode(["a 3, b"])[0]
+    pieces = [tokenizer.id_to_piece(id) for id in aligned.ids.tolist()]
+    comma = pieces.index(",")
+    assert (aligned.starts[comma], aligned.ends[comma]) == (3, 4)
+
+
+FILES = (
+    [*sorted((DATA / "squad").glob("*.json")), *sorted((DATA / "cmrc2018").glob("*.json"))]
+    if SPIECE.exists()
+    else []
+)
+# Rows of their form: a text and its answers.
+ROWS = (
+    (
+        'The ship "Aurora" left Bergen with 3,400 tons of coal; captain (Ole) Dahl was 52.',
+        ("Aurora", "3,400 tons", "(Ole) Dahl", "52"),
+    ),
+    (
+        "Zoë  Müller’s café in Kraków\u00a0opened on 1 May 1999, as “Café Ü”.",
+        ("Zoë  Müller", "Kraków\u00a0opened", "1 May 1999", "“Café Ü”"),
+    ),
+    ("长江全长6,397公里，流经11个省市，最后在上海注入东海。", ("6,397公里", "11个", "上海")),
+)
+
+
+def rows():
+    return {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": context,
+                        "qas": [
+                            {
+                                "answers": [
+                                    {"text": text, "answer_start": context.index(text)}
+                                    for text in answers
+                                ]
+                            }
+                        ],
+                    }
+                    for context, answers in ROWS
+                ]
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize("path", [None, *FILES], ids=lambda path: path and path.stem)
+def test_every_answer_comes_back_from_its_pieces(path, models):
+    """Exactly where piece borders allow, else as the smallest span around it."""
+    is_shared = path is not None and "cmrc" not in path.stem
+    vocabulary = str(SPIECE) if is_shared else models["all"]
+    stored = json.loads(path.read_text()) if path else rows()
+    paragraphs = [paragraph for article in stored["data"] for paragraph in article["paragraphs"]]
+    contexts = [paragraph["context"] for paragraph in paragraphs]
+    exact = wrong = count = 0
+    for paragraph, aligned in zip(paragraphs, Aligner(Tokenizer(vocabulary)).encode(contexts)):
+        context = paragraph["context"]
+        for answer in (answer for qa in paragraph["qas"] for answer in qa["answers"]):
+            count += 1
+            text, start = answer["text"], answer["answer_start"]
+            if context[start : start + len(text)] != text:
+                wrong += 1
+                continue
+            start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+            first, last = piece_span(aligned, start, end)
+            low, high = aligned.starts[first], aligned.ends[last]
+            exact += (low, high) == (start, end)
+            assert low <= start and end <= high
+            # The first and the last piece both hold some of the answer.
+            assert aligned.ends[first] > start and aligned.starts[last] < end
+            if low == start and high == end:
+                assert context[low:high] == text.strip()
+    assert wrong == {"cmrc2018_dev": 68, "cmrc2018_trial": 5}.get(path and path.stem, 0)
+    if is_shared:
+        assert exact > 0.995 * count

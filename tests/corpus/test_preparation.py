@@ -1,0 +1,462 @@
+"""preparation: killed jobs, parts of several machines, the pipeline on Beam."""
+
+import contextlib
+import dataclasses
+import gzip
+import json
+import multiprocessing
+import os
+import pathlib
+import shutil
+import threading
+import time
+
+import pytest
+from helpers.preparation import make_documents, make_workspace
+
+from xlnet.commands import data_make as data_utils
+from xlnet.commands import data_merge as merge_records
+from xlnet.corpus import merging, preparation, reading
+from xlnet.corpus.manifest import Manifest
+from xlnet.settings.data import CorpusSettings
+from xlnet.support import lock
+from xlnet.support.errors import UserError
+
+CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    return make_workspace(str(tmp_path_factory.mktemp("preparation")))
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """So small a text has many chunks, blocks and cells."""
+    monkeypatch.setattr(reading, "SMALLEST_CHUNK", CHUNK_BYTES)
+    monkeypatch.setattr(reading, "LARGEST_CHUNK", CHUNK_BYTES)
+    monkeypatch.setattr(preparation.tokenized, "BLOCK_TOKENS", BLOCK_TOKENS)
+    monkeypatch.setattr(preparation.sequences, "CELL_TOKENS", CELL_TOKENS)
+
+
+@pytest.fixture
+def settings(workspace, tmp_path):
+    return CorpusSettings(
+        input_glob=workspace.path("text.txt"),
+        sp_path=workspace.path("sp.model"),
+        save_dir=str(tmp_path / "out"),
+        seq_len=64,
+        reuse_len=24,
+        num_streams=4,
+        num_passes=2,
+        num_workers=1,
+    )
+
+
+def content(directory):
+    """All files below a directory: {name: bytes}."""
+    return {
+        os.path.relpath(os.path.join(folder, name), directory): open(
+            os.path.join(folder, name), "rb"
+        ).read()
+        for folder, _, names in os.walk(directory)
+        for name in names
+    }
+
+
+def moved(settings, name, **values):
+    directory = os.path.join(os.path.dirname(settings.save_dir), name)
+    return dataclasses.replace(settings, save_dir=directory, **values)
+
+
+def assert_as_made_at_once(settings):
+    """The records of the settings are those of a run in an empty directory."""
+    fresh = moved(settings, "fresh", overwrite=False)
+    preparation.make_records(fresh)
+    assert content(fresh.save_dir) == content(settings.save_dir)
+
+
+def make_tasks(settings):
+    for task in range(settings.num_task):
+        preparation.make_records(dataclasses.replace(settings, task=task))
+
+
+@contextlib.contextmanager
+def stopped_after(monkeypatch, count):
+    """An interrupt instead of the rename after `count` ones."""
+    replace, left = os.replace, iter(range(count))
+
+    def failing(source, target):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+        patched.setattr(os, "replace", failing)
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_job_stopped_anywhere_is_continued(settings, monkeypatch, small_pieces, replaces):
+    """Also where it replaces other records, whose files stay until the new ones are complete."""
+    monkeypatch.setattr(reading, "LARGEST_CHUNK", 4 * CHUNK_BYTES)
+    expected = preparation.make_records(settings)
+    assert expected.manifest.tokens > 3 * BLOCK_TOKENS
+    older = moved(settings, "older", seed=5, num_streams=2)
+    preparation.make_records(older)
+    steps, is_complete = 0, False
+    while not is_complete:
+        again = moved(settings, f"stopped-{steps}", overwrite=replaces)
+        if replaces:
+            shutil.copytree(older.save_dir, again.save_dir)
+        with stopped_after(monkeypatch, steps):
+            preparation.make_records(again)
+            is_complete = True
+        if replaces and not is_complete and steps < 10:
+            Manifest.read(again.save_dir).verify(again.save_dir)
+        preparation.make_records(again)
+        assert content(again.save_dir) == content(settings.save_dir), steps
+        steps += 1
+    assert steps > 15  # each of them a file that was to be finished
+
+
+# What is finished is kept, whatever comes behind it.
+
+
+@pytest.fixture
+def tokenized(monkeypatch):
+    """The file names of the chunks of which tokens are made."""
+    names, tokenize = [], preparation.tokenized.tokenize
+
+    def noted(chunk, *arguments):
+        names.append(os.path.basename(chunk.path))
+        return tokenize(chunk, *arguments)
+
+    monkeypatch.setattr(preparation.tokenized, "tokenize", noted)
+    return names
+
+
+def test_a_file_that_fails_costs_no_other_file(settings, small_pieces, tokenized, tmp_path):
+    text = make_documents(3, 30)
+    for name, part in (("a.txt", text[:24]), ("b.txt", text[24:])):
+        (tmp_path / name).write_text("\n\n".join(map("\n".join, part)), encoding="utf-8")
+    settings = dataclasses.replace(settings, input_glob=str(tmp_path / "*.txt"))
+    good = (tmp_path / "b.txt").read_bytes()
+    (tmp_path / "b.txt").write_bytes(good[:-1] + b"\xff")
+    with pytest.raises(UserError, match="b.txt, line .* found byte 0xff"):
+        preparation.make_records(settings)
+    assert tokenized.count("a.txt") > 5
+    (tmp_path / "b.txt").write_bytes(good)
+    tokenized.clear()
+    preparation.make_records(settings)
+    assert set(tokenized) == {"b.txt"}
+    assert_as_made_at_once(settings)
+
+
+def test_tokens_are_used_again_for_other_records(settings, small_pieces, tokenized):
+    """Too few tokens for so many streams: the next try, whatever its lengths, begins with them."""
+    with pytest.raises(UserError, match="too few for num_streams=400"):
+        preparation.make_records(dataclasses.replace(settings, num_streams=400))
+    assert tokenized
+    for number, (changes, is_made) in enumerate(
+        (
+            (dict(seq_len=32, reuse_len=16), False),
+            (dict(num_streams=2, num_passes=1, seed=4), False),
+            (dict(num_task=2, num_streams=2), False),
+            (dict(use_eod=False), True),
+            (dict(split="train"), True),
+        )
+    ):
+        tokenized.clear()
+        other = moved(settings, f"other-{number}", **changes)
+        shutil.copytree(settings.save_dir, other.save_dir)
+        preparation.make_records(other)
+        assert bool(tokenized) == is_made, changes
+
+
+def test_a_second_run_in_the_directory_is_refused(settings):
+    folder = preparation.unfinished_folder(settings.save_dir)
+    with (
+        lock.held(os.path.join(folder, "preparation.lock"), "another run"),
+        pytest.raises(UserError, match="^save_dir: records are made in .*out already, on host "),
+    ):
+        preparation.make_records(settings)
+    preparation.make_records(settings)
+    assert preparation.make_records(settings).seconds is None
+
+
+# The same records, or others.
+
+
+@pytest.fixture
+def editable(settings, tmp_path):
+    """Settings for a copy of the text, and a function that edits it to the same size and time."""
+    path = tmp_path / "text.txt"
+    shutil.copy(settings.input_glob, path)
+
+    def edit():
+        path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
+        os.utime(path, (1, 1))
+
+    return dataclasses.replace(settings, input_glob=str(path)), edit
+
+
+def test_text_edited_to_the_same_size_is_other_text(editable, monkeypatch):
+    settings, edit = editable
+    preparation.make_records(settings)
+    before = content(settings.save_dir)
+    os.utime(settings.input_glob, (1, 1))
+    assert preparation.make_records(settings).seconds is None
+    edit()
+    with pytest.raises(UserError, match="of other settings or input: input_content "):
+        preparation.make_records(settings)
+    assert content(settings.save_dir) == before
+    again = dataclasses.replace(settings, overwrite=True)
+    with stopped_after(monkeypatch, 30):  # and again while a run is unfinished
+        preparation.make_records(again)
+    edit()
+    preparation.make_records(again)
+    assert before != content(settings.save_dir)
+    assert_as_made_at_once(settings)
+
+
+def test_records_with_a_lost_file_are_made_again(settings):
+    preparation.make_records(settings)
+    before = content(settings.save_dir)
+    for lost in ("stream-00000-of-00004.tfrecord", "spiece.model"):
+        os.remove(os.path.join(settings.save_dir, lost))
+        preparation.make_records(settings)
+        assert content(settings.save_dir) == before, lost
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, tokenized):
+    """Killed as by a machine that is short of memory: while the streams are written."""
+    settings = dataclasses.replace(settings, num_passes=1000)
+    before = set()
+
+    def kill_one():
+        while len(set(multiprocessing.active_children()) - before) < 2:
+            time.sleep(0.002)
+        time.sleep(0.1)  # a pool of which one dies while another is being started never ends
+        (set(multiprocessing.active_children()) - before).pop().kill()
+
+    @contextlib.contextmanager
+    def killing(description, total, unit):
+        if description == "writing":
+            before.update(multiprocessing.active_children())
+            threading.Thread(target=kill_one).start()
+        yield lambda n: None
+
+    with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory"):
+        preparation.make_records(dataclasses.replace(settings, num_workers=2), killing)
+    preparation.make_records(settings)
+    assert tokenized == []  # the workers' tokens are used
+    assert_as_made_at_once(settings)
+
+
+def test_what_a_corpus_repeats_is_said(settings, tmp_path, capsys):
+    line = "All rights reserved by the owner of this page."
+    others = [" ".join(document) for document in make_documents(3, 60)]
+    text = "\n".join(f"{line}\n" * 9 + other + "\n" for other in others)
+    (tmp_path / "text.txt").write_text(text)
+    settings = dataclasses.replace(settings, input_glob=str(tmp_path / "text.txt"))
+    data_utils.print_summary(preparation.make_records(settings))
+    assert f"repeated sentences: 89.8 %, 540 of 600 are '{line}'" in capsys.readouterr().out
+
+
+# Several machines.
+
+
+def test_tasks_are_merged(settings, small_pieces, capsys):
+    shared = moved(settings, "shared", num_task=2, num_streams=2)
+    os.makedirs(shared.save_dir)
+    with pytest.raises(UserError, match="found nothing, expected task-00000-of-00002"):
+        merging.merge(shared.save_dir)
+    preparation.make_records(shared)
+    with pytest.raises(UserError, match="expected task-00000-of-00002, task-00001-of-00002"):
+        merging.merge(shared.save_dir)
+    preparation.make_records(dataclasses.replace(shared, task=1, seed=1))
+    with pytest.raises(UserError, match="task-00001-of-00002: found seed 1, expected 0, as in"):
+        merging.merge(shared.save_dir)
+    preparation.make_records(dataclasses.replace(shared, task=1, overwrite=True))
+    merge_records.main(merge_records.MergeSettings(shared.save_dir))
+    assert "4 streams x " in capsys.readouterr().out
+    merged = Manifest.read(shared.save_dir)
+    merged.verify(shared.save_dir)
+    assert merged.documents == 12 and not os.path.exists(shared.save_dir + "/unfinished")
+    # Tasks that are there already stay; others would replace what the merged manifest lists.
+    assert preparation.make_records(shared).seconds is None
+    with pytest.raises(UserError, match="shared has complete records; give another directory"):
+        preparation.make_records(dataclasses.replace(shared, num_task=3))
+    make_tasks(dataclasses.replace(shared, seed=7, overwrite=True))
+    with pytest.raises(UserError, match=f"no manifest.json in {shared.save_dir}"):
+        Manifest.read(shared.save_dir)
+    merging.merge(shared.save_dir).verify(shared.save_dir)
+
+
+def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
+    """The tasks have a .gz file each, one of a fifth of the other's text."""
+    with open(workspace.path("text.txt"), "rb") as f:
+        text = f.read()
+    for name, part in (("a", text), ("b", text[: len(text) // 5])):
+        (tmp_path / (name + ".txt.gz")).write_bytes(gzip.compress(part, 0))
+    make_tasks(
+        dataclasses.replace(settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2)
+    )
+    merge_records.main(merge_records.MergeSettings(settings.save_dir))
+    merged = Manifest.read(settings.save_dir)
+    lengths = [stream["windows"] for stream in merged.streams]
+    kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
+    assert 1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05) and kept < 0.4
+    assert capsys.readouterr().err.startswith("note: the tasks have unequal amounts of text.")
+
+
+@pytest.mark.parametrize("num_task", [1, 3])
+def test_parts_are_runs_of_about_equal_size(num_task):
+    chunks = [reading.Chunk("a", 100 * i, 100 * i + 100) for i in range(50)]
+    chunks += [reading.Chunk("b", 0, 30), reading.Chunk("c.gz", 0, 250)]
+    parts = preparation.split_chunks(chunks, num_task)
+    assert len(parts) == num_task and sum(parts, []) == chunks
+    sizes = [sum(chunk.end - chunk.begin for chunk in part) for part in parts]
+    assert max(sizes) - min(sizes) <= 350
+
+
+@pytest.mark.parametrize("total", [50_000_000, 20_000_000_000])
+def test_what_a_merge_of_32_tasks_cuts_is_little(total):
+    """All tasks are cut to the shortest."""
+    parts = preparation.split_chunks(reading.cut(["a"], [total]), 32)
+    shortest = min(sum(chunk.end - chunk.begin for chunk in part) for part in parts)
+    assert 32 * shortest > 0.9 * total
+
+
+# Beam: in an environment that has it.
+
+
+@pytest.fixture
+def beam():
+    return pytest.importorskip(
+        "xlnet.corpus.beam", reason="Apache Beam is an extra: pip install '.[beam]'"
+    )
+
+
+@pytest.mark.slow
+def test_beam_makes_the_same_files(beam, settings, small_pieces, tmp_path):
+    rows = [json.dumps({"text": " ".join(document)}) for document in make_documents(2, 10)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    settings = dataclasses.replace(
+        settings, input_glob=f"{settings.input_glob},{tmp_path / 'rows.jsonl'}"
+    )
+    preparation.make_records(settings)
+    on_beam = moved(settings, "beam")
+    assert beam.run(on_beam)
+    assert content(on_beam.save_dir) == content(settings.save_dir)
+    assert not beam.run(on_beam)
+    os.remove(os.path.join(on_beam.save_dir, preparation.stream_name(1, 4)))
+    assert beam.run(on_beam)
+    assert content(on_beam.save_dir) == content(settings.save_dir)
+    with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
+        beam.run(dataclasses.replace(on_beam, seed=1))
+    with pytest.raises(UserError, match="^num_task is 2: Beam divides the text among its workers"):
+        beam.run(dataclasses.replace(settings, num_task=2))
+
+
+@pytest.mark.slow
+def test_beam_keeps_records_until_the_text_is_read_and_removes_the_manifest_first(
+    beam, editable, small_pieces, monkeypatch, tokenized
+):
+    settings, edit = editable
+    assert beam.run(settings)
+    before = content(settings.save_dir)
+    edit()
+    with pytest.raises(UserError, match="other settings or input: input_content .* there, .* now"):
+        beam.run(settings)
+    good = pathlib.Path(settings.input_glob).read_bytes()
+    pathlib.Path(settings.input_glob).write_bytes(good + b"\xff\n")
+    other = dataclasses.replace(settings, seed=5, num_streams=2, overwrite=True)
+    with pytest.raises(UserError, match="text.txt, line .*found byte 0xff"):
+        beam.run(other)
+    found = content(settings.save_dir)
+    assert {name: found[name] for name in before} == before
+    pathlib.Path(settings.input_glob).write_bytes(good)
+
+    def failing(*_):
+        raise RuntimeError("lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(beam, "_write_manifest", failing)
+        with pytest.raises(UserError, match="lost"):
+            beam.run(other)
+    assert not os.path.exists(os.path.join(settings.save_dir, "manifest.json"))
+    assert beam.run(other)
+    assert_as_made_at_once(other)
+
+
+@pytest.mark.slow
+def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypatch):
+    """As Dask's does when its cluster is gone."""
+    create = beam.beam.Create
+    with monkeypatch.context() as patched:
+        patched.setattr(beam.beam, "Create", lambda _: create([]))  # no step is called
+        with pytest.raises(UserError, match="^the pipeline ended before its last step, perhaps as"):
+            beam.run(settings)
+    assert beam.run(settings)
+
+
+@pytest.mark.slow
+def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
+    """A file system that Beam alone knows, by its scheme."""
+    from apache_beam.io.filesystem import FileMetadata, MatchResult
+    from apache_beam.io.localfilesystem import LocalFileSystem
+
+    local = LocalFileSystem
+
+    def below(path):
+        return path.replace("box://", os.path.dirname(settings.save_dir) + "/")
+
+    class Box(LocalFileSystem):
+        @classmethod
+        def scheme(cls):
+            return "box"
+
+        def match(self, patterns, limits=None):
+            found = [
+                result.metadata_list for result in local.match(self, list(map(below, patterns)))
+            ]
+            root = below("box://")
+            return [
+                MatchResult(
+                    pattern,
+                    [FileMetadata(m.path.replace(root, "box://"), m.size_in_bytes) for m in part],
+                )
+                for pattern, part in zip(patterns, found)
+            ]
+
+        def delete(self, paths):
+            for path in map(below, paths):
+                os.remove(path)
+
+        def rename(self, sources, targets):
+            local.rename(self, list(map(below, sources)), list(map(below, targets)))
+
+    def moved_below(method):
+        return lambda self, path, *arguments, **how: method(self, below(path), *arguments, **how)
+
+    for name in ("create", "open", "exists", "mkdirs"):
+        setattr(Box, name, moved_below(getattr(local, name)))
+    with (
+        open(settings.input_glob, "rb") as f,
+        open(below("box://a.txt"), "wb") as plain,
+        gzip.open(below("box://b.txt.gz"), "wb") as packed,
+    ):
+        text = f.read()
+        plain.write(text)
+        packed.write(text)
+    remote = dataclasses.replace(
+        settings, input_glob="box://*.txt,box://*.gz", save_dir="box://remote"
+    )
+    assert beam.run(remote) and not beam.run(remote)
+    here = below("box://a.txt") + "," + below("box://b.txt.gz")
+    preparation.make_records(dataclasses.replace(settings, input_glob=here))
+    assert content(below("box://remote")) == content(settings.save_dir)

@@ -1,0 +1,310 @@
+"""reading: files of every form to sentences, wherever they are cut; bad ones refused in a line."""
+
+import collections
+import gzip
+import json
+import os
+import random
+import tracemalloc
+
+import pytest
+
+from xlnet.corpus import reading
+from xlnet.settings.data import CorpusSettings
+from xlnet.support import files
+from xlnet.support.errors import UserError
+
+WHOLE = 1 << 30  # a size of chunks beyond that of all files
+
+
+def settings(**values):
+    return CorpusSettings(input_glob="-", save_dir="-", sp_path="-", **values)
+
+
+def read(path, chunk_bytes=WHOLE, **values):
+    """The sentences of all chunks, and the number of documents of the other part."""
+    counts = collections.Counter()
+    sentences = []
+    for chunk in reading.cut([str(path)], files.sizes([str(path)]), chunk_bytes):
+        sentences += reading.read_chunk(chunk, settings(**values), counts)
+    return sentences, counts[reading.OTHER_PART]
+
+
+def documents(path, chunk_bytes=WHOLE, **values):
+    """The texts of each document."""
+    found = [[]]
+    for sentence in read(path, chunk_bytes, **values)[0]:
+        found[-1].append(sentence.text)
+        if sentence.ends_document:
+            found.append([])
+    assert not found.pop(), "the last sentence of a file ends a document"
+    return found
+
+
+def write(path, content):
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    with gzip.open(path, "wb") if path.suffix == ".gz" else open(path, "wb") as f:
+        f.write(content)
+    return path
+
+
+def write_parquet(path, texts, name="text", **how):
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"id": list(range(len(texts))), name: texts})
+    parquet.write_table(table, path, **dict({"row_group_size": 7}, **how))
+    return path
+
+
+# Files.
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    names = "a.txt b.md c.jsonl d.log.gz sub/e.TXT sub/deep/f.txt .hidden/g.txt sub/._h.txt"
+    for name in names.split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, "x")
+    os.symlink(".", tmp_path / "sub/circle")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "patterns, expected",
+    [
+        ("*", "a.txt b.md c.jsonl d.log.gz sub/deep/f.txt sub/e.TXT"),
+        (".", "./a.txt ./c.jsonl ./d.log.gz ./sub/deep/f.txt ./sub/e.TXT"),
+        ("c.jsonl, a.txt,*.txt, ./a.txt", "a.txt c.jsonl"),
+    ],
+)
+def test_files_are_found_sorted_and_once(tree, patterns, expected):
+    assert reading.find_files(patterns) == expected.split()
+
+
+def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
+    os.symlink("none", "z.txt")
+    with pytest.raises(UserError, match="cannot read z.txt: No such file"), reading.naming("x"):
+        files.sizes(reading.find_files("*.txt"))
+    for patterns in ("a.txt,y*.txt", "sub/circle/none", " , "):
+        with pytest.raises(UserError, match="^text: no file matches '"):
+            reading.find_files(patterns, "text")
+
+
+def test_chunks_cover_each_file():
+    chunks = reading.cut(["a.txt", "b.gz", "c.txt"], [25, 45, 0], 10)
+    assert chunks == [
+        ("a.txt", 0, 10),
+        ("a.txt", 10, 20),
+        ("a.txt", 20, 25),
+        ("b.gz", 0, 45),
+    ]
+    assert not reading.cut([], [])
+
+
+@pytest.mark.parametrize(
+    "total, chunk_bytes",
+    [(100, 256), (2 << 20, 1 << 14), (100 << 20, 1 << 18), (1 << 40, 1 << 22)],
+)
+def test_chunks_are_enough_for_many_machines_and_not_too_many(total, chunk_bytes):
+    assert reading.chunk_size(total) == chunk_bytes
+
+
+# Forms: what comes out.
+
+
+@pytest.mark.parametrize(
+    "input_format, content, expected",
+    [
+        ("lines", "a\r\nb c\r\n \t\r\n\nd", [["a", "b c"], ["d"]]),
+        ("lines", "\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
+        ("lines", "\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
+        ("lines", "\n \n", []),
+        ("lines", "Mr. A. So it is.", [["Mr. A. So it is."]]),  # whatever is in it
+        ("paragraphs", "So. It is.\n好。是\n\nB. C\n", [["So.", "It is.", "好。", "是"], ["B. C"]]),
+    ],
+)
+def test_layouts_of_text(tmp_path, input_format, content, expected):
+    for name in ("a.txt", "a.txt.gz"):
+        path = write(tmp_path / name, content)
+        assert documents(path, input_format=input_format) == expected
+
+
+def test_json_lines_and_parquet(tmp_path):
+    texts = ["One. Two.\nThree\n\n Four \r\n", " ", "é\u2028f"]
+    content = "\ufeff" + "\n\n".join(json.dumps({"body": text}) for text in texts)
+    expected = [["One.", "Two.", "Three", "Four"], ["é\u2028f"]]
+    for name in ("a.jsonl", "a.JSONL.gz", "a.ndjson", "a.json"):
+        assert documents(write(tmp_path / name, content), json_field="body") == expected
+    path = write(tmp_path / "a.txt", content)
+    assert documents(path, json_field="body", input_format="jsonl") == expected
+    path = write_parquet(tmp_path / "a.parquet", texts, "body")
+    assert documents(path, json_field="body") == expected
+
+
+def test_a_separator_of_documents(tmp_path):
+    path = write(
+        tmp_path / "a.txt", "a\n\nb\n<|endoftext|>\nc\n <|endoftext|> \n<|endoftext|>\nd\n"
+    )
+    expected = [["a", "b"], ["c"], ["d"]]
+    assert documents(path, document_separator="<|endoftext|>") == expected
+    with pytest.raises(UserError, match="a.txt, line 4: found '<.endoftext.>'.*--document_separat"):
+        read(path)
+
+
+def test_text_of_another_encoding(tmp_path):
+    path = write(tmp_path / "a.txt", "Größe\nüber\n\nschön\n".encode("cp1252"))
+    for chunk_bytes in (7, WHOLE):
+        found = documents(path, chunk_bytes, encoding="cp1252")
+        assert found == [["Größe", "über"], ["schön"]]
+    with pytest.raises(
+        UserError, match="a.txt, line 1: found byte 0xf6 at column 3, expected UTF-8; --encod"
+    ):
+        read(path)
+
+
+# Chunks: the same documents wherever a file is cut.
+
+PIECES = {
+    "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\u3000\n", "x" * 12],
+    "paragraphs": ["\n", "\n", "a. B", " C! D\n", "x" * 40],
+    "jsonl": ["\n", '{"text": "a. B\\nc"}\n', '{"text": ""}\n', '{"text": "%s"}\n' % ("x" * 80)],
+}
+
+
+@pytest.mark.parametrize("form", PIECES)
+@pytest.mark.parametrize("split", ("all", "train", "heldout"))
+def test_chunks_of_any_size_give_the_same_documents(tmp_path, form, split):
+    rng = random.Random(0)
+    values = dict(input_format=form, split=split, heldout_share=0.5)
+    total = 0
+    for _ in range(40):
+        path = write(tmp_path / "a.txt", "".join(rng.choices(PIECES[form], k=rng.randrange(12))))
+        whole = read(path, **values)
+        total += len(whole[0])
+        for chunk_bytes in (1, 2, 3, 8, 20, 41):
+            assert read(path, chunk_bytes, **values) == whole
+    assert total > 50 or split != "all"
+
+
+def test_row_groups_of_parquet_belong_to_one_chunk_each(tmp_path):
+    texts = [f"Text {number}. And more." for number in range(60)]
+    path = write_parquet(tmp_path / "a.parquet", texts)
+    whole = read(path)[0]
+    assert len(whole) == 120
+    for chunk_bytes in (517, 3000):
+        assert read(path, chunk_bytes)[0] == whole
+
+
+def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
+    texts = [f"text {number}\nand more" for number in range(2000)]
+    path = write(tmp_path / "a.txt", "\n\n".join(texts))
+    held_out = documents(path, split="heldout")
+    packed = write(tmp_path / "b.txt.gz", "\n\n".join(reversed(texts)))
+    assert documents(packed, split="heldout") == held_out[::-1]
+    assert 60 < len(held_out) < 140  # of 2000, 5 %: 100 ± 4 deviations
+    more = documents(path, split="heldout", heldout_share=0.1)
+    assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
+    train, left_out = read(path, split="train")
+    assert left_out == len(held_out) and len(train) == 2 * (2000 - left_out)
+
+
+def test_the_beginning_of_a_very_long_document_decides(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "HASHED_LENGTH", 6)
+    begins = [f"abc {number:02}" for number in range(60)]
+    short = write(tmp_path / "a.txt", "\n\n".join(begins))
+    long = write(tmp_path / "b.txt", "\n\n".join(begin + "\nmore" for begin in begins))
+    for split in ("train", "heldout"):
+        expected = documents(short, split=split, heldout_share=0.5)
+        found = documents(long, 7, split=split, heldout_share=0.5)
+        assert found == [[begin, "more"] for (begin,) in expected]
+
+
+def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
+    path = write(tmp_path / "a.txt", "好。是！ 不\n\n人。“Is it?” No?人\n\n")
+    sentences, _ = read(path, input_format="paragraphs")
+    assert [(each.text, each.is_joined) for each in sentences] == [
+        ("好。", False),
+        ("是！", True),
+        ("不", False),
+        ("人。", False),
+        ("“Is it?”", True),
+        ("No?", False),
+        ("人", True),
+    ]
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.txt", b"fine\nbad \xff\n", "line 2: found byte 0xff at column 5, expected UTF-8"),
+        ("a.txt", "hello".encode("utf-16"), "line 1: found byte 0xff"),
+        ("a.txt", b"a\n\nb\0", "line 3: found a NUL character, expected text"),
+        ("a.txt", b"a\n" + b"x" * 99 + b"\nb", "line 2: found a line of more than 50 bytes"),
+        ("a.gz", b"a\n\xff", "line 2: found byte 0xff"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": \n', "line 2: found '{\"text\": \\n', expected an"),
+        ("a.jsonl", b"\n[1]\n", "line 2: found '[1]\\n', expected an object of JSON with a text"),
+        ("a.jsonl", b'{"text": null}', "line 1: found "),
+        ("a.jsonl", b'{"text": "\\ud800"}', "line 1: found "),
+        ("a.jsonl", b"[" * 50, "line 1: found "),
+        ("a.jsonl", b"x" * 61, "line 1: found a line of more than 60 bytes"),
+        ("a.txt", b"version https://git-lfs.github.com/spec/", "found a Git LFS pointer"),
+    ],
+)
+def test_bad_text_is_refused_with_its_line(tmp_path, monkeypatch, name, content, message):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 50)
+    monkeypatch.setattr(reading, "LONGEST_RECORD", 60)
+    path = write(tmp_path / name, content)
+    with pytest.raises(UserError) as error:
+        read(path)
+    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+    assert message in str(error.value)
+
+
+def test_a_huge_line_is_read_by_blocks(tmp_path):
+    path = tmp_path / "a.txt"
+    with open(path, "wb") as f:
+        f.write(b"a\nb\n")
+        f.truncate(100 << 20)  # a line of 100 MiB
+    tracemalloc.start()
+    with pytest.raises(UserError, match="a.txt, line 3: found a line of more than 1048576 bytes"):
+        read(path, 8 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20, "8 times the longest line allowed"
+
+
+def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
+    text = "".join(f"{number * 7919 % 99991}\n" for number in range(20000))
+    whole = write(tmp_path / "a.txt.gz", text).read_bytes()
+    for damaged in (whole[:-4], whole[: len(whole) // 2], b"plain text\n"):
+        (tmp_path / "b.txt.gz").write_bytes(damaged)
+        with pytest.raises(UserError, match="cannot read .*b.txt.gz: "):
+            read(tmp_path / "b.txt.gz")
+    path = write_parquet(tmp_path / "a.parquet", ["a"] * 9 + [None])
+    with pytest.raises(UserError, match="a.parquet, row 10: found None, expected text"):
+        read(path)
+    with pytest.raises(UserError, match="the columns id, text, expected one 'body'; --json_field"):
+        read(path, json_field="body")
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(UserError, match="a.parquet: .*; expected Parquet"):
+        read(path)
+    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
+        list(reading.read_chunk(reading.Chunk(str(tmp_path), 0, 10), settings(), None))
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (dict(heldout_share=0.0), "heldout_share is 0.0"),
+        (dict(encoding="utf-16"), "encoding: found utf-16, expected"),
+        (dict(encoding="utf-81"), "encoding: unknown 'utf-81'"),
+        (dict(document_separator=" "), "document_separator: found ' '"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(values, message):
+    with pytest.raises(UserError, match=message):
+        settings(**values).check()

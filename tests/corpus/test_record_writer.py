@@ -1,0 +1,73 @@
+"""record_writer: the bytes of sequences, checked by TensorFlow's own readers."""
+
+import numpy as np
+import pytest
+from helpers.sequences import CLS, SEP, VOCABULARY, all_segments, readings, small_text
+
+from xlnet.corpus import feature_spec, record_writer, sequences
+
+
+def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_stream=True):
+    """Writes the records of a cell; returns them as TensorFlow parses them, and the encoder."""
+    import tensorflow as tf
+
+    encoder = record_writer.SequenceEncoder(vocabulary, seq_len, reuse_len)
+    path = str(tmp_path / "sequences.tfrecord")
+    with open(path, "wb") as f:
+        for batch in encoder.batches(cell, direction, starts_stream):
+            f.write(batch)
+    batch = tf.data.TFRecordDataset(path).batch(10**6).get_single_element()
+    parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len), batch)
+    assert (tmp_path / "sequences.tfrecord").stat().st_size == len(batch) * encoder.record_bytes
+    return {name: value.numpy() for name, value in parsed.items()}
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("seq_len, reuse_len", [(32, 12), (6, 1), (60, 55)])
+def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_len):
+    reading = readings(small_text(400))[direction]
+    begins, drawn = all_segments(reading, seq_len=seq_len, reuse_len=reuse_len)
+    found = written(
+        tmp_path, sequences.Cell(reading, begins, drawn), VOCABULARY, seq_len, reuse_len, direction
+    )
+    ids, words = reading.ids.tolist(), reading.words.astype(int).tolist()
+    for i, begin in enumerate(begins):
+        a_len, b = drawn.a_len[i], drawn.b_begin[i]
+        b_len = seq_len - reuse_len - 3 - a_len
+        a = begin + reuse_len
+        assert a_len >= 1 and b_len >= 1
+        assert found["input"][i].tolist() == (
+            ids[begin : a + a_len] + [SEP] + ids[b : b + b_len] + [SEP, CLS]
+        )
+        assert found["seg_id"][i].tolist() == (
+            [0] * (reuse_len + a_len + 1) + [1] * (b_len + 1) + [2]
+        )
+        assert found["word_start"][i].tolist() == (
+            [1]
+            + words[begin + 1 : a]
+            + [1]
+            + words[a + 1 : a + a_len]
+            + [1, 1]
+            + words[b + 1 : b + b_len]
+            + [1, 1]
+        )
+    assert found["label"].tolist() == drawn.label.tolist()
+    assert set(found["direction"].tolist()) == {direction}
+    assert found["starts_stream"].tolist() == [1] + [0] * (len(begins) - 1)
+
+
+@pytest.mark.parametrize("vocab_size", [10, 129, 250000])
+def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
+    vocabulary = sequences.Vocabulary(
+        np.ones(vocab_size, bool), np.zeros(vocab_size, bool), SEP, CLS
+    )
+    ids = np.random.default_rng(0).integers(5, vocab_size, 4000).astype(np.uint32)
+    ids[:2] = [5, vocab_size - 1]
+    reading = sequences.read(ids, 0, vocabulary)
+    begins, drawn = all_segments(reading)
+    found = written(
+        tmp_path, sequences.Cell(reading, begins, drawn), vocabulary, 32, 12, starts_stream=False
+    )
+    assert found["input"][0, :12].tolist() == ids[:12].tolist()
+    assert np.array_equal(found["input"][:, :12].ravel(), ids[: 12 * len(begins)])
+    assert not found["starts_stream"].any()

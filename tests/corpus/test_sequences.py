@@ -1,0 +1,184 @@
+"""sequences: tokens to readings, streams, segments and cells."""
+
+import types
+
+import numpy as np
+import pytest
+from helpers.sequences import (
+    BOTH,
+    CLS,
+    EOD,
+    EOP,
+    REUSE_LEN,
+    SEP,
+    SEQ_LEN,
+    VOCABULARY,
+    all_segments,
+    make_tokens,
+    readings,
+    small_text,
+)
+
+from xlnet.corpus import sequences
+from xlnet.support.errors import UserError
+
+# Streams.
+
+
+@pytest.mark.parametrize("seq_len, reuse_len", [(32, 12), (9, 1), (64, 32), (16, 11)])
+def test_count_sequences_is_the_most_that_fit(seq_len, reuse_len):
+    for part_len in range(200):
+        count = sequences.count_sequences(part_len, seq_len, reuse_len)
+        assert count == sum(
+            begin + seq_len - 3 <= part_len for begin in range(0, part_len + 1, reuse_len)
+        )
+
+
+def test_streams_are_pairs_that_share_a_part():
+    plan = sequences.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=6)
+    assert plan.parts == 3 and plan.part_len == 333
+    assert [plan.direction(s) for s in range(6)] == [0, 1, 0, 1, 0, 1]
+    assert [plan.part(s) for s in range(6)] == [0, 0, 1, 1, 2, 2]
+    one_way = sequences.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=3, bi_data=False)
+    assert [(one_way.part(s), one_way.direction(s)) for s in range(3)] == [(0, 0), (1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    "tokens, bi_data, expected",
+    [
+        (10**6, True, 32),
+        (10**6, False, 32),
+        (1000, False, 8),
+        (1000, True, 16),
+        (40, True, 2),
+        (40, False, 1),
+    ],
+)
+def test_the_number_of_streams_is_chosen_by_size(tokens, bi_data, expected):
+    plan = sequences.plan_streams(tokens, SEQ_LEN, REUSE_LEN, bi_data=bi_data)
+    assert plan.num_streams == expected
+
+
+def test_streams_without_a_sequence_are_refused():
+    with pytest.raises(UserError, match="100 tokens.*num_streams=8.*at least 116 are needed"):
+        sequences.plan_streams(100, SEQ_LEN, REUSE_LEN, num_streams=8)
+    assert sequences.plan_streams(116, SEQ_LEN, REUSE_LEN, num_streams=8).sequences == 1
+
+
+def test_words_backward_begin_at_their_last_piece():
+    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]  # 12, 15, 18 continue a word
+    forward, backward = readings(make_tokens(ids, np.array([5, 3])))
+    assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
+    assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
+    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
+
+
+# Segments.
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_segments_respect_sentences_and_labels(direction):
+    reading = readings(small_text(400))[direction]
+    begins, drawn = all_segments(reading)
+    starts = set(reading.sentences.tolist())
+    for begin, a_len, b, label in zip(begins, *drawn):
+        a, end = begin + REUSE_LEN, begin + REUSE_LEN + BOTH
+        b_end = b + BOTH - a_len
+        assert a + a_len in starts  # sentences are short: always a boundary
+        assert (b == a + a_len) == (label == 1)
+        if not label:
+            assert b in starts and 0 <= b and b_end <= len(reading.ids)
+            assert b_end <= begin or b >= end
+
+
+def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
+    reading = readings(small_text(2000))[0]
+    begins = np.full(20000, len(reading.ids) // 2)
+    drawn = sequences.sample_segments(reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0))
+    assert abs(drawn.label.mean() - 0.5) < 0.02
+    elsewhere = drawn.b_begin[drawn.label == 0]
+    assert abs((elsewhere < begins[0]).mean() - 0.5) < 0.03
+    fits = reading.sentences[(reading.sentences < len(reading.ids) - BOTH)]
+    assert len(np.unique(elsewhere)) > 0.9 * len(fits)
+
+
+def test_text_too_small_for_elsewhere_still_gives_sequences():
+    size = SEQ_LEN - 3
+    begins, drawn = all_segments(readings(make_tokens(np.arange(9, 9 + size), np.array([size])))[0])
+    assert len(begins) == 1 and drawn.label.tolist() == [1]
+    ids = np.arange(9, 609) % 900 + 9
+    for text in (make_tokens(ids, np.array([600])), ids.astype(np.uint32)):
+        begins, drawn = all_segments(readings(text)[0])  # no boundary anywhere
+        assert 0 < drawn.label.mean() < 1
+        b_end = drawn.b_begin + BOTH - drawn.a_len
+        assert np.all(
+            (drawn.label == 1) | (b_end <= begins) | (drawn.b_begin >= begins + REUSE_LEN + BOTH)
+        )
+
+
+# Cells.
+
+
+def all_cells(tokens, plan, stream, seed=0, pass_index=0):
+    first = plan.part(stream) * plan.part_len
+    return list(
+        sequences.cells(
+            lambda low, high: tokens[first + low : first + high],
+            plan,
+            stream,
+            types.SimpleNamespace(seq_len=SEQ_LEN, reuse_len=REUSE_LEN, seed=seed),
+            VOCABULARY,
+            pass_index,
+        )
+    )
+
+
+@pytest.mark.parametrize("stream, cell_tokens", [(0, 10**6), (3, 100)])
+def test_cells_read_the_whole_part_in_its_direction(monkeypatch, stream, cell_tokens):
+    monkeypatch.setattr(sequences, "CELL_TOKENS", cell_tokens)
+    text = small_text()
+    plan = sequences.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=4)
+    part = text[plan.part(stream) * plan.part_len :][: plan.part_len] & sequences.ID_BITS
+    expected = part[::-1] if stream % 2 else part
+    found = all_cells(text, plan, stream)
+    assert len(found) == (1 if cell_tokens > 1000 else -(-plan.sequences * REUSE_LEN // 100))
+    starts = [
+        cell.reading.ids[begin : begin + SEQ_LEN - 3] for cell in found for begin in cell.begins
+    ]
+    assert len(starts) == plan.sequences
+    for i, ids in enumerate(starts):
+        assert np.array_equal(ids, expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3])
+    last = found[-1].reading.ids
+    assert np.array_equal(last, expected[len(expected) - len(last) :])
+
+
+def test_sequences_depend_on_seed_pass_stream_and_cell(monkeypatch):
+    monkeypatch.setattr(sequences, "CELL_TOKENS", 200)
+    text = small_text(400)
+    plan = sequences.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False)
+
+    def drawn(stream=0, seed=0, pass_index=0):
+        cells = all_cells(text, plan, stream, seed, pass_index)
+        return [cell.segments.label.tolist() for cell in cells]
+
+    assert drawn() == drawn()
+    others = [drawn(stream=1), drawn(seed=1), drawn(pass_index=1), drawn()[1:] + drawn()[:1]]
+    assert all(other != drawn() for other in others)
+
+
+# ---- words ----
+
+
+def test_punctuation_and_special_tokens_are_words_of_their_own():
+    #        the ▁ cat  s  .  (punctuation 30)  s again  <eod>  s
+    ids = [9, 10, 12, 30, 12, EOD, 12]
+    starts, alone = np.zeros(40, bool), np.zeros(40, bool)
+    starts[[9, 10, 30, EOD]] = alone[[30, EOD]] = True
+    vocabulary = sequences.Vocabulary(starts, alone, SEP, CLS)
+    tokens = make_tokens(ids, np.array([len(ids)]))
+    forward, backward = (
+        sequences.read(tokens, direction, vocabulary).words for direction in (0, 1)
+    )
+    assert forward.astype(int).tolist() == [1, 1, 0, 1, 1, 1, 1]
+    # Read from the end a word begins at its last piece.
+    assert backward.astype(int).tolist() == [1, 1, 1, 1, 1, 0, 1]

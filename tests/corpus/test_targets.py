@@ -1,0 +1,59 @@
+"""Targets beside the masks that the authors' program wrote for the same windows."""
+
+import import_records
+import numpy as np
+import pytest
+from helpers.paths import SHARED, SPIECE
+
+from xlnet.corpus import permutation
+from xlnet.corpus.tokenizer import Tokenizer
+
+RECORDS = SHARED / "golden" / "training" / "tfrecords"
+
+
+def sampled(ids, direction, is_special, is_word_start, rule):
+    """What the rule predicts: bool [W,Q]."""
+    is_target = np.zeros(ids.shape, bool)
+    for low in range(0, len(ids), 1 << 12):
+        numbers = np.arange(len(ids))[low : low + (1 << 12)]
+        found = permutation.sample(
+            permutation.Random(0, 0, np.zeros_like(numbers), numbers),
+            is_special[numbers],
+            is_word_start[ids[numbers]],
+            direction[numbers],
+            rule,
+        )
+        row, slot = np.nonzero(found.weights)
+        is_target[numbers[row], found.positions[row, slot]] = True
+    return is_target
+
+
+@pytest.mark.skipif(
+    not (RECORDS.is_dir() and SPIECE.exists()), reason="the authors' records are not there"
+)
+def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
+    """By piece: the difference of two draws of a share p in N targets has the standard deviation
+    sqrt(2 p (1 - p) / N); windows overlap by half, which doubles the variance at most."""
+    _, arrays, _ = import_records.read(str(RECORDS))
+    tokenizer = Tokenizer(str(SPIECE), False, False)
+    batches, rows, length = arrays["input"].shape
+    ids, is_masked = (arrays[name].reshape(-1, length) for name in ("input", "is_masked"))
+    direction = np.tile(import_records.directions_of(rows, 1), batches)
+    is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+    rule = permutation.Permutation(
+        reuse_len=64, num_predict=21, perm_size=64, mask_alpha=6, mask_beta=1, mask_mode="legacy"
+    )
+    drawn = sampled(ids, direction, is_special, tokenizer.is_legacy_word_start, rule)
+    theirs, ours = (
+        np.bincount(ids[chosen & ~is_special], minlength=tokenizer.vocab_size)
+        for chosen in (is_masked > 0, drawn)
+    )
+    assert abs(ours.sum() - theirs.sum()) < 500 and theirs.sum() == 269197
+    expected = {".": 12271, ",": 11433, "▁the": 12589, "▁of": 8489, "-": 3300}
+    for piece, count in expected.items():
+        id = tokenizer.ids(piece)[-1] if piece[0] != "▁" else tokenizer.ids(piece[1:])[0]
+        assert theirs[id] == count, piece
+    frequent = theirs > 200
+    deviation = np.sqrt(4.0 * theirs[frequent])
+    off = (ours - theirs)[frequent] / deviation
+    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, (off.min(), off.max())

@@ -1,0 +1,329 @@
+"""Cleaning and pieces: equal to the reference's with the released model, lawful with any."""
+
+import functools
+import itertools
+import json
+import pathlib
+import pickle
+import unicodedata
+
+import numpy as np
+import pytest
+import sentencepiece
+from helpers.paths import GOLDEN, SPIECE
+from helpers.vocabulary import CONTROL, WORDS, train, train_tiny_model
+
+import xlnet
+from xlnet.corpus import tokenizer
+from xlnet.corpus.tokenizer import Tokenizer, clean_text
+from xlnet.support.errors import UserError
+
+CASES = json.loads((GOLDEN / "tokenization.json").read_text("utf-8"))
+
+
+@functools.cache
+def plain(tokenizer):
+    """The SentencePiece model of a `Tokenizer`."""
+    return sentencepiece.SentencePieceProcessor(model_file=tokenizer.path)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return Tokenizer(train_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.model"))
+
+
+@pytest.fixture(scope="module")
+def released():
+    if not SPIECE.exists():
+        pytest.skip("the released SentencePiece model is not there")
+    return {lower: Tokenizer(str(SPIECE), uncased=lower) for lower in (False, True)}
+
+
+def test_golden_cleaning():
+    assert len(CASES) == 84
+    for case in CASES:
+        assert clean_text(case["text"], lower=case["lower"]) == case["preprocessed"], case
+
+
+def test_golden_pieces_and_ids(released):
+    for lower, model in released.items():
+        cases = [case for case in CASES if case["lower"] == lower]
+        for case in cases:
+            assert model.pieces(case["text"]) == case["pieces"], case
+            assert model.ids(case["text"]) == case["ids"], case
+        assert model.encode_lines([case["text"] for case in cases]) == [
+            case["ids"] for case in cases
+        ]
+
+
+def test_the_originals_functions(released):
+    for case in CASES:
+        text = xlnet.preprocess_text(case["text"], lower=case["lower"])
+        assert text == case["preprocessed"]
+        assert xlnet.encode_ids(plain(released[False]), text) == case["ids"], case
+    assert xlnet.preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
+    sampled = {
+        tuple(xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True))
+        for _ in range(30)
+    }
+    assert len(sampled) > 1
+
+
+def test_comma_rule_for_the_whole_released_vocabulary(released):
+    # The table that stands in for the rule, against the rule itself.
+    t = released[False]
+    ruled = [
+        p
+        for p in map(t.id_to_piece, range(t.vocab_size))
+        if len(p) > 1 and p[-1] == "," and p[-2].isdigit()
+    ]
+    assert len(ruled) == len(t.split_ids) > 50
+    for piece in ruled:
+        parts = t.split_pieces[piece]
+        assert "".join(parts) == piece and parts[-1] == ","
+        assert t.split_ids[plain(t).piece_to_id(piece)] == plain(t).piece_to_id(parts)
+
+
+@pytest.mark.parametrize(
+    "text, settings, expected",
+    [
+        ("  a \t b\nc  ", {}, "a b c"),
+        ("  a \t b", {"remove_space": False}, "  a \t b"),
+        ("``so'' it", {}, '"so" it'),
+        ("Ünïcode", {"keep_accents": True}, "Ünïcode"),
+        ("Ünïcode ÀB", {"lower": True}, "unicode ab"),
+        ("\ufb01x", {"keep_accents": True}, "\ufb01x"),
+        ("a\u0085b\u00a0c", {}, "a b c"),
+    ],
+)
+def test_clean_text(text, settings, expected):
+    assert clean_text(text, **settings) == expected
+
+
+# What may go wrong where lines are joined: blanks, quotes, marks, letters that depend on others.
+ODD = list(
+    "aZé13,.`'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327"
+    "\u3099ÅßŒﬁ…¨ΑΣσİıが가각ｶﾞ１，漢字กี\u2581\ufeff\U0001d400\U0001f600\U0001d165"
+)
+ODD += ["``", "''", "  "]
+
+
+def odd_lines(count, seed):
+    rng = np.random.RandomState(seed)
+    return ["".join(rng.choice(ODD, rng.randint(0, 12))) for _ in range(count)]
+
+
+def plainly_cleaned(text, lower, keep_accents):
+    """The rules once more, character by character."""
+    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
+    if not keep_accents:
+        text = "".join(
+            c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
+        )
+    return text.lower() if lower else text
+
+
+@pytest.mark.parametrize("lower, keep_accents", [(False, True), (True, False)])
+def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
+    settings = dict(lower=lower, keep_accents=keep_accents)
+    every = [chr(c) for c in itertools.chain(range(0x20000), range(0xE0000, 0xE0200))]
+    for lines in (
+        [[], [""], ["", ""], ["\n"], ["a", "\n", " "]]
+        + [odd_lines(7, seed) for seed in range(100)]
+        + [every]
+    ):
+        cleaned = tokenizer.clean_lines(lines, **settings)
+        assert cleaned == [plainly_cleaned(line, **settings) for line in lines]
+        assert lines is every or cleaned == [clean_text(line, **settings) for line in lines]
+
+
+def test_ids_as_array_are_those_of_each_line(tiny):
+    model = plain(tiny)
+    rule = {
+        model.piece_to_id(piece): model.piece_to_id(parts)
+        for piece, parts in tiny.split_pieces.items()
+    }
+    for seed in range(30):
+        lines = odd_lines(40, seed) + ["13, 3, a3,"] * (seed % 3) + ["3,", "", "3,3,"]
+        expected = [
+            [part for id in model.encode(clean_text(line)) for part in rule.get(id, [id])]
+            for line in lines
+        ]
+        ids, lengths = tiny.encode_to_array(lines)
+        assert ids.dtype == np.int32 and lengths.dtype == np.int64
+        assert lengths.tolist() == list(map(len, expected))
+        assert ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
+    many = odd_lines(2 * tokenizer._BATCH_LINES + 1, 1)
+    assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
+    assert [array.shape for array in tiny.encode_to_array([])] == [(0,)] * 2
+    assert tiny.encode_lines([]) == []
+
+
+def test_absent_optional_ids_are_none(tmp_path):
+    t = Tokenizer(train_tiny_model(tmp_path / "m", ["<eod>", "<sep>", "<cls>"], ()))
+    assert t.mask_id is None and t.eop_id is None
+    assert t.id_to_piece(t.cls_id) == "<cls>"
+
+
+def test_uncased_lowers_before_pieces(tiny):
+    uncased = Tokenizer(tiny.path, uncased=True)
+    assert uncased.ids("The CAT") == tiny.ids("the cat") != tiny.ids("The CAT")
+
+
+def test_half_a_character_is_refused(tiny):
+    for encode in (tiny.ids, tiny.pieces, lambda text: tiny.encode_lines(["whole", text])):
+        with pytest.raises(UserError, match="the text 'a.ud83d' has half a character"):
+            encode("a\ud83d")
+
+
+def test_cleaning_goes_with_the_model(tiny, tmp_path):
+    path, copy = str(tmp_path / "sp.model"), str(tmp_path / "kept" / tokenizer.SPIECE_NAME)
+    assert not (Tokenizer(tiny.path).uncased or Tokenizer(tiny.path).keep_accents)
+    Tokenizer(tiny.path, uncased=True, keep_accents=True).save(path)
+    Tokenizer(path).save(copy)
+    t = Tokenizer(copy)
+    assert t.uncased and t.keep_accents and t.sha256 == tiny.sha256
+    assert t.clean("ÄRA") == "ära" != tiny.clean("ÄRA") == "ARA"
+    assert Tokenizer(copy, uncased=True).uncased
+    # The same model elsewhere, with the description of a checkpoint.
+    for checkpoint in ("", "model.ckpt-7", "latest"):
+        descriptions = tokenizer.descriptions_beside(
+            None, str(tmp_path), str(tmp_path / "kept" / checkpoint)
+        )
+        assert Tokenizer(tiny.path, descriptions=descriptions).keep_accents
+
+
+def test_cleaning_that_contradicts_is_refused(tiny, tmp_path):
+    path, other = str(tmp_path / "a.model"), str(tmp_path / "b.model")
+    Tokenizer(tiny.path, keep_accents=True).save(path)
+    Tokenizer(tiny.path).save(other)
+    for settings, words in [
+        (dict(keep_accents=False), ["keep_accents: the setting says False", path, "says True"]),
+        (dict(descriptions=[other + ".json"]), ["says True", other, "says False"]),
+    ]:
+        with pytest.raises(UserError) as e:
+            Tokenizer(path, **settings)
+        assert all(word in str(e.value) for word in words) and "\n" not in str(e.value)
+    train_tiny_model(other, user_defined=())
+    with pytest.raises(UserError, match="b.model.json describes another SentencePiece model"):
+        Tokenizer(other)
+    pathlib.Path(path + ".json").write_text('{"uncased": false}')
+    with pytest.raises(UserError, match="expected true or false for uncased, keep_accents"):
+        Tokenizer(path)
+
+
+def test_a_vocabulary_that_marks_the_ends_of_words_is_refused(tmp_path):
+    path = train(
+        tmp_path / "suffix.model",
+        ["the cat sat on a mat"] * 50,
+        30,
+        hard_vocab_limit=False,
+        treat_whitespace_as_suffix=True,
+    )
+    with pytest.raises(UserError, match="suffix.model: trained with treat_whitespace_as_suffix"):
+        Tokenizer(path)
+
+
+def test_special_pieces_are_not_found_in_text(tmp_path):
+    """Whether they are control symbols or user-defined ones, which text can spell."""
+    controls = Tokenizer(train_tiny_model(tmp_path / "control.model"))
+    path = train_tiny_model(tmp_path / "user.model", control=(), user_defined=[*CONTROL, "<eop>"])
+    text = "the <sep> cat <cls> <pad> <mask> <eod>"
+    assert "<sep>" in sentencepiece.SentencePieceProcessor(model_file=path).encode(
+        text, out_type=str
+    )
+    defined = Tokenizer(path)
+    for model in (controls, defined):
+        ids = model.ids(text)
+        assert not model.is_special[[id for id in ids if id != model.unk_id]].any()
+        # Pieces as text, with the model of the exported graph and that of words, too.
+        again = sentencepiece.SentencePieceProcessor(model_proto=model.model_bytes())
+        assert again.encode(text) == ids
+        (of_word,) = model.encode_words(["<sep>"], [True])
+        assert model.sep_id not in of_word
+        assert model.decode([model.sep_id]) == ""
+    assert defined.eop_id in defined.ids("the cat <eop>")
+    # The file itself is not changed.
+    defined.save(str(tmp_path / "copy.model"))
+    assert (tmp_path / "copy.model").read_bytes() == pathlib.Path(path).read_bytes()
+    assert Tokenizer(str(tmp_path / "copy.model")).ids(text) == defined.ids(text)
+
+
+def test_word_starts(tiny):
+    assert tiny.is_word_start.dtype == bool and tiny.is_word_start.shape == (tiny.vocab_size,)
+    for id in range(tiny.vocab_size):
+        piece = tiny.id_to_piece(id)
+        special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
+        assert tiny.is_word_start[id] == (
+            special or piece.startswith(tokenizer.WORD_START) or tiny.is_punctuation[id]
+        )
+    assert tiny.is_word_start[[tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")]
+
+
+def test_decode_gives_the_text_back(tiny):
+    ids = np.array(tiny.ids("the cat ran in 13 rivers") + [tiny.sep_id, tiny.cls_id])
+    assert tiny.decode(ids) == "the cat ran in 13 rivers"
+
+
+def test_tokenizer_can_be_sent_to_another_process(tiny):
+    assert pickle.loads(pickle.dumps(tiny)).ids("the 3, cat") == tiny.ids("the 3, cat")
+
+
+def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
+    (tmp_path / "text").write_bytes(b"hello\n")
+    (tmp_path / "nothing").write_bytes(b"")
+    (tmp_path / "zeros").write_bytes(bytes(100))
+    train_tiny_model(tmp_path / "other", ["<sep>", "<pad>"], ())
+    for name, message in (
+        ("text", "not a SentencePiece model"),
+        ("zeros", "not a SentencePiece"),
+        ("nothing", "not a SentencePiece model"),
+        ("none", "no such file"),
+        ("other", "missing <cls>, <eod>;"),
+    ):
+        with pytest.raises(UserError, match=message) as e:
+            Tokenizer(str(tmp_path / name))
+        assert str(tmp_path / name) in str(e.value) and "\n" not in str(e.value)
+
+
+# --- Words
+
+
+@pytest.fixture(params=["tiny", "released"])
+def either(request):
+    found = request.getfixturevalue(request.param)
+    return found if request.param == "tiny" else found[False]
+
+
+def test_words_between_spaces_are_encoded_as_their_text(either):
+    words = "Café 2,000 `` don't '' 1999, ( U.S. )".split()
+    ids = either.encode_words(words, [True] * len(words))
+    assert sum(ids, []) == either.ids(" ".join(words)) and all(ids)
+
+
+def test_words_without_a_space_have_no_mark_of_one(released):
+    words = ["unbelievable", ".", "2,000", "中"]
+    for word, ids in zip(words, released[False].encode_words(words, [False] * len(words))):
+        pieces = [released[False].id_to_piece(id) for id in ids]
+        assert "▁" not in "".join(pieces) and "".join(pieces) in (word, "<unk>")
+
+
+def test_words_after_a_space_have_its_mark_in_any_vocabulary(tmp_path):
+    """Also where the first word of a text has none (add_dummy_prefix=false)."""
+    sentences = ["a " + " ".join(WORDS) + " 2010, 2010, 2010,"] * 300
+    made = Tokenizer(
+        train(tmp_path / "v.model", sentences, 90, hard_vocab_limit=False, add_dummy_prefix=False)
+    )
+    assert not made.marks_first_word and made.ids("the")[0] != made.ids("a the")[1]
+    words = ["the", "cat", "sat"]
+    ids = made.encode_words(words, [False, True, True])
+    assert sum(ids, []) == made.ids("the cat sat")
+    assert made.encode_words(["the"], [True])[0] == made.ids("a the")[1:]
+    # The rule for commas keeps the mark, too.
+    assert made.split_pieces
+    for piece, parts in made.split_pieces.items():
+        assert "".join(parts) == piece
+
+
+def test_of_a_word_that_cleaning_takes_away_there_is_unk(either):
+    assert either.encode_words(["\u0301", " "], [True, False]) == [[either.unk_id]] * 2

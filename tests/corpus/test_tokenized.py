@@ -1,0 +1,240 @@
+"""tokenized: lines to marked tokens, blocks, and the order of passes."""
+
+import collections
+
+import numpy as np
+import pytest
+from helpers.sequences import EOD, EOP, TOKENIZER
+
+from xlnet.corpus import reading, sequences, tokenized
+from xlnet.settings.data import CorpusSettings
+from xlnet.support.errors import UserError
+
+A = 10 + ord("a")
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def settings(**values):
+    return CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
+
+
+def tokenize(path, chunk_bytes=10**6, **values):
+    """The tokens of a file, and what was counted."""
+    counts = collections.Counter()
+    arrays = [np.zeros(0, np.uint32)]
+    for chunk in reading.cut([str(path)], [path.stat().st_size], chunk_bytes):
+        arrays += tokenized.tokenize(chunk, settings(**values), TOKENIZER, counts)
+    return np.concatenate(arrays), counts
+
+
+def text(tokens):
+    return (tokens & sequences.ID_BITS).tolist()
+
+
+def starts(tokens, bit):
+    return np.flatnonzero(tokens & bit).tolist()
+
+
+def test_sentences_and_documents_are_marked(tmp_path):
+    path = write(tmp_path / "a.txt", b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
+    tokens, counts = tokenize(path)
+    assert text(tokens) == [A, A + 1, A + 2, 10 + ord("?"), EOD, A + 3, A + 4, EOP, A + 5, EOD]
+    assert starts(tokens, sequences.SENTENCE) == [0, 2, 5, 8]
+    assert starts(tokens, sequences.DOCUMENT) == [0, 5]
+    assert counts == {"tokens": 10, "sentences": 4, "documents": 2, "unknown": 1}
+
+
+def test_without_eod_and_with_lines_of_ids(tmp_path):
+    path = write(tmp_path / "a.txt", b"11 12\n\n13\n14 15")
+    tokens, counts = tokenize(path, from_raw_text=False, use_eod=False)
+    assert text(tokens) == [11, 12, 13, 14, 15]
+    assert starts(tokens, sequences.SENTENCE) == [0, 2, 3]
+    assert starts(tokens, sequences.DOCUMENT) == [0, 2]
+    assert counts["documents"] == 2
+
+
+@pytest.mark.parametrize("batch_lines", [1, 3])
+def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
+    rng = np.random.default_rng(0)
+    lines = ["".join(rng.choice(list("abc "), rng.integers(0, 6))) for _ in range(60)]
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines))
+    whole, counts = tokenize(path)
+    monkeypatch.setattr(tokenized, "_BATCH_LINES", batch_lines)
+    batched, again = tokenize(path)
+    assert np.array_equal(batched, whole) and again == counts
+    cut, again = tokenize(path, chunk_bytes=17)
+    assert again == counts
+    assert np.array_equal(cut, whole)
+
+
+def test_a_sentence_without_tokens_leaves_no_trace():
+    counts = collections.Counter()
+    tokens, in_document = tokenized.mark(
+        np.array([9, 10, 11]),
+        np.array([0, 0, 2, 0, 0, 1, 0]),
+        np.array([1, 0, 0, 1, 1, 0, 0], bool),
+        EOD,
+        False,
+        counts,
+    )
+    assert text(tokens) == [9, 10, EOD, 11] and in_document
+    assert starts(tokens, sequences.SENTENCE) == starts(tokens, sequences.DOCUMENT) == [0, 3]
+    assert counts == {"tokens": 4, "sentences": 2, "documents": 1}
+    ending, in_document = tokenized.mark(
+        np.zeros(0, int), np.array([0]), np.array([True]), EOD, in_document, counts
+    )
+    assert text(ending) == [EOD] and not in_document and counts["documents"] == 2
+
+
+@pytest.mark.parametrize("word", ["x4", "-2", "1000", "9" * 400])
+def test_bad_ids_are_refused_with_their_line(tmp_path, word):
+    path = write(tmp_path / "a.txt", f"1 2\n3 {word}\n".encode())
+    with pytest.raises(UserError, match=f"a.txt, line 2: found '{word[:40]}', expected token ids"):
+        tokenize(path, from_raw_text=False)
+
+
+def test_repetitions_are_counted_or_estimated():
+    for different in (90, 30_000):
+        parts = [tokenized.Repetitions(), tokenized.Repetitions()]
+        for number in range(different):
+            parts[number % 2].add([f"sentence {number}"] if number % 3 else ["one"] * 3)
+        joined = tokenized.Repetitions()
+        for part in parts:
+            joined.join(**part.to_json())
+        sentences = different * 2 // 3 + different
+        expected = 1 - (different * 2 // 3 + 1) / sentences
+        assert joined.fraction(sentences) == pytest.approx(expected, abs=0.05)
+        assert abs(joined.frequent["one"] - different) < 3
+
+
+# Blocks and passes.
+
+
+def marked_documents(count, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, count)
+    tokens = np.arange(lengths.sum(), dtype=np.uint32)
+    tokens[np.cumsum(lengths) - lengths] |= sequences.SENTENCE | sequences.DOCUMENT
+    return tokens
+
+
+def documents(tokens):
+    return [
+        tuple(part.tolist()) for part in np.split(tokens, starts(tokens, sequences.DOCUMENT)[1:])
+    ]
+
+
+def test_shuffling_keeps_documents_whole():
+    tokens = marked_documents(40)
+    other = tokenized.shuffle_documents(tokens, np.random.default_rng(1))
+    assert documents(other) != documents(tokens)
+    assert sorted(documents(other)) == sorted(documents(tokens))
+    beginless = tokens[1:]  # a block that begins within a document
+    assert sorted(tokenized.shuffle_documents(beginless, np.random.default_rng(1))) == sorted(
+        beginless
+    )
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_pass_reads_every_token_once(monkeypatch, number):
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
+    chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
+    plan = sequences.StreamPlan(1, False, sum(map(len, chunks)), 1)
+    layout = tokenized.TokenLayout(plan, [len(c) for c in chunks], seed=3)
+    read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, number)
+    whole = read(0, plan.part_len)
+    assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
+    assert (number == 0) == np.array_equal(whole, np.concatenate(chunks))
+    for low, high in ((0, 1), (5, 30), (15, 17), (16, 32), (plan.part_len - 3, plan.part_len)):
+        assert np.array_equal(read(low, high), whole[low:high])
+
+
+def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
+    text = marked_documents(40)
+    plan = sequences.StreamPlan(1, False, len(text), 1)
+    seen = []
+    for edges in ([], [3, 3, 50], [16, 32], range(1, len(text))):
+        chunks = np.split(text, list(edges))
+        layout = tokenized.TokenLayout(plan, [len(chunk) for chunk in chunks], seed=3)
+        read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, 1)
+        seen.append(read(0, len(text)).tolist())
+    assert seen[0] != text.tolist() and seen == seen[:1] * 4
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
+    """Else each of many streams would read whole blocks for a small part of one."""
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
+    text, read = np.arange(40, dtype=np.uint32), []
+    layout = tokenized.TokenLayout(sequences.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
+
+    def read_chunk(chunk, begin, end):
+        read.append(end - begin)
+        return text[15 * chunk :][begin:end]
+
+    part = layout.part_reader(read_chunk, 1, number)(2, 8)
+    assert len(part) == 6 and (sum(read) == 6) == (number == 0)
+    assert number or part.tolist() == list(range(12, 18))
+
+
+# Text that goes on without a space.
+
+
+@pytest.fixture(scope="module")
+def chinese():
+    """A vocabulary in which the mark of a word stands alone before most characters."""
+    import io
+
+    import sentencepiece
+
+    from xlnet.corpus.tokenizer import Tokenizer
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30),
+        model_writer=model,
+        vocab_size=30,
+        hard_vocab_limit=False,
+        user_defined_symbols=["<eop>"],
+        control_symbols=["<cls>", "<sep>", "<eod>"],
+        num_threads=1,
+        minloglevel=2,
+    )
+    return lambda path: Tokenizer(str(write(path, model.getvalue())))
+
+
+def pieces_of(tmp_path, tokenizer, content, **values):
+    """The pieces of a text, a list for each sentence, and the counts."""
+    path = write(tmp_path / "a.txt", content.encode())
+    counts = collections.Counter()
+    tokens = np.concatenate(
+        list(
+            tokenized.tokenize(
+                reading.Chunk(str(path), 0, path.stat().st_size),
+                settings(**values),
+                tokenizer,
+                counts,
+            )
+        )
+    )
+    return [
+        [tokenizer.id_to_piece(id) for id in text(part)]
+        for part in np.split(tokens, starts(tokens, sequences.SENTENCE)[1:])
+    ], counts
+
+
+def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path, chinese):
+    tokenizer = chinese(tmp_path / "zh.model")
+    sentences, _ = pieces_of(
+        tmp_path, tokenizer, "人。人。人好！ 人。\n人\n", input_format="paragraphs", use_eod=False
+    )
+    joined = ["".join(pieces) for pieces in sentences]
+    assert joined == ["▁人。", "人。", "人好!", "▁人。", "▁人"]
+    lines, _ = pieces_of(tmp_path, tokenizer, "人。\n人。\n", use_eod=False)
+    assert ["".join(pieces) for pieces in lines] == ["▁人。", "▁人。"]

@@ -1,0 +1,257 @@
+"""How much each word counts: by loops of predictions, and by the sum of integrated gradients."""
+
+import re
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.models import make_model
+
+import xlnet
+from xlnet.finetuning.predictor import Predictor
+from xlnet.inference import explanation
+from xlnet.support.errors import UserError
+
+TEXTS = ("kamat telok rokmi  sol", "mitel dakar laskit")
+
+pytestmark = pytest.mark.usefixtures("quick_start")
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """Function from a kind of task to its model, loaded once."""
+    made = {}
+
+    def load(kind):
+        if kind not in made:
+            changes = (
+                dict(long_document="truncate", max_seq_length=32)
+                if kind in ("classification", "regression")
+                else {}
+            )
+            made[kind] = xlnet.load(
+                make_model(tmp_path_factory.mktemp("model") / kind, kind, **changes), device="cpu"
+            )
+        return made[kind]
+
+    yield load
+    for model in made.values():
+        model.close()
+
+
+def item_of(kind):
+    return TEXTS if kind in ("classification", "ranking") else TEXTS[0]
+
+
+def outputs(model, kind, items, label):
+    """The explained output of items, by the method of the task."""
+    if kind == "ranking":
+        return np.array([model.rank(query, [document])[0].score for query, document in items])
+    if kind == "regression":
+        return model.score(items)
+    return np.array([one.probabilities[label] for one in model.classify(items)])
+
+
+KINDS = ("classification", "multi_label", "regression", "ranking")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaving_out_a_word_is_a_loop_of_predictions(loaded, kind):
+    model, item = loaded(kind), item_of(kind)
+    found = model.explain(item)
+    texts = item if isinstance(item, tuple) else (item,)
+    words = [text.split() for text in texts]
+    assert found.words == tuple(word for each in words for word in each)
+    assert (found.first_words, found.unknown_tokens) == (4, 0)
+    without = []
+    for number, each in enumerate(words):
+        for place in range(len(each)):
+            left = [" ".join(other) for other in words]
+            left[number] = " ".join(each[:place] + each[place + 1 :])
+            without.append(tuple(left) if len(left) > 1 else left[0])
+    full, *others = outputs(model, kind, [item, *without], found.output)
+    np.testing.assert_allclose(found.value, full, atol=1e-6)
+    np.testing.assert_allclose(found.weights, full - np.array(others), atol=2e-6)
+    assert np.abs(found.weights).max() > 1e-4
+    if kind in ("classification", "multi_label"):
+        label = min(model.labels, key=lambda name: name == found.output)
+        other = model.explain(item, label=label)
+        assert other.output == label and other.value != found.value
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("The cat's  mat.", ["The", "cat's", "mat."]),
+        ("北京 is 大", ["北", "京", "is", "大"]),
+        ("   ", []),
+    ],
+)
+def test_words_are_between_spaces_or_single_letters(text, words):
+    assert [text[start:end] for start, end in explanation.words_of(text)] == words
+
+
+def test_one_word_several_texts_and_bad_ones(loaded):
+    model = loaded("multi_label")
+    one, several = (
+        model.explain("kamat"),
+        model.explain(["kamat", "sol mitel", ""], errors="return"),
+    )
+    assert one.words == ("kamat",) and np.isfinite(one.weights).all()
+    assert several[0].words == one.words and several[1].words == ("sol", "mitel")
+    assert isinstance(several[2], UserError)
+
+
+@pytest.mark.parametrize(
+    "kind, settings, said",
+    [
+        ("tagging", {}, "expected one that can classify or score or rank"),
+        ("spans", {}, "expected one that can classify or score or rank"),
+        ("multiple_choice", {}, "expected one that can"),
+        ("multi_label", dict(label="anmal"), r"expected one of .*; did you mean 'animal'\?$"),
+        ("regression", dict(label="animal"), "the model has one score"),
+        ("classification", dict(texts=("kamat", "")), "text 0: "),
+    ],
+)
+def test_what_cannot_be_explained_is_said(loaded, kind, settings, said):
+    with pytest.raises(UserError, match=said):
+        loaded(kind).explain(**dict(dict(texts="kamat"), **settings))
+
+
+@pytest.mark.parametrize("long_document", ("truncate", "head_tail"))
+def test_of_a_long_text_what_was_read_is_explained(tmp_path, long_document, monkeypatch):
+    """Words that were not read count nothing, and no prediction is made without them."""
+    directory = make_model(
+        tmp_path, "classification", max_seq_length=16, long_document=long_document
+    )
+    with xlnet.load(directory, device="cpu") as model:
+        rows, values = [], Predictor.values
+
+        def counted(self, asked):
+            rows.extend(asked)
+            return values(self, asked)
+
+        monkeypatch.setattr(Predictor, "values", counted)
+        found = model.explain(("kamat sol " * 1500, "mitel"))
+        assert model.cut == 1 and len(found.words) == 3001
+        assert found.tokens_read == 13 < found.tokens
+        is_read = np.flatnonzero(found.weights)
+        assert 2 < len(is_read) < 14 and len(rows) < 16 and is_read[-1] == 3000
+        assert (is_read[-2] > 2990) == (long_document == "head_tail")
+
+
+def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):
+    with (
+        xlnet.load(str(permuted.folder), device="cpu") as model,
+        pytest.raises(UserError, match="a pretrained one, expected one that was fine-tuned"),
+    ):
+        model.explain("the cat")
+    refused = command.refused("xlnet explain", model_dir=str(permuted.folder), text="a")
+    assert refused.startswith("xlnet explain: model: found a pretrained one")
+    with xlnet.load(make_model(tmp_path / "m", "regression"), device="cpu") as model:
+        assert len(model.explain(TEXTS[0]).weights) == 4
+        with pytest.raises(UserError, match="expected one that is read at once"):
+            model.attention(TEXTS[0], layers=[1])
+
+
+def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
+    path = loaded("classification").inference.loaded.prefix.rpartition("/")[0]
+    png, page = tmp_path / "a.png", tmp_path / "a.html"
+    done = command.succeed(
+        "xlnet explain",
+        model_dir=path,
+        text="<b> kamat &",
+        text_b="sol",
+        output=f"{png},{page}",
+        device="cpu",
+    )
+    found = loaded("classification").explain(("<b> kamat &", "sol"))
+    assert f"{found.output} {found.value:.4f}" in done.stdout
+    for word, weight in zip(found.words, found.weights):
+        assert re.search(
+            r"^ *{} .*{}$".format(re.escape(f"{weight:+.4f}"), re.escape(word)),
+            done.stdout,
+            re.MULTILINE,
+        ), done.stdout
+    assert png.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text(encoding="utf-8")
+    assert "&lt;b&gt;" in text and "<b>" not in text and "&amp;" in text
+    assert not re.search(r"(src|href)=|https?:|<script", text)
+    assert text.count("title=") == 4
+    assert command.refused("xlnet explain", status=2, model_dir=path, text="a", output="a.gif")
+
+
+# ---- attention of a fine-tuned model
+
+
+def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path):
+    """Of rows that are probabilities; the image is written."""
+    model = loaded("classification")
+    texts = (TEXTS[0], "mitel dakar")
+    found = model.attention(texts, layers=[1])
+    ids = model.encode(texts).tolist()
+    with pytest.raises(UserError, match="order: found random, expected none"):
+        model.attention(texts, layers=[1], order="random")
+    assert list(found.ids) == ids and set(found.streams) == {"content"} and found.places is None
+    shown = found.streams["content"]
+    assert shown.shape == (1, 2, len(ids), len(ids))
+    np.testing.assert_allclose(shown.sum(axis=-1), 1, atol=1e-5)
+    np.testing.assert_allclose(shown[0], by_formula(model, ids, len(TEXTS[0].split())), atol=1e-5)
+    path = model.inference.loaded.prefix.rpartition("/")[0]
+    image = tmp_path / "a.png"
+    command.succeed(
+        "xlnet plot attention",
+        model_dir=path,
+        text=texts[0],
+        text_b=texts[1],
+        device="cpu",
+        output=str(image),
+    )
+    assert image.read_bytes().startswith(b"\x89PNG")
+
+
+def test_attention_of_a_text_that_the_model_cuts_is_refused(tmp_path):
+    directory = make_model(tmp_path, "classification", max_seq_length=16, long_document="truncate")
+    with xlnet.load(directory, device="cpu") as model:
+        assert len(model.attention(("ka", "sol"), layers=[1]).ids) < 16
+        with pytest.raises(UserError, match="one that is cut or read in parts"):
+            model.attention(("kamat rokmi " * 20, "mat"), layers=[1])
+
+
+def test_attention_takes_a_question_and_its_context_as_the_answer_does(tmp_path):
+    question, context = "mat rok", "kamat telok mira"
+    with xlnet.load(make_model(tmp_path, "spans"), device="cpu") as model:
+        ids = model.tokenizer.ids
+        end = [model.tokenizer.sep_id, model.tokenizer.cls_id]
+        expected = [*ids(context), model.tokenizer.sep_id, *ids(question), *end]
+        assert list(model.attention((question, context), layers=[1]).ids) == expected
+        assert model.encode((question, context)).tolist() == expected
+        with pytest.raises(UserError, match="one that is cut or read in parts"):
+            model.attention(("mat rok " * 10, "ka"), layers=[1])
+
+
+def by_formula(model, ids, first_words):
+    """The probabilities [N,T,T] of the first layer, in NumPy."""
+    from xlnet.engine import checkpoint
+
+    weights = checkpoint.read_weights(model.inference.loaded.prefix)
+    of = lambda name: np.asarray(weights["model/transformer/" + name], np.float64)
+    layer = "layer_0/rel_attn/%s/kernel"
+    x = of("word_embedding/lookup_table")[ids]
+    q, k = (np.einsum("td,dnh->nth", x, of(layer % name)) for name in "qk")
+    i, j = np.indices((len(ids), len(ids)))
+    angles = (i - j)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
+    r = np.einsum(
+        "ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], -1), of(layer % "r")
+    )
+    sep = ids.index(model.tokenizer.sep_id)
+    segment = np.array([0 if place <= sep else 1 for place in range(len(ids) - 1)] + [2])
+    differs = (segment[:, None] != segment).astype(int)
+    vectors = of("seg_embed")[0][differs]  # [T,T,N,H]
+    score = (
+        np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
+        + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
+        + np.einsum("nih,ijnh->nij", q + of("r_s_bias")[0][:, None], vectors)
+    ) / np.sqrt(8)
+    e = np.exp(score - score.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)

@@ -1,0 +1,600 @@
+"""Exported models answer as `--do_predict` does, to ids and to raw text."""
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers import command
+from helpers.finetuning import Workspace, make_files, make_vocabulary, weights
+from helpers.models import make_model
+from helpers.paths import RELEASED, ROOT
+
+import xlnet
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.engine import checkpoint
+from xlnet.finetuning import predictor
+from xlnet.finetuning.model import TaskModel
+from xlnet.inference.export import exporter
+from xlnet.runs import model_files, run_document
+from xlnet.runs.run_document import RunDocument
+from xlnet.settings.network import NetworkSettings
+from xlnet.support.errors import UserError
+from xlnet.tasks.questions import answers
+from xlnet.tasks.task import InlineExample, Row
+
+pytestmark = pytest.mark.slow
+
+try:
+    import tensorflow_text
+except ImportError:
+    tensorflow_text = None
+has_text = pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
+
+TEXTS = [
+    "kamat telok",
+    "solkat mitel dakar, nokla laskit 2010, 3,5 mitel dakar nokla laskit rokmi",
+    "Ünsolkat  \t mi\u0301tel",
+    "ka",
+]
+OTHERS = ["mitel", "telok rokmi kamat solkat dakar nokla laskit", "rokmi mitel solkat", "ok"]
+
+# Texts are padded to other lengths in the graph than in records: a score, which is no probability,
+# is rounded otherwise.
+ROUNDED = dict(rtol=5e-6, atol=5e-6)
+
+# Changed settings of `helpers.models` by kind: cuts of long texts that the graph has.
+KINDS = {
+    "classification": dict(max_seq_length=16, long_document="head_tail"),
+    "multi_label": dict(max_seq_length=16),
+    "regression": dict(max_seq_length=16, long_document="truncate"),
+    "memory": {},
+    "multiple_choice": dict(max_seq_length=16),
+    "ranking": dict(max_seq_length=16),
+    "tagging": dict(max_seq_length=24),
+    "spans": dict(predict_threshold=0.9),
+}
+HAS_PAIRS = ("classification", "ranking")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Function from a key of KINDS to the directory of such a model."""
+    directory = tmp_path_factory.mktemp("models")
+    return functools.cache(
+        lambda name: make_model(
+            directory / name, "regression" if name == "memory" else name, **KINDS[name]
+        )
+    )
+
+
+def quick_session():
+    """A session that runs its graph as it was built: see the fixture `quick_start`."""
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.Session(config=config)
+
+
+def expected(directory, rows, precision="fp32"):
+    """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
+    model = model_files.read(directory, network=NetworkSettings(precision=precision))
+    task, tuned = model.tuned.task, model.tuned
+    arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer, tuned.layout)
+    with tf.Graph().as_default(), quick_session() as run:
+        inputs = predictor.placeholders(tuned)
+        answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
+        checkpoint.Restoring()(run, model.prefix)
+        outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
+    outputs["loss"] = np.zeros(len(arrays["input_ids"]))
+    return task.head.join(outputs, windows).values, arrays, task
+
+
+def ask(saved, *requests):
+    """Loads a SavedModel and asks it: (signature, dict of arrays) each, dicts of arrays back."""
+    with tf.Graph().as_default(), quick_session() as run:
+        signatures = tf.saved_model.load(run, ["serve"], saved).signature_def
+        return [
+            run.run(
+                {name: info.name for name, info in signatures[name].outputs.items()},
+                {info.name: inputs[key] for key, info in signatures[name].inputs.items()},
+            )
+            for name, inputs in requests
+        ]
+
+
+def in_bytes(texts):
+    return np.array(
+        [
+            [each.encode() for each in text] if isinstance(text, list) else text.encode()
+            for text in texts
+        ],
+        object,
+    )
+
+
+def rows_of(kind):
+    """(rows as a file has them, the inputs of the signature `text`)."""
+    if kind == "multiple_choice":
+        questions = ["which _ is", "what", "___ or _", "a_b\\1"]
+        pairs = [
+            tuple(
+                (
+                    text,
+                    re.sub("_+", lambda gap, one=one: one, question)
+                    if "_" in question
+                    else f"{question} {one}",
+                )
+                for one in (other, "dakar", "sol")
+            )
+            for text, other, question in zip(TEXTS, OTHERS, questions)
+        ]
+        pairs[1] = pairs[1][:2]  # a row with fewer answers
+        return (
+            [Row(str(i), pair, None) for i, pair in enumerate(pairs)],
+            dict(
+                text_a=TEXTS,
+                text_b=questions,
+                choices=[[one, "dakar", "sol" * (one != OTHERS[1])] for one in OTHERS],
+            ),
+        )
+    second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
+    rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
+    return rows, dict(text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {}))
+
+
+@has_text
+@pytest.mark.parametrize(
+    "kind", ("classification", "multi_label", "regression", "multiple_choice", "ranking")
+)
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
+    has_ids = kind == "classification"  # the other graphs are built but once
+    saved = exporter.export(
+        models(kind), str(tmp_path / "served"), names=None if has_ids else ["text"]
+    )
+    assert saved == str(tmp_path / "served" / "1")
+    rows, texts = rows_of(kind)
+    values, arrays, task = expected(models(kind), rows)
+    texts = {name: in_bytes(value) for name, value in texts.items()}
+    by_text, one, *by_ids = ask(
+        saved,
+        ("text", texts),
+        ("serving_default", {name: value[:1] for name, value in texts.items()}),
+        *[("ids", arrays)] * has_ids,
+    )
+    main = "score" if task.labels is None else "probabilities"
+    for found in (by_text, *by_ids):
+        np.testing.assert_allclose(found[main], values, **ROUNDED)
+    np.testing.assert_allclose(one[main], values[:1], **ROUNDED)
+    assert np.ptp(values, axis=0).max() > 0.01  # it does depend on the text
+    if kind == "multi_label":
+        assert (by_text["is_label"] == (values >= 0.98)).all()
+        assert (by_text["is_label"] != (values >= 0.5)).any()  # the model's own threshold
+    elif main == "probabilities":
+        labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
+        assert by_text["label"].tolist() == labels
+
+
+@has_text
+@pytest.mark.parametrize("text", ["", " \t\u3000"])
+def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, text):
+    """The export gave it a label with 0.96."""
+    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["text"])
+    with pytest.raises(Exception, match="text_a is empty, expected a text"):
+        ask(saved, ("text", dict(text_a=in_bytes(["kamat", text]))))
+    with (
+        xlnet.load(models("multi_label"), device="cpu") as model,
+        pytest.raises(UserError, match="text 1: the text is empty"),
+    ):
+        model.classify(["kamat", text])
+
+
+@has_text
+def test_answers_that_are_missing_are_refused_as_in_python(quick_start, models, tmp_path):
+    """The export named one of them; where all were empty, the first one, with a third."""
+    saved = exporter.export(models("multiple_choice"), str(tmp_path / "served"), names=["text"])
+    for choices in (["a", "", "b"], ["a", "", ""], ["", "", ""]):
+        rows = dict(text_a=["kamat"] * 2, text_b=["sol"] * 2, choices=[["a", "b", ""], choices])
+        asked = {name: in_bytes(value) for name, value in rows.items()}
+        with pytest.raises(Exception, match="expected two or more answers, empty ones behind"):
+            ask(saved, ("text", asked))
+
+
+@has_text
+def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(tmp_path):
+    path = make_model(tmp_path / "m", "imdb")
+    saved = exporter.export(path, str(tmp_path / "served"), names=["text", "vectors"])
+    with pytest.raises(Exception, match="text_a is empty, expected a text"):
+        ask(saved, ("text", dict(text_a=in_bytes(["kamat", "<br /><br />"]))))
+    texts = ["kamat<br />telok", "sol"]
+    (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(texts))))
+    with xlnet.load(path, device="cpu") as model:
+        np.testing.assert_allclose(found["vector"], model.vectors(texts), rtol=1e-5, atol=1e-6)
+
+
+@has_text
+def test_vectors(quick_start, models, tmp_path):
+    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
+    (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
+    with xlnet.load(models("multi_label"), device="cpu") as model:
+        np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_that_are_not_finite_are_refused_as_in_python(quick_start, tmp_path, kind):
+    """The export named the first label, none, or O."""
+    path = make_model(tmp_path / "m", "regression" if kind == "memory" else kind, **KINDS[kind])
+    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
+    overflowing = Tokenizer(path + "/spiece.model").ids("rok")[0]
+    arrays["model/transformer/word_embedding/lookup_table"][overflowing] = 1e38
+    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
+    with_vectors = kind == "classification" and tensorflow_text is not None
+    names = ["ids", "vectors"] if with_vectors else ["ids"]
+    saved = exporter.export(path, str(tmp_path / "served"), names=names)
+    with tf.Graph().as_default():
+        placeholders = predictor.placeholders(model_files.read(path).tuned)
+    example = json.loads(pathlib.Path(saved, "assets.extra", "examples.json").read_text())
+    good = {
+        name: np.repeat(np.array(value["value"], placeholders[name].dtype.as_numpy_dtype), 3, 0)
+        for name, value in example["ids"]["inputs"].items()
+    }
+    bad = dict(good, input_ids=good["input_ids"].copy())
+    bad["input_ids"][1, -1] = overflowing
+    requests = [("ids", good, bad)]
+    if with_vectors:
+        texts = [dict(text_a=in_bytes(["kamat", each, "sol"])) for each in ("telok", "rok")]
+        requests.append(("vectors", *texts))
+    for signature, finite, overflows in requests:
+        assert ask(saved, (signature, finite))
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match=r"outputs of the network are not finite numbers; examples that are:\D*\[1\]",
+        ):
+            ask(saved, (signature, overflows))
+
+
+def test_a_model_whose_own_example_overflows_is_not_exported(tmp_path):
+    """Its page had NaN as the answer."""
+    path = make_model(tmp_path / "m", "multi_label")
+    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
+    arrays["model/transformer/word_embedding/lookup_table"][:] = 1e38
+    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
+    with pytest.raises(
+        UserError, match="no answer to an example for signature ids: .* not finite numbers"
+    ):
+        exporter.export(path, str(tmp_path / "served"), names=["ids"])
+    assert not list((tmp_path / "served").iterdir())
+
+
+def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, tmp_path):
+    """What is asked and answered is what a server takes and gives; commands can be pasted."""
+    saved = exporter.export(models("regression"), str(tmp_path / "my 分数"), names=["ids"])
+    page = pathlib.Path(saved, "README.md").read_text(encoding="utf-8")
+    assert "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d" in page
+    assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
+    asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
+    examples = json.loads(pathlib.Path(saved, "assets.extra", "examples.json").read_text())
+    (told,) = examples["ids"]["outputs"]["score"]["value"]
+    (found,) = ask(
+        saved,
+        (
+            "ids",
+            {
+                name: np.array([row[name] for row in asked["instances"]])
+                for name in asked["instances"][0]
+            },
+        ),
+    )
+    assert told == pytest.approx(found["score"][0], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ("tagging", "spans"))
+def test_entities_and_questions_are_exported_for_ids(quick_start, models, tmp_path, caplog, kind):
+    """With the outputs of each record; raw text is refused, with the way to serve it."""
+    saved = exporter.export(models(kind), str(tmp_path / "served"))
+    refusal = (
+        f"texts of task type {kind} cannot be encoded in the graph; serve the model directory "
+        "(xlnet serve), or export with --signatures=ids"
+    )
+    assert "note: no signature text: " + refusal in caplog.text
+    with pytest.raises(UserError, match=re.escape(refusal)):
+        exporter.export(models(kind), str(tmp_path / "other"), names=["text"])
+    rows = [Row(str(i), (("kamat telok " * 9, "who  rokmi"),), None) for i in range(2)]
+    if kind == "tagging":
+        reader = model_files.read(models(kind)).tuned.task.reader
+        rows = [
+            reader.row(str(i), InlineExample(text))[0]
+            for i, text in enumerate(("kamat, ka", "sol"))
+        ]
+    values, arrays, task = expected(models(kind), rows)
+    (found,) = ask(saved, ("ids", arrays))
+    if kind == "tagging":
+        wanted = [[task.labels[id].encode() for id in tags.ids] for tags in values]
+        assert [[tag for tag in tags if tag] for tags in found["tags"]] == wanted
+    else:
+        windows = len(arrays["input_ids"])
+        assert len(found["null_score"]) == windows > len(rows)
+        joined = answers.join(found, np.full(len(rows), windows // len(rows)))
+        for one, other in zip(joined, values):
+            np.testing.assert_allclose(one.null_score, other.null_score, **ROUNDED)
+
+
+# ---- what is written
+
+_PLAIN = """
+import json, sys
+import tensorflow as tf
+for saved in sys.argv[2:]:
+    inputs = {name: tf.constant(value, dtype)
+              for name, (value, dtype) in json.load(open(sys.argv[1])).items()}
+    answer = tf.saved_model.load(saved).signatures["ids"](**inputs)
+    print(answer["probabilities"].numpy().tolist())
+assert not {"xlnet", "tensorflow_text"} & set(sys.modules)
+"""
+
+
+def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, models, tmp_path):
+    """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes."""
+    rows, _ = rows_of("classification")
+    values, arrays, _ = expected(models("classification"), rows)
+    full, short = (
+        exporter.export(
+            models("classification"), str(tmp_path / "served"), names=["ids"], dtype=dtype
+        )
+        for dtype in ("float32", "bfloat16")
+    )
+    assert (full[-2:], short[-2:]) == ("/1", "/2")
+    (tmp_path / "asked.json").write_text(
+        json.dumps(
+            {
+                name: (arrays[name].tolist(), str(arrays[name].dtype))
+                for name in ("input_ids", "input_mask", "segment_ids")
+            }
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", _PLAIN, str(tmp_path / "asked.json"), full, short],
+        cwd=tmp_path,
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    by_full, by_short = map(json.loads, done.stdout.splitlines())
+    np.testing.assert_allclose(by_full, values, rtol=1e-6, atol=1e-6)
+    half = expected(models("classification"), rows, "bf16")[0]
+    np.testing.assert_allclose(by_short, half, atol=1e-2)
+    assert 1e-6 < np.abs(half - values).max() < 0.1
+    sizes = [
+        tf.train.load_checkpoint(path + "/variables/variables").get_variable_to_dtype_map()
+        for path in (full, short)
+    ]
+    assert set(sizes[0].values()) == {tf.float32}
+    assert {name for name, dtype in sizes[1].items() if dtype == tf.bfloat16} == {
+        name
+        for name in sizes[0]
+        if name.endswith(("/kernel", "/lookup_table")) and "/transformer/" in name
+    }
+
+
+@pytest.mark.parametrize(
+    "precision, kept", (("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16))
+)
+def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, precision, kept):
+    model = model_files.read(models("classification"), network=NetworkSettings(precision=precision))
+    with tf.Graph().as_default():
+        TaskModel(model.config, model.tuned, model.network).outputs(
+            predictor.placeholders(model.tuned)
+        )
+        for variable in tf.global_variables():
+            is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(
+                ("/kernel", "/lookup_table")
+            )
+            assert variable.dtype == (kept if is_matrix else tf.float32), variable.op.name
+
+
+@has_text
+def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
+    """As scripts/check_export.py finds, which also finds an answer that is another one."""
+    saved = exporter.export(models("classification"), str(tmp_path / "served"), names=["text"])
+    check = tmp_path / "check_export.py"
+    check.write_text(
+        "import sys\nsys.modules['xlnet'] = None\n"
+        + ROOT.joinpath("scripts", "check_export.py").read_text(encoding="utf-8")
+    )
+    page = pathlib.Path(saved) / "assets.extra" / "examples.json"
+    examples = json.loads(page.read_text())
+    examples["serving_default"] = other = json.loads(json.dumps(examples["text"]))
+    other["outputs"]["probabilities"]["value"][0][0] += 1e-3
+    other["outputs"]["label"]["value"][0] += "!"
+    page.write_text(json.dumps(examples))
+    done = subprocess.run(
+        [sys.executable, "-I", str(check), saved], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(f"TensorFlow {tf.__version__}, tensorflow-text ")
+    assert "text: label: the same\n" in done.stdout
+    # Rounding alone: its session's optimizer orders the factors of gelu and layer norm anew.
+    apart = float(re.search(r"text: probabilities: (\S+) apart\n", done.stdout)[1])
+    assert apart <= 1e-6
+    wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
+    assert wrong == [["serving_default", " label"], ["serving_default", " probabilities"]]
+    done = subprocess.run(
+        [sys.executable, "-I", str(check), str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@has_text
+@pytest.mark.skipif(
+    "XLNET_OTHER_PYTHON" not in os.environ,
+    reason="XLNET_OTHER_PYTHON names the Python of an environment with another TensorFlow",
+)
+@pytest.mark.parametrize("name", ("classification", "multiple_choice"))
+def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path, name):
+    saved = exporter.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
+    done = subprocess.run(
+        [os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py", saved],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.match(r"TensorFlow \d\S+, tensorflow-text \d", done.stdout)
+    assert not done.stdout.startswith(f"TensorFlow {tf.__version__},")
+    assert {"ids", "text"} <= {line.split(":")[0] for line in done.stdout.splitlines()}
+
+
+def test_what_is_beside_the_graph(quick_start, models, tmp_path):
+    done = command.succeed(
+        "xlnet export",
+        "--model_dir=" + models("multi_label"),
+        "--output=%s" % (tmp_path / "served"),
+        "--signatures= ids",
+    )
+    saved = str(tmp_path / "served" / "1")
+    assert re.search(
+        rf"exported \S+model.ckpt-1 to {saved}: signatures ids, float32, ", done.stdout
+    )
+
+    def read(name):
+        return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
+
+    assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
+    assert json.loads(read("assets.extra/run.json"))["resolved"]["max_seq_length"] == 16
+    versions = json.loads(read("assets.extra/versions.json"))
+    assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == ["ids"]
+    assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
+    assert (
+        Tokenizer(saved + "/assets.extra/spiece.model").sha256
+        == Tokenizer(models("multi_label") + "/spiece.model").sha256
+    )
+    page = read("README.md")
+    assert "docker run" in page and "-e MODEL_NAME=served" in page
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(code.replace("/path/to/served/1", saved), {})
+
+
+def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, caplog):
+    def refused(*arguments, **more):
+        with pytest.raises(UserError) as error:
+            exporter.export(*arguments, **more)
+        assert not (tmp_path / "served").exists() or not list((tmp_path / "served").iterdir())
+        return str(error.value)
+
+    target = str(tmp_path / "served")
+    assert "no signature 'txt'; did you mean 'text'?" in refused(
+        models("multi_label"), target, names=["txt"]
+    )
+    (tmp_path / "file").write_text("")
+    assert "file is a file, expected a directory" in refused(
+        models("multi_label"), str(tmp_path / "file")
+    )
+    memory = models("memory")
+    if tensorflow_text:
+        message = (
+            "long_document memory cannot be expressed in the graph, which has truncate, "
+            "head_tail; serve the model directory (xlnet serve), or export with "
+            "--signatures=ids"
+        )
+        assert refused(memory, target, names=["text"]) == message
+        exporter.export(memory, target)
+        assert "note: no signature text: " + message in caplog.text
+    else:
+        assert "tensorflow-text" in refused(memory, target, names=["text"])
+
+
+def test_after_a_training(quick_start, tmp_path):
+    """Each export is the next version."""
+    make_files(tmp_path)
+    make_vocabulary(tmp_path / "sp.model", 37)
+    work = Workspace(tmp_path)
+    assert work.run("--do_train", train_steps=1, max_seq_length=8).returncode == 0
+    for number, precision, dtype in ((1, "fp32", "float32"), (2, "bf16", "bfloat16")):
+        done = command.run(
+            "xlnet export",
+            "--model_dir=" + work.path("model"),
+            "--output=" + work.path("model", "export"),
+            "--signatures= ids",
+            "--precision=" + precision,
+        )
+        assert done.returncode == 0
+        assert re.search(
+            rf"exported \S+model.ckpt-1 to \S+model/export/{number}: signatures ids, {dtype}, ",
+            done.stdout,
+        )
+
+
+def test_weights_alone(tmp_path):
+    """Those of the newest checkpoint, its EMA; what is needed to use them, no optimizer state."""
+    run = tmp_path / "run"
+    run.mkdir()
+    for step in (1, 2):
+        checkpoint.write_arrays(
+            str(run / (f"model.ckpt-{step}")),
+            {
+                "model/a": np.full([2], step, "f4"),
+                "model/a/average": np.full([2], 9, "f4"),
+                "model/a/adam_m": np.ones([2], "f4"),
+                "global_step": np.int64(step),
+            },
+        )
+    checkpoint.write_state_file(str(run))
+    (run / "xlnet_config.json").write_bytes((RELEASED / "xlnet_config.json").read_bytes())
+    (run / "training.csv").write_text("")
+
+    def export(target):
+        return command.run(
+            "xlnet export", f"--model_dir={run}", f"--output={target}", "--weights_only"
+        )
+
+    done = export(tmp_path / "out")
+    assert done.returncode == 0
+    assert done.stdout == "weights of {}: {}\n".format(run / "model.ckpt-2", tmp_path / "out")
+    found = weights(tmp_path / "out")
+    assert set(found) == {"model/a", "global_step"} and found["global_step"] == 2
+    np.testing.assert_array_equal(found["model/a"], [9, 9])
+    assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {
+        "checkpoint",
+        "model.ckpt",
+        "xlnet_config.json",
+    }
+    done = export(run)
+    assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
+
+    # The document of the run, but for its paths: weights are exported to be shared.
+    kept = {"model_dir": str(run), "record_info_dir": "/home/me", "mem_len": 9, "n_layer": 2}
+    document = RunDocument("", "xlnet pretrain", kept, read={"record_info_dir": "1"})
+    run_document.write(str(run), document)
+    assert export(tmp_path / "shared").returncode == 0
+    shared = run_document.read(str(tmp_path / "shared"))
+    assert (shared.program, shared.resolved) == ("xlnet pretrain", {"mem_len": 9, "n_layer": 2})
+    assert shared.read == {"record_info_dir": "1"}
+    assert "/home/me" not in (tmp_path / "shared" / "run.json").read_text()
+    (run / "checkpoint").unlink()
+    for path in run.glob("model.ckpt*"):
+        path.unlink()
+    done = export(tmp_path / "other")
+    assert done.returncode == 1 and "found no checkpoint" in done.stderr
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        dict(precision="bf16"),
+        dict(signatures="ids"),
+        dict(spiece_model_file="v.model"),
+        dict(model_config_path="c.json"),
+    ],
+)
+def test_settings_of_a_saved_model_are_refused_for_weights_alone(tmp_path, flag):
+    line = command.refused(
+        "xlnet export", model_dir=tmp_path, output=tmp_path / "out", weights_only=True, **flag
+    )
+    (name,) = flag
+    assert f"{name}: weights_only copies the weights" in line

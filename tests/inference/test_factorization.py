@@ -1,0 +1,143 @@
+"""Predictions in a factorization order are those of the network with the order's mask."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers.language_model import hidden_in_order
+
+from xlnet.inference import factorization
+from xlnet.inference.settings import FactorizationSettings
+from xlnet.support.errors import UserError
+
+TEXT = "the cat sat on the mat and the dog"
+
+
+class Shared:
+    """What `factorize` takes of an `Inference`, of a model of the tests."""
+
+    def __init__(self, made):
+        self.tokenizer, self.language_model = made.tokenizer, lambda: made.model
+
+
+def factorize(made, text=TEXT, **settings):
+    settings = FactorizationSettings(**settings)
+    settings.check()
+    return factorization.factorize(Shared(made), text, settings)
+
+
+def as_order(positions):
+    """Positions from 0 on as the setting has them."""
+    return ",".join(str(position + 1) for position in positions)
+
+
+def order_of(made, seed):
+    count = len(made.tokenizer.ids(TEXT))
+    assert count > 6
+    return np.random.RandomState(seed).permutation(count).tolist()
+
+
+@pytest.mark.parametrize("known", (0, 3))
+@pytest.mark.parametrize("seed", (0, 1))
+def test_each_prediction_is_that_of_the_network_asked_for_it_alone(permuted, seed, known):
+    """The oracle: `transformer_xl` with the mask by its definition, one target at a time."""
+    order = order_of(permuted, seed)
+    found = factorize(permuted, order=as_order(order), known=known, top=4)
+    ids = permuted.tokenizer.ids(TEXT)
+    hidden = hidden_in_order(len(ids), order[known:])
+    assert (found.order, found.known, list(found.ids)) == (order, known, ids)
+    for position in order[known:]:
+        expected = permuted.at_once(ids, hidden, [position])[0]  # [V]
+        assert found.log_probabilities[position] == pytest.approx(expected[ids[position]], abs=1e-5)
+        assert found.likelier[position] == (expected > expected[ids[position]]).sum()
+        best = np.argsort(-expected)[:4]
+        assert found.candidates[position] == [permuted.tokenizer.id_to_piece(int(i)) for i in best]
+        assert found.candidate_log_probabilities[position] == pytest.approx(
+            expected[best].tolist(), abs=1e-5
+        )
+    for position in order[:known]:
+        assert math.isnan(found.log_probabilities[position]) and found.likelier[position] == -1
+        assert found.candidates[position] == found.candidate_log_probabilities[position] == []
+
+
+def test_a_prediction_depends_on_the_tokens_before_it_in_the_order_alone(permuted):
+    """With the tokens that come later replaced, the earlier predictions stay, the later ones go."""
+    order, ids = order_of(permuted, 2), permuted.tokenizer.ids(TEXT)
+    first = factorize(permuted, order=as_order(order))
+    hidden = hidden_in_order(len(ids), order)
+    replaced = list(ids)
+    for position in order[3:]:
+        replaced[position] = (replaced[position] + 1) % 50
+    other = permuted.at_once(replaced, hidden, order)  # [T,V]
+    said = np.array([first.log_probabilities[position] for position in order])
+    now = other[np.arange(len(order)), [ids[position] for position in order]]
+    np.testing.assert_allclose(said[:4], now[:4], atol=1e-5)
+    assert np.abs(said[4:] - now[4:]).max() > 0.1
+
+
+def test_what_the_streams_see(permuted):
+    order = order_of(permuted, 3)
+    known = 2
+    found = factorize(permuted, order=as_order(order), known=known)
+    place = {position: index for index, position in enumerate(order)}
+    for i, j in np.ndindex(found.content_hides.shape):
+        both_known = place[i] < known and place[j] < known
+        assert found.content_hides[i, j] == (place[j] > place[i] and not both_known)
+        if place[i] >= known:
+            assert found.query_hides[i, j] == (place[j] >= place[i])
+        else:
+            assert found.query_hides[i, j]  # nothing is predicted there
+    attention = found.query_attention
+    assert (attention[found.query_hides] == 0).all()
+    predicted = [i for i in range(len(order)) if place[i] >= known]
+    np.testing.assert_allclose(attention[predicted].sum(axis=1), 1, atol=1e-5)
+    layers = permuted.model.reading(len(order))
+    with layers as reading:
+        rows = np.concatenate([found.content_hides, found.query_hides])
+        _, every = reading.read(
+            np.array([found.ids]),
+            range(len(order)),
+            range(len(order)),
+            hidden=rows,
+            layers=range(3),
+        )
+    expected = np.mean([layer[0].mean(axis=0)[len(order) :] for layer in every], axis=0)
+    np.testing.assert_allclose(attention[predicted], expected[predicted], atol=1e-5)
+
+
+def test_a_print_is_a_table(permuted):
+    found = factorize(permuted, order="right_to_left", known=2, top=2)
+    first, *rows, last = str(found).split("\n")
+    assert first.split() == "predicts rank sees probability likeliest instead".split()
+    assert len(rows) == len(found.pieces)
+    pieces = list(found.pieces)
+    assert rows[0].split() == [pieces[-1], "known", pieces[-2], pieces[-1]]
+    target = len(pieces) - 3
+    probability = f"{100 * math.exp(found.log_probabilities[target]):.2f}"
+    assert rows[2].split() == [
+        *(pieces[-3], "0", pieces[-2], pieces[-1], probability, "%"),
+        *found.candidates[target],
+    ]
+    assert last.endswith(f"{np.nansum(found.log_probabilities):.4f}")
+
+
+def test_orders_by_name(permuted):
+    count = len(permuted.tokenizer.ids(TEXT))
+    assert factorize(permuted, order="left_to_right").order == list(range(count))
+    assert factorize(permuted, order="right_to_left").order == list(range(count))[::-1]
+    random = factorize(permuted, seed=5).order
+    assert sorted(random) == list(range(count)) and random == factorize(permuted, seed=5).order
+    assert random != factorize(permuted, seed=6).order
+
+
+def test_what_does_not_fit_is_said(permuted, causal):
+    for settings, said in (
+        (dict(order="1,2"), "order: found 2 numbers"),
+        (dict(order="sideways"), "order: found 'sideways'"),
+        (dict(known=40), "expected 41 to 64"),
+        (dict(most_tokens=2), "expected 1 to 2"),
+    ):
+        with pytest.raises(UserError, match=said):
+            factorize(permuted, **settings)
+    with pytest.raises(UserError, match="objective=causal"):
+        factorize(causal)

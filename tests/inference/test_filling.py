@@ -1,0 +1,223 @@
+"""Fillings and their probabilities are those of the product of conditionals, by brute force."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+from helpers.language_model import Pretrained, hidden_in_order
+from helpers.vocabulary import train_odd_model, train_tiny_model
+
+import xlnet
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.inference import filling
+from xlnet.inference.settings import FillingSettings
+from xlnet.support.errors import UserError
+
+TEXT = "the cat ___ on ___ mat"
+
+
+def blanks_of(tokenizer, text, **settings):
+    settings = FillingSettings(**settings)
+    settings.check()
+    return filling.Blanks(filling.BlankPieces(tokenizer), text, settings), settings
+
+
+def fill(made, text, **settings):
+    made.model.require_queries()
+    return filling.fill(made.model, *blanks_of(made.tokenizer, text, **settings))
+
+
+def conditionals(made, order):
+    """Log p of each pair of pieces at the two blanks of TEXT, in an order of blanks: [V,V], by a
+    forward pass with an explicit mask for each piece of the first blank of the order."""
+    parts = made.tokenizer.encode_words(["the cat", "on", "mat"], [True] * 3)
+    places = [len(parts[0]), len(parts[0]) + 1 + len(parts[1])]
+    ids = np.array([*parts[0], 0, *parts[1], 0, *parts[2]])
+    hidden = hidden_in_order(len(ids), [places[blank] for blank in order])
+    first, second = (places[blank] for blank in order)
+    table = []
+    for piece in range(made.tokenizer.vocab_size):
+        ids[first] = piece
+        said = made.at_once(ids, hidden, [first, second])
+        table.append(said[0, piece] + said[1])
+    return np.array(table) if order[0] == 0 else np.array(table).T
+
+
+def best_words(made, table, count):
+    """The best pairs of pieces that are words, with their log probabilities."""
+    pieces = [made.tokenizer.id_to_piece(id) for id in range(made.tokenizer.vocab_size)]
+    words = [
+        id
+        for id, piece in enumerate(pieces)
+        if piece.startswith("▁")
+        and len(piece) > 1
+        and not made.tokenizer.is_special[id]
+        and not made.tokenizer.is_punctuation[id]
+    ]
+    assert len(words) > 15
+    pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[:count]
+    return [((pieces[a],), (pieces[b],)) for a, b in pairs], [table[pair] for pair in pairs]
+
+
+@pytest.mark.parametrize("text", ("the ___ sat on a mat", "___ sat on a mat", "on a ___"))
+@pytest.mark.parametrize("has_prefix", (True, False))
+def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, text, has_prefix):
+    """Whether or not the vocabulary marks the first word of a text."""
+    tokenizer = Tokenizer(train_tiny_model(tmp_path / "tiny.model", add_dummy_prefix=has_prefix))
+    blanks, _ = blanks_of(tokenizer, text)
+    (word,) = tokenizer.encode_words(["cat"], [has_prefix or not text.startswith("___")])
+    known, positions, places = blanks.layout([len(word)])
+    ids = np.zeros(len(known) + len(word), int)
+    ids[positions], ids[places] = known, word
+    assert ids.tolist() == tokenizer.ids(text.replace("___", "cat"))
+    assert blanks.allowed([len(word)])[0, word[0]]
+
+
+@pytest.fixture(scope="module")
+def tables(permuted):
+    return {order: conditionals(permuted, order) for order in ((0, 1), (1, 0))}
+
+
+@pytest.mark.parametrize(
+    "order, blanks",
+    [
+        ("left_to_right", [(0, 1)]),
+        ("right_to_left", [(1, 0)]),
+        ("2,1", [(1, 0)]),
+        ("all", [(0, 1), (1, 0)]),
+    ],
+)
+def test_the_joint_probability_is_the_product_of_conditionals(permuted, tables, order, blanks):
+    table = np.logaddexp.reduce([tables[one] for one in blanks], axis=0) - np.log(len(blanks))
+    pieces, expected = best_words(permuted, table, 7)
+    found = fill(permuted, TEXT, pieces="1", order=order, top=7, beams=80)
+    assert [one.pieces for one in found] == pieces
+    np.testing.assert_allclose([one.log_probability for one in found], expected, atol=1e-4)
+    np.testing.assert_allclose([one.probability for one in found], np.exp(expected), rtol=1e-4)
+    # Orders do not agree, or the test would show nothing.
+    assert np.abs(tables[0, 1] - tables[1, 0]).max() > 0.1
+
+
+def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
+    found = fill(permuted, "the ___, or ___", pieces="2-3", top=400, beams=400)
+    assert {len(pieces) for one in found for pieces in one.pieces} == {2, 3}
+    for one in found:
+        assert one.text == "the {}, or {}".format(*one.words)
+        for word, pieces in zip(one.words, one.pieces):
+            assert pieces[0].startswith("▁") and word == "".join(pieces)[1:]
+            assert not any(piece.startswith("▁") for piece in pieces[1:])
+    assert [one.log_probability for one in found] == sorted(
+        (one.log_probability for one in found), reverse=True
+    )
+
+
+def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
+    found = fill(permuted, "the h___s", pieces="1")
+    assert found
+    for one in found:
+        assert not one.pieces[0][0].startswith("▁") and " " not in one.text[4:]
+
+
+def test_anything_goes_where_words_are_not_asked_for(permuted):
+    found = fill(permuted, "cat___", pieces="2", whole_words=False, top=2000, beams=2000)
+    assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
+
+
+@pytest.mark.parametrize("whole_words", (True, False))
+def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
+    """A word begins with the mark of a space alone, and has at least one more piece."""
+    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "characters"))
+    found = fill(made, "the ___ sat", pieces="1-2", whole_words=whole_words, top=50)
+    assert all(one.pieces[0][0] == "▁" and one.pieces[0][1].strip("▁") for one in found)
+    assert len({one.text for one in found}) == 50
+    assert {len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)} == {1, 2}
+
+
+def test_no_byte_of_a_character_is_filled_in(tmp_path):
+    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "bytes"))
+    assert made.tokenizer.byte_ids
+    for text in ("the ___ sat", "t___"):
+        found = fill(made, text, pieces="1-2", whole_words=False, top=50)
+        assert not any("\ufffd" in one.text for one in found)
+
+
+def test_more_underscores_are_one_blank(permuted):
+    one, five = (
+        fill(permuted, text, pieces="1", top=2) for text in ("the ___ sat", "the _____ sat")
+    )
+    assert one == five
+
+
+@pytest.mark.parametrize(
+    "before, after, kept",
+    [(40, 40, (6, 6)), (2, 40, (2, 10)), (40, 2, (10, 2)), (4, 5, (4, 5)), (0, 40, (0, 12))],
+)
+def test_of_a_long_text_the_tokens_around_the_blank_are_read(
+    permuted, before, after, kept, monkeypatch
+):
+    """The others stay in the text that is returned."""
+
+    def text(left, right):
+        return "the " * left + "___" + " the" * right
+
+    short = fill(permuted, text(*kept), pieces="1", top=3)
+    monkeypatch.setattr(filling, "CONTEXT", 12)
+    blanks, settings = blanks_of(permuted.tokenizer, text(before, after), pieces="1", top=3)
+    assert (blanks.tokens_read, blanks.tokens) == (sum(kept), before + after)
+    long = filling.fill(permuted.model, blanks, settings)
+    assert [one.words for one in long] == [one.words for one in short]
+    np.testing.assert_allclose(
+        [one.log_probability for one in long], [one.log_probability for one in short], rtol=1e-6
+    )
+    assert long[0].text == text(before, after).replace("___", long[0].words[0])
+    with pytest.raises(UserError, match="blanks that are 20 tokens apart, expected at most 12"):
+        blanks_of(permuted.tokenizer, "a ___ %s ___" % ("the " * 20))
+
+
+def test_of_many_orders_some_are_averaged(permuted, caplog):
+    caplog.set_level(logging.INFO)
+    first, again = (
+        fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3) for _ in range(2)
+    )
+    assert "of the orders of 6 pieces 120 are averaged" in caplog.text and first == again
+
+
+@pytest.mark.parametrize(
+    "text, settings, message",
+    [
+        ("no\nblank", {}, "text: found 'no blank', expected one with a blank, ___"),
+        ("___ ___", {}, "expected more than blanks"),
+        ("\u4e2d ___", {}, "expected a text with tokens that are in the vocabulary"),
+        (TEXT, dict(order="1,2,3"), "order: found '1,2,3', expected the numbers of 2 blanks"),
+        (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
+        (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
+        (TEXT, dict(pieces="3-1"), "pieces: found '3-1', expected a number or two as in 1-3"),
+        ("the" + " ___" * 5, {}, "expected at most 64 forms of 5 blanks; pieces=1 is one"),
+        (TEXT, dict(pieces="65"), "pieces: found '65', expected .* up to 64"),
+        (TEXT, dict(pieces="9" * 5000), "pieces: found '9+, expected .* up to 64"),
+        (TEXT, dict(order="9" * 5000), "order: found '9+, expected"),
+        (TEXT, dict(top=9, beams=8), "top: found 9, expected at most beams, 8"),
+    ],
+)
+def test_wrong_input_is_named_in_a_line(permuted, text, settings, message):
+    with pytest.raises(UserError, match=message) as raised:
+        fill(permuted, text, **settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_blank_that_no_piece_fits_is_an_error_of_its_text(permuted, monkeypatch):
+    """In a vocabulary of words alone no piece continues a word."""
+    with xlnet.load(permuted.folder, progress=False) as model:
+        model.fill("the ___")
+        monkeypatch.setattr(model.inference.blank_pieces, "_is_marked", np.array(True))
+        first, second = model.fill(["the ___", "the___"], errors="return")
+        assert first == model.fill("the ___") and first[0].unknown_tokens == 0
+        assert "expected pieces of the vocabulary that fit the blanks" in str(second)
+        with pytest.raises(UserError, match="text 1: pieces"):
+            model.fill(["the ___", "the___"])
+
+
+def test_a_causal_model_cannot_fill_in(causal):
+    with pytest.raises(UserError, match="objective=causal, which generates alone"):
+        fill(causal, TEXT)

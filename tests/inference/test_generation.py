@@ -1,0 +1,424 @@
+"""Texts that continue prompts: choices of tokens, beams, seeds, stop texts, streams, batches."""
+
+import concurrent.futures
+import contextlib
+import itertools
+import math
+import threading
+
+import numpy as np
+import pytest
+
+from xlnet.inference import generation
+from xlnet.inference.generation import GenerationBatch
+from xlnet.inference.settings import GenerationSettings, from_keywords, stop_texts
+from xlnet.support.errors import NotFinite, UserError
+
+PROMPT = "the cat sat on"
+LOGS = np.log([0.5, 0.1, 0.3, 0.1])
+
+
+@pytest.fixture(params=["permuted", "causal"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
+def batch_of(made):
+    """The one batch of a model of the tests."""
+    if not hasattr(made, "batch"):
+        made.batch = GenerationBatch(made.model, made.tokenizer)
+    return made.batch
+
+
+def streamed(made, prompt=PROMPT, **settings):
+    return batch_of(made).stream(prompt, from_keywords(GenerationSettings, settings))
+
+
+def written(made, prompt=PROMPT, **settings):
+    return list(streamed(made, prompt, **settings))[-1].whole
+
+
+def together(made, prompts, **settings):
+    return batch_of(made).texts(prompts, from_keywords(GenerationSettings, settings))
+
+
+# ---- choices ----
+
+
+def test_temperature_goes_before_the_k_likeliest_and_they_before_the_nucleus():
+    """Of 0.5, 0.1, 0.3, 0.1: 0.5 alone are less than 0.7, with 0.3 they are enough."""
+    for top_k, top_p, kept in (
+        (0, 0.7, [0, 2]),
+        (0, 0.49, [0]),
+        (0, 0.81, [0, 2, 1]),
+        (2, 1.0, [0, 2]),
+        (2, 0.6, [0]),
+    ):
+        assert generation.likeliest(LOGS, top_k, top_p).tolist() == kept
+    # Of 25, 1, 9 and 1, squared, the first two of the nucleus have 34 of 36.
+    colder = GenerationSettings(temperature=0.5, top_p=0.9)
+    assert {generation.sample(LOGS, colder, seed, 0) for seed in range(300)} == {0, 2}
+    for temperature in (0.0, 1e-310):
+        cold = GenerationSettings(temperature=temperature)
+        assert {generation.sample(LOGS, cold, seed, 0) for seed in range(30)} == {0}
+
+
+def test_samples_have_the_probabilities_of_the_model():
+    count = 4000
+    for top_k, expected in ((0, [0.5, 0.1, 0.3, 0.1]), (2, [0.625, 0, 0.375, 0])):
+        settings = GenerationSettings(top_k=top_k)
+        found = [generation.sample(LOGS, settings, 1, token) for token in range(count)]
+        np.testing.assert_allclose(np.bincount(found, minlength=4) / count, expected, atol=0.03)
+
+
+def test_rounding_does_not_change_a_sample():
+    """A seed gave another text in 3 of 420 cases beside other clients."""
+    random = np.random.default_rng(0)
+    logs = random.normal(size=1000)
+    settings = GenerationSettings(top_p=0.95)
+    for token in range(200):
+        rounded = logs + random.normal(scale=1e-9, size=1000)
+        assert generation.sample(logs, settings, 5, token) == generation.sample(
+            rounded, settings, 5, token
+        )
+
+
+def test_the_best_of_an_array():
+    rows, columns = generation.best(np.array([[1.0, 5.0], [5.0, -np.inf], [7.0, 0.0]]), 10)
+    assert list(zip(rows, columns)) == [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1)]
+
+
+# ---- texts ----
+
+
+def step_by_step(made, count):
+    """The likeliest token again and again, everything read anew for each."""
+    tokenizer = made.tokenizer
+    ids, prompt = tokenizer.ids(PROMPT), len(tokenizer.ids(PROMPT))
+    banned = set(np.flatnonzero(tokenizer.is_special)) - {tokenizer.eod_id, tokenizer.eop_id}
+    total = 0.0
+    for _ in range(count):
+        length = len(ids)
+        hidden = np.triu(np.ones((length + 1, length), bool), 1)
+        if not made.is_causal:
+            hidden[:prompt, :prompt] = False
+        with made.model.reading(length) as reading:
+            said = reading.read(
+                np.array([ids]),
+                range(length),
+                () if made.is_causal else [length],
+                hidden=hidden[:length] if made.is_causal else hidden,
+            )[0, 0]
+        said[list(banned)] = -np.inf
+        ids.append(int(said.argmax()))
+        total += said[ids[-1]]
+        if ids[-1] == tokenizer.eod_id:
+            break
+    text = "".join(tokenizer.id_to_piece(id) for id in ids[prompt:])
+    return text.replace("▁", " ").replace("<eop>", "\n"), total
+
+
+def test_greedy_takes_the_likeliest_token_each_time(either):
+    text, total = step_by_step(either, 8)
+    one = written(either, temperature=0, max_tokens=8)
+    assert (one.text, one.tokens, one.ended) == (text, 8, "length")
+    assert one.log_probability == pytest.approx(total, abs=1e-4)
+    for settings in (dict(top_k=1), dict(temperature=1e-4), dict(top_p=1e-6)):
+        assert written(either, max_tokens=8, **settings) == one
+
+
+class Bigrams:
+    """A language model that looks at the last token alone, by a table of probabilities [V,V], and
+    its vocabulary: `<eod>`, a special piece, and words. Letters are tokens; a prompt is ids."""
+
+    is_causal, eod_id, eop_id, byte_ids = True, 0, None, ()
+    is_special = np.array([True, True, False, False, False])
+    pieces = ["<eod>", "<sep>", "▁a", "▁b", "▁c"]
+
+    def __init__(self, *rows):
+        self._table = np.log(np.maximum(rows, 1e-30))
+        self.tokenizer, self.model = self, self
+
+    def ids(self, text):
+        return [self.pieces.index("▁" + word) for word in text.split()]
+
+    def id_to_piece(self, id):
+        return self.pieces[id]
+
+    @contextlib.contextmanager
+    def reading(self, size):
+        yield self
+
+    def read(self, ids, positions, asked=()):
+        return self._table[ids[:, -1]][:, None]
+
+    def read_prompts(self, ids, *how):
+        return self.read(ids, ())
+
+    def keep(self, rows):
+        pass
+
+    def add_texts(self, kept, count, size, position):
+        pass
+
+
+_NOWHERE = [1, 0, 0, 0, 0]
+# After a: b 0.6, c 0.4. After b: a, b and c much alike. After c: b 0.9.
+HILLS = Bigrams(
+    _NOWHERE, _NOWHERE, [0, 0, 0, 0.6, 0.4], [0, 0, 0.34, 0.33, 0.33], [0, 0, 0.05, 0.9, 0.05]
+)
+CIRCLE = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0])
+
+
+def test_beams_find_what_greed_passes_by():
+    """a b is likelier than a c, but of two tokens c b (0.36) is the likeliest."""
+    greedy = written(HILLS, "a", temperature=0, max_tokens=2)
+    assert greedy.text == " b a" and math.exp(greedy.log_probability) == pytest.approx(0.6 * 0.34)
+    best = written(HILLS, "a", beams=2, max_tokens=2)
+    assert best.text == " c b" and math.exp(best.log_probability) == pytest.approx(0.4 * 0.9)
+
+
+def test_beams_go_on_until_as_many_have_ended():
+    """After a: the end 0.5, b 0.3, c 0.2; b and c are followed by the end. Log probabilities are
+    divided by the number of tokens: log 0.3 / 2 is above log 0.5."""
+    ends = Bigrams(_NOWHERE, _NOWHERE, [0.5, 0, 0, 0.3, 0.2], _NOWHERE, _NOWHERE)
+    found = written(ends, "a", beams=3, max_tokens=9)
+    assert (found.text, found.ended) == (" b", "document")
+    assert math.exp(found.log_probability) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("settings", [{}, dict(temperature=0), dict(beams=2)], ids=str)
+def test_the_end_of_a_document_ends_the_text_and_special_pieces_are_never_written(settings):
+    made = Bigrams(_NOWHERE, _NOWHERE, [0, 0.9, 0, 0.1, 0], [1, 0, 0, 0, 0], _NOWHERE)
+    one = written(made, "a", max_tokens=5, **settings)
+    assert (one.text, one.tokens, one.ended) == (" b", 2, "document")
+    assert one.log_probability == pytest.approx(math.log(0.1))
+
+
+def test_parts_make_the_whole(either):
+    parts = list(streamed(either, max_tokens=20, seed=1))
+    assert "".join(part.text for part in parts) == parts[-1].whole.text
+    assert all(part.whole is None for part in parts[:-1]) and len(parts) > 5
+    probabilities = [part.probability for part in parts]
+    assert math.log(math.prod(probabilities)) == pytest.approx(parts[-1].whole.log_probability)
+
+
+@pytest.mark.parametrize("settings", [{}, dict(temperature=0)], ids=str)
+def test_writing_ends_before_a_stop_text(settings):
+    """Wherever it stands, within a token or across some of them; nothing of it is streamed."""
+    for stop, text in (
+        ("c", " b "),
+        (" c a b", " b"),
+        ("a", " b c "),
+        (["a b", "c a"], " b "),
+        (" b", ""),
+    ):
+        parts = list(streamed(CIRCLE, "a", max_tokens=7, stop=stop, **settings))
+        assert (parts[-1].whole.text, parts[-1].whole.ended) == (text, "stop")
+        assert "".join(part.text for part in parts) == text
+    never = written(CIRCLE, "a", max_tokens=5, stop="c b", **settings)
+    assert (never.text, never.ended) == (" b c a b c", "length")
+    found = together(CIRCLE, ["a", "b", "c"], max_tokens=9, stop="c", **settings)
+    assert [one.text for one in found] == [" b ", " ", " a b "]  # at different steps
+
+
+class Bytes:
+    """A vocabulary with pieces that are bytes, as far as texts are made of it."""
+
+    byte_ids, eod_id, eop_id = (1, 2, 3, 4), 5, 6
+    is_special = np.array([True, False, False, False, False, True, True, False, False])
+    pieces = ["<unk>", "<0xE2>", "<0x82>", "<0xAC>", "<0xC3>", "<eod>", "<eop>", "▁of", "e"]
+
+    def id_to_piece(self, id):
+        return self.pieces[id]
+
+
+def test_characters_made_of_bytes_and_ends_of_paragraphs():
+    for ids, released, whole, stops in (
+        ([1, 2, 3, 7], ["", "", "€", "€ of"], "€ of", ()),
+        ([1, 2, 8], ["", "", "�e"], "�e", ()),
+        ([1, 2], ["", ""], "�", ()),
+        ([8, 6, 7, 7], ["e", "e\n", "e\nof", "e\nof of"], "e\nof of", ()),
+        ([6, 1, 7], ["\n", "\n", "\n� of"], "\n� of", ()),
+        ([7, 8, 7, 7, 8], ["", "", "", " ofe of", " ofe of"], " ofe of ofe", (" ofe of e",)),
+    ):
+        text = generation._Text(generation._Pieces(Bytes()), stops)
+        found = []
+        for id in ids:
+            assert text.add(id, 0.0) is None
+            found.append(text.released)
+        assert (found, text.whole("length").text) == (released, whole)
+
+
+# ---- batches ----
+
+
+def assert_equal_texts(ours, theirs):
+    """Equal up to rounding."""
+    for one, other in itertools.zip_longest(ours, theirs):
+        assert one.text == other.text
+        assert one.log_probability == pytest.approx(other.log_probability, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(max_tokens=9, seed=3),
+        dict(max_tokens=5, temperature=0),
+        dict(max_tokens=7, beams=3),
+        dict(max_tokens=8, seed=1, top_p=0.9),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("context", [8, 512])
+def test_prompts_of_a_batch_get_what_each_gets_alone(either, settings, context, monkeypatch):
+    """Of any length, and the oldest tokens give way."""
+    monkeypatch.setattr(generation, "CONTEXT", context)
+    prompts = [PROMPT, "", "two", " ".join([PROMPT] * 4), "a dog sat", "the mat"]
+    alone = [written(either, prompt, **settings) for prompt in prompts]
+    assert_equal_texts(together(either, prompts, **settings), alone)
+    again = [PROMPT, PROMPT]  # the seed alone decides
+    assert len({one.text for one in together(either, again, **settings)}) == 1
+
+
+def test_without_a_seed_every_text_is_another_one(causal):
+    assert len({one.text for one in together(causal, [PROMPT] * 6, max_tokens=12)}) == 6
+
+
+def test_a_half_read_text_is_in_nobody_s_way(either):
+    """Not in that of the same thread, of another one, or of another text that is half read, too;
+    and each gets what it gets alone, with a longer prompt than the texts that run."""
+    prompts = ["two", " ".join([PROMPT] * 4), "the mat"]
+    settings = dict(max_tokens=30, seed=1)
+    alone = [written(either, prompt, **settings) for prompt in prompts]
+    streams = [streamed(either, prompt, **settings) for prompt in prompts]
+    dropped = streamed(either, PROMPT, **settings)
+    next(dropped)
+    dropped.close()
+    found = [[], [], []]
+    for step in range(40):
+        for number, stream in enumerate(streams):
+            if step >= 5 * number:  # each begins when the one before has some tokens
+                found[number] += [part for part in [next(stream, None)] if part]
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        theirs = other.submit(written, either, "two", **settings).result(timeout=60)
+    assert_equal_texts([theirs], alone[:1])
+    assert_equal_texts([parts[-1].whole for parts in found], alone)
+    batch = batch_of(either)
+    assert batch._reading is None and not batch._running  # nothing is kept
+
+
+def test_texts_of_several_threads_are_one_batch(either, monkeypatch):
+    """Twenty clients generated fewer tokens a second together than one after the other."""
+    prompts = [PROMPT, "two", "a dog sat", "the mat"] * 2
+    settings = dict(temperature=0, max_tokens=12)
+    alone = [written(either, prompt, **settings) for prompt in prompts]
+    sizes, goes_on = [], GenerationBatch._continue
+
+    def counted(self):
+        goes_on(self)
+        sizes.append(len(self._running))
+
+    monkeypatch.setattr(GenerationBatch, "_continue", counted)
+    barrier = threading.Barrier(len(prompts))
+
+    def client(prompt):
+        barrier.wait()
+        return written(either, prompt, **settings)
+
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+        assert_equal_texts(list(pool.map(client, prompts)), alone)
+    assert max(sizes) > len(prompts) // 2 and len(sizes) < 6 * 12
+
+
+def test_a_step_that_fails_or_is_interrupted_ends_the_texts_that_are_in_it(either, monkeypatch):
+    for error, theirs in ((RuntimeError("no memory"), "no memory"), (KeyboardInterrupt(), "inter")):
+        first, second = (streamed(either, prompt, max_tokens=9, seed=1) for prompt in ("a", "two"))
+        next(first)
+        next(second)
+
+        def fails(self, error=error):
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GenerationBatch, "_continue", fails)
+            with pytest.raises(type(error)):
+                list(first)
+        with pytest.raises(RuntimeError, match=theirs):
+            list(second)
+        assert written(either, max_tokens=5, seed=1).tokens
+
+
+def test_an_error_of_a_text_ends_it_alone(either, monkeypatch):
+    """Such as outputs of the network that are not finite numbers."""
+    settings = dict(temperature=0, max_tokens=5)
+    alone = written(either, "two", **settings)
+    bad, good = (streamed(either, prompt, **settings) for prompt in (PROMPT, "two"))
+    next(bad)
+    next(good)
+    failing = either.batch._running[0]
+    step = generation._Sample.step
+
+    def fails(search, *args):
+        if search is failing.search:
+            raise NotFinite("not finite")
+        return step(search, *args)
+
+    monkeypatch.setattr(generation._Sample, "step", fails)
+    with pytest.raises(NotFinite):
+        list(bad)
+    assert list(good)[-1].whole.text == alone.text
+
+
+def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypatch):
+    """One of 2,800 tokens with 31 of two tokens was read as 32 of 2,800; and texts that joined
+    while it ran kept as many slots as it had."""
+    prompts = ["two", " ".join([PROMPT] * 6), *["a dog", "two"] * 5]
+    settings = dict(temperature=0, max_tokens=9)
+    alone = [written(either, prompt, **settings) for prompt in prompts]
+    monkeypatch.setattr(generation, "_MOST_TOKENS", 60)
+    found = []
+    admit = GenerationBatch._admit_waiting_prompts
+
+    def counted(self):
+        before = len(self._running)
+        admit(self)
+        joined = self._running[before:]
+        if joined:
+            found.append(len(joined) * max(len(each.ids) for each in joined))
+
+    monkeypatch.setattr(GenerationBatch, "_admit_waiting_prompts", counted)
+    assert_equal_texts(together(either, prompts, **settings), alone)
+    assert len(found) > 1 and max(found) <= 60
+    first = streamed(either, "two", temperature=0, max_tokens=40)
+    next(first)
+    list(streamed(either, " ".join([PROMPT] * 50), temperature=0, max_tokens=3))
+    slots = batch_of(either)._reading.size
+    second = streamed(either, "a dog", temperature=0, max_tokens=40)
+    next(second)
+    assert batch_of(either)._reading.size < slots / 2
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(stop=[1]), "stop: found 1, expected texts of 1 to 1000 characters"),
+        (dict(stop=""), "expected texts of 1 to 1000 characters"),
+        (dict(stop=["x"] * 65), "expected 1 to 64 texts"),
+        (dict(stop="x" * 1001), "expected texts of 1 to 1000 characters"),
+        (dict(temperature=-1.0), "temperature is -1.0, expected"),
+        (dict(temperature=10**400), "temperature is 10+, expected"),
+        (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
+        (dict(top_c=1), "no 'top_c'; did you mean 'top_"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(UserError, match=message):
+        from_keywords(GenerationSettings, settings)
+
+
+def test_stop_texts_of_a_flag():
+    assert stop_texts("[END]") == ("[END]",) and stop_texts('["a", "b"]') == ("a", "b")
+    with pytest.raises(UserError, match="expected a text or a JSON list of texts"):
+        GenerationSettings(stop='["a').check()

@@ -1,0 +1,196 @@
+"""Reading token by token gives what the network gives that reads everything at once."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from helpers.language_model import CLAMP_LEN, Pretrained, hidden_in_order
+
+import xlnet
+from xlnet.engine import checkpoint
+from xlnet.inference.language_model import LanguageModel
+from xlnet.inference.session import RestoredSession
+from xlnet.runs import model_files
+from xlnet.settings.devices import DeviceSettings
+from xlnet.support.errors import UserError
+
+LENGTH = 12
+TEXT = np.random.RandomState(0).randint(0, 50, LENGTH)
+
+
+@pytest.mark.parametrize("order", ([3, 4, 8], [8, 3, 4], [4, 8, 3]))
+def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order):
+    expected = permuted.at_once(TEXT, hidden_in_order(LENGTH, order), order)
+    known = [i for i in range(LENGTH) if i not in order]
+    with permuted.model.reading(LENGTH) as reading:
+        said = [reading.read(TEXT[None, known], known, order[:1])[0, 0]]
+        for filled, asked in zip(order, order[1:]):
+            said.append(reading.read(TEXT[None, [filled]], [filled], [asked])[0, 0])
+        np.testing.assert_allclose(said, expected, atol=1e-5)
+        # And all blanks at once, after the known tokens, in any order of slots.
+        slots = sorted(order)
+        places = np.array([order.index(position) for position in slots])
+        joint = reading.read(
+            TEXT[None, slots],
+            slots,
+            slots,
+            again_from=len(known),
+            hidden=np.concatenate([places > places[:, None], places >= places[:, None]]),
+        )[0]
+    np.testing.assert_allclose(joint[places.argsort()], expected, atol=1e-5)
+
+
+def test_writing_on_from_a_prompt_equals_a_forward_over_everything(permuted):
+    """The prompt is seen by all, what follows one after the other; more than the slots hold."""
+    size, prompt = 6, 5
+    with permuted.model.reading(size) as reading:
+        said = [reading.read(TEXT[None, :prompt], range(prompt), [prompt])[0, 0]]
+        for i in range(prompt, LENGTH - 1):
+            said.append(reading.read(TEXT[None, [i]], [i], [i + 1])[0, 0])
+    hidden = hidden_in_order(LENGTH, range(prompt, LENGTH))
+    i, j = np.indices(hidden.shape)
+    # A token that is read takes the slot of the one `size` before it; a blank comes after it.
+    expected = [
+        permuted.at_once(
+            TEXT, hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size), [blank]
+        )[0]
+        for blank in range(prompt, LENGTH)
+    ]
+    np.testing.assert_allclose(said, expected, atol=1e-5)
+
+
+def test_a_causal_network_reads_on_as_if_at_once(causal):
+    """In pieces of any size, also when the oldest tokens have given way: a span for each token."""
+    size, edges = 4, [0, 2, *range(4, LENGTH + 1)]
+    with causal.model.reading(size) as reading:
+        said = [
+            reading.read(TEXT[None, low:high], range(low, high))[0, 0]
+            for low, high in zip(edges, edges[1:])
+        ]
+    i, j = np.indices((LENGTH, LENGTH))
+    expected = causal.at_once(TEXT, i - j >= size)
+    np.testing.assert_allclose(said, expected[np.array(edges[1:]) - 1], atol=1e-5)
+
+
+def test_rows_go_on_from_those_that_were_kept(permuted):
+    start = np.array([[1, 2, 3]])
+
+    def alone(*ids):
+        with permuted.model.reading(8) as one:
+            one.read(start, range(3), [3])
+            return [one.read(np.array([[id]]), [3 + n], [4 + n])[0] for n, id in enumerate(ids)][-1]
+
+    with permuted.model.reading(8) as reading:
+        reading.read(start, range(3), [3])
+        reading.keep([0, 0])
+        both = reading.read(np.array([[4], [5]]), [3], [4])
+        reading.keep([1, 1, 0])
+        three = reading.read(np.array([[6], [7], [6]]), [4], [5])
+    for row, ids in enumerate(((4,), (5,))):
+        np.testing.assert_allclose(both[row], alone(*ids), atol=1e-5)
+    for row, ids in enumerate(((5, 6), (5, 7), (4, 6))):
+        np.testing.assert_allclose(three[row], alone(*ids), atol=1e-5)
+
+
+def test_readings_do_not_disturb_each_other(causal):
+    """Each has its keys and values on the device."""
+    model = causal.model
+    with model.reading(8) as reading:
+        reading.read(TEXT[None, :3], range(3))
+        expected = reading.read(TEXT[None, [3]], [3])
+    with model.reading(8) as waiting:
+        waiting.read(TEXT[None, :3], range(3))
+        with model.reading(6) as other:
+            other.read(TEXT[None, :2], range(2))
+        np.testing.assert_allclose(waiting.read(TEXT[None, [3]], [3]), expected, atol=1e-6)
+
+
+def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
+    assert model_files.read(str(causal.folder)).objective == "causal"
+    found = model_files.read(str(permuted.folder))
+    assert (found.objective, found.network.clamp_len) == ("permutation", CLAMP_LEN)
+
+
+@pytest.mark.parametrize(
+    "resolved, message",
+    [
+        (dict(objective="masked"), "with objective=masked, expected permutation or causal"),
+        (dict(objective="caussal"), "with objective=caussal, expected permutation or causal"),
+        (dict(clamp_len="9"), "clamp_len is '9', expected an integer"),
+        ({}, "found no model/transformer/mask_emb/mask_emb"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(causal, tmp_path, resolved, message):
+    folder = shutil.copytree(causal.folder, tmp_path / "model")
+    path = folder / "run.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), resolved=resolved)))
+    with pytest.raises(UserError, match=message):
+        found = model_files.read(str(folder))
+        LanguageModel(found, RestoredSession(found.prefix, DeviceSettings(device="cpu")))
+
+
+def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
+    """The tokens of a causal network do not see those on their right, next to padding neither."""
+    for made in (causal, permuted):
+        with xlnet.load(made.folder, progress=False) as model:
+            texts = ["the cat sat", "the cat ran past two old houses"]
+            short, long = model.vectors(texts, layers=3, pooling="none")
+        same = np.allclose(short[:2], long[:2], atol=1e-4)
+        assert same == made.is_causal
+
+
+def test_tokens_see_as_many_before_them_as_in_training(causal, tmp_path):
+    """A network with `same_length` was used with as many as a text has."""
+    memory, folder = 2, shutil.copytree(causal.folder, tmp_path / "m")
+    document = json.loads((folder / "run.json").read_text())
+    document["resolved"].update(same_length=True, mem_len=memory)
+    (folder / "run.json").write_text(json.dumps(document))
+    words = "the cat sat on a mat while two dogs ran".split()
+    last = memory * causal.config.n_layer  # what layers together see of the first token
+    with xlnet.load(folder, device="cpu") as model:
+        # The texts differ in their first token.
+        found = [
+            model.vectors(" ".join(text), pooling="none") for text in (words, ["sat", *words[1:]])
+        ]
+        np.testing.assert_array_equal(found[0][last + 1 :], found[1][last + 1 :])
+        assert np.abs(found[0][last] - found[1][last]).max() > 0
+        attended = model.attention(" ".join(words), [1])
+        i, j = np.indices(attended.hidden["content"].shape)
+        np.testing.assert_array_equal(attended.hidden["content"], (j > i) | (i - j > memory))
+        np.testing.assert_allclose(attended.streams["content"].sum(axis=-1), 1, atol=1e-5)
+    loaded = model_files.read(str(folder))
+    network = LanguageModel(loaded, RestoredSession(loaded.prefix, DeviceSettings(device="cpu")))
+    said = []
+    for first in (3, 4):
+        with network.reading(LENGTH) as reading:
+            said.append(reading.read(np.array([[first, *TEXT[1:]]]), range(LENGTH)))
+    np.testing.assert_array_equal(*said)
+
+
+def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
+    """A text that is empty, no filling, a NaN: with weights that overflow, as in fp16."""
+    model = Pretrained(tmp_path, is_causal=False)
+    weights = dict(model.weights)
+    for name, value in weights.items():
+        if name.endswith("layer_2/ff/LayerNorm/gamma"):
+            weights[name] = value * np.float32(1e38)
+        elif name.endswith("lookup_table"):
+            weights[name] = value * np.float32(100)
+    checkpoint.write_arrays(model.prefix, dict(weights, global_step=np.int64(4)))
+    with xlnet.load(tmp_path, device="cpu") as loaded:
+        asked = (
+            lambda: loaded.fill("the ___ sat"),
+            lambda: loaded.fill("the ___ sat ___ on", order="all", pieces="2"),
+            lambda: loaded.generate("the cat", temperature=0, max_tokens=3),
+            lambda: loaded.generate("the cat", beams=4, max_tokens=3),
+            lambda: loaded.generate("the cat", max_tokens=3),
+            lambda: list(loaded.stream("the cat", max_tokens=3)),
+            lambda: loaded.factorize("the cat sat"),
+            lambda: loaded.vectors("the cat"),
+        )
+        for call in asked:
+            with pytest.raises(UserError, match="outputs of the network are not finite numbers"):
+                call()
+        found = loaded.fill(["the ___ sat", "the cat"], errors="return")
+        assert "not finite" in str(found[0]) and "not finite" not in str(found[1])

@@ -1,0 +1,250 @@
+"""Fused attention: its programs, interpreted on NumPy arrays, against the plain form and its
+gradients; that they compile for a GPU; that a step holds them."""
+
+import importlib.util
+import math
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from helpers import triton_on_numpy
+from helpers.pretraining import TINY, VOCABULARY, features
+
+from xlnet.model import kernels, kernels_gpu, kernels_gpu_check, modeling
+from xlnet.model.kernels import Dropout, Mask, Stream
+from xlnet.pretraining.model import PretrainingModel
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import UserError
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
+)
+SEED = 7
+BLOCK = 16  # of the interpreted programs
+CASES = {
+    # name: (B, N, H, Q, M, P or 0 for the content stream, the two flags, rate)
+    "content": (2, 2, 16, 32, 0, 0, dict(), 0.0),
+    "content with memory": (2, 1, 16, 32, 48, 0, dict(), 0.0),
+    "dropout": (2, 2, 16, 32, 32, 0, dict(), 0.1),
+    "odd lengths": (1, 2, 16, 21, 34, 0, dict(), 0.1),
+    "shorter than a block": (2, 1, 16, 5, 0, 0, dict(), 0.0),
+    "directions of examples": (3, 1, 16, 17, 20, 0, dict(by_example=True), 0.1),
+    "without segments": (1, 1, 16, 20, 10, 0, dict(segments=False), 0.0),
+    "no mask": (1, 2, 16, 20, 10, 0, dict(mask=False), 0.0),
+    "target positions": (2, 2, 16, 32, 16, 6, dict(), 0.1),
+    "target positions, odd": (2, 1, 16, 37, 5, 19, dict(by_example=True), 0.0),
+    "a query that sees nothing": (2, 1, 16, 16, 0, 4, dict(blind=True), 0.1),
+    "head of 32": (1, 2, 32, 18, 3, 0, dict(), 0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with triton_on_numpy.Worker() as found:
+        yield found
+
+
+def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
+    """NumPy arrays for a case: what `relative_attention` gets."""
+    batch, heads, size, length, memory, targets, _, _ = case
+    rng = np.random.RandomState(SEED)
+    keys, queries = memory + length, targets or length
+    distances = keys + length
+
+    def normal(*shape):
+        return rng.randn(*shape).astype("f4")
+
+    arrays = dict(
+        q=normal(batch, heads, queries, size),
+        k=normal(batch, heads, keys, size),
+        v=normal(batch, heads, keys, size),
+        k_r=normal(batch if by_example else 1, heads, distances, size),
+        d_output=normal(batch, heads, queries, size),
+        r_w=normal(heads, 1, size),
+        r_r=normal(heads, 1, size),
+        r_s=normal(heads, 1, size),
+        seg_embed=normal(2, heads, 1, size),
+    )
+    if segments:
+        arrays["key_segment"] = rng.randint(0, 2, (batch, keys))
+        arrays["query_segment"] = rng.randint(0, 2, (batch, queries))
+    rank = np.stack([rng.permutation(length) - length // 3 for _ in range(batch)])
+    rank = np.maximum(rank, -1)
+    if mask:
+        arrays["key_rank"] = np.concatenate([np.full((batch, memory), -(2**31)), rank], axis=1)
+        arrays["query_rank"] = rank + (rank < 0)
+    if targets:
+        positions = np.stack([np.sort(rng.permutation(length)[:targets]) for _ in range(batch)])
+        arrays["first_distance_index"] = length - positions
+        arrays["query_rank"] = np.take_along_axis(rank + (rank < 0), positions, 1)
+        if blind:
+            arrays["query_rank"][:, 0] = -2
+    elif mask:
+        arrays["own_key"] = np.broadcast_to(memory + np.arange(length), (batch, length))
+    return arrays
+
+
+@pytest.fixture
+def on_numpy(worker, monkeypatch):
+    """Runs each program interpreted where TensorFlow would launch it, with smaller blocks."""
+
+    def run(self, name, num_rows, inputs, outputs):
+        grid = (math.ceil(num_rows / BLOCK), self.sizes.N, self.batch)
+        constants = dict(self.sizes._asdict(), BLOCK=BLOCK)
+        specs = [(spec.shape.as_list(), spec.dtype.as_numpy_dtype) for spec in outputs]
+
+        def call(*arrays):
+            return worker.run(name, grid, arrays, specs, constants)
+
+        results = tf.numpy_function(call, list(inputs), [spec.dtype for spec in outputs])
+        for result, spec in zip(results, outputs):
+            result.set_shape(spec.shape)
+        return list(results)
+
+    monkeypatch.setattr(kernels_gpu._Programs, "run", run)
+    monkeypatch.setattr(kernels_gpu, "is_possible", lambda *inputs: True)
+
+
+def stream_of(arrays, tensors, prepare_mask):
+    mask = None
+    if "key_rank" in arrays:
+        mask = Mask(tensors["key_rank"], tensors["query_rank"], own_key=tensors.get("own_key"))
+        mask = prepare_mask(mask)
+    segments = key_segments = None
+    if "key_segment" in arrays:
+        segments = tf.one_hot(tensors["query_segment"], 2)[:, None]
+        key_segments = tf.one_hot(tensors["key_segment"], 2)[:, None]
+    return Stream(mask, segments, key_segments, tensors.get("first_distance_index"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
+    case = CASES[name]
+    rate = case[7]
+    arrays = inputs_of(case, **case[6])
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensors = {key: tf.constant(value) for key, value in arrays.items()}
+        weights = kernels.Weights(
+            *[None] * 5,
+            *(tensors[key] for key in ("r_w", "r_r", "r_s", "seg_embed")),
+            *[None] * 4,
+        )
+        drops = Dropout(rate, tf.constant([99 << 32 | 5], tf.uint64), 3) if rate else Dropout()
+        differentiated = [tensors[key] for key in ("q", "k", "v", "k_r", "r_w", "r_r")]
+        if "key_segment" in arrays:
+            differentiated += [tensors["r_s"], tensors["seg_embed"]]
+        results = []
+        for attention, prepare_mask in (
+            (modeling.relative_attention, kernels.additive_mask),
+            (
+                lambda *inputs: kernels_gpu.relative_attention(None, (9, 0), *inputs),
+                kernels_gpu.prepare_mask,
+            ),
+        ):
+            # The plain form has the dropout mask of the programs.
+            monkeypatch.setattr(Dropout, "kept", lambda self, shape: kernels_gpu.kept(shape, self))
+            output = attention(
+                *(tensors[key] for key in ("q", "k", "v", "k_r")),
+                weights,
+                stream_of(arrays, tensors, prepare_mask),
+                drops,
+            )
+            gradients = tf.gradients(output, differentiated, tensors["d_output"])
+            results.append(session.run([output, *gradients]))
+    for plain, fused in zip(*results):
+        assert np.isfinite(fused).all()
+        np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())
+
+
+@pytest.mark.slow
+def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatch):
+    """Of both streams, with memories and directions. Dropout of half the probabilities would show
+    other masks; without dropout it is the step of the tuned form."""
+    in_graph = tf2.function
+    monkeypatch.setattr(tf2, "function", lambda step, **how: in_graph(step, autograph=False))
+
+    def losses(fused, dropout, recompute=False, micro_batches=1):
+        model = PretrainingModel(
+            XLNetConfig(**dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)),
+            NetworkSettings(dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3),
+            OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
+            PretrainingSettings(
+                record_info_dir="", model_dir="", mem_len=8, grad_accum_steps=micro_batches
+            ),
+            16,
+            types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
+            xla=True,
+            fused_attention=(9, 0) if fused else None,
+        )
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(0)
+            tf.train.get_or_create_global_step()
+            spec = model.model_fn(features())
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            return [session.run([spec.loss, spec.train_op])[0] for _ in range(3)]
+
+    np.testing.assert_allclose(losses(True, 0.0), losses(False, 0.0), rtol=1e-5)
+    whole = losses(True, 0.5)
+    np.testing.assert_allclose(losses(True, 0.5, recompute=True), whole, rtol=1e-5)
+    np.testing.assert_allclose(losses(True, 0.5, micro_batches=2), whole, rtol=1e-5)
+    assert np.abs(np.array(whole) - losses(True, 0.0)).max() > 1e-3
+
+
+@pytest.mark.parametrize("targets", (0, 24))
+def test_the_check_before_a_run_sees_no_difference(targets, on_numpy):
+    found = kernels_gpu_check.differences((9, 0), tf.float32, 16, targets, None, lambda f: f)
+    assert len(found) == len(kernels_gpu_check.NAMES)
+    assert max(found) < 1e-5
+
+
+def test_the_check_before_a_run_names_what_differs(on_numpy, monkeypatch):
+    """As if the GPU dropped other probabilities than the plain form."""
+    monkeypatch.setattr(kernels_gpu, "PRECISIONS", (tf.float32,))
+    monkeypatch.setattr(
+        kernels_gpu_check._SameDropout, "kept", lambda self, shape: tf.fill(shape, True)
+    )
+    monkeypatch.setattr(kernels_gpu_check.tf2, "function", lambda f, **how: f)
+    with pytest.raises(UserError, match="the output of the content stream differs .* by"):
+        kernels_gpu_check.check((9, 0), "fp32", 16, None)
+    with pytest.raises(UserError, match="found fp32 and 24"):
+        kernels_gpu_check.check((9, 0), "fp32", 24, None)
+
+
+SIZES = kernels_gpu._Sizes(
+    T=512, K=896, R=1408, N=12, H=64, DISTANCES_BY_EXAMPLE=True, DROPPED=6554, IN_TILE=True
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_tile", (True, False))
+@pytest.mark.parametrize("name", ("forward", "backward"))
+def test_programs_compile_for_an_h100(name, in_tile):
+    """To PTX of tensor cores of that GPU, with as many parameters as are passed, or more."""
+    half, integer, single = "*bf16", "*i32", "*fp32"
+    types = [*[half] * 6, single, *[integer] * 7]
+    if name == "forward":
+        types += [half, single]
+    else:
+        types += [half, single, half, half, single, *[half] * 3]
+    program = kernels_gpu.compiled(name, tuple(types), SIZES._replace(IN_TILE=in_tile), (9, 0))
+    assert ".target sm_90a" in program.ptx
+    assert "wgmma.mma_async" in program.ptx
+    assert program.num_parameters >= len(types)
+    assert program.shared_bytes <= 227 * 1024  # of an H100's block
+
+
+def test_a_missing_triton_is_named(monkeypatch):
+    monkeypatch.setattr(kernels_gpu.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="fused_attention: Triton is not installed"):
+        kernels_gpu.compiled("forward", (), SIZES, (8, 0))
+
+
+def test_outside_of_xla_attention_is_not_fused():
+    """A network that is built for its variables alone has no operation without a kernel."""
+    with tf.Graph().as_default():
+        q = tf.zeros([1, 2, 8, 16], tf.bfloat16)
+        assert not kernels_gpu.is_possible(q, q, tf.zeros([1, 2, 16, 16]), Stream())

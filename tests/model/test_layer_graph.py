@@ -1,0 +1,196 @@
+"""Layers as one loop have the numbers of layers one after the other."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from helpers.golden import assert_close
+from helpers.matmuls import function_graphs
+
+from xlnet.engine import train_step
+from xlnet.model import heads, modeling
+from xlnet.settings.network import RunConfig, XLNetConfig
+
+BATCH, LENGTH, MEMORY, TARGETS, VOCABULARY = 4, 7, 5, 3, 11
+
+
+def step(
+    device="xla",
+    recompute=True,
+    n_layer=3,
+    untie_r=True,
+    memory=MEMORY,
+    targets=TARGETS,
+    has_segments=True,
+    attn_type="bi",
+    dropout=0.4,
+    micro_batches=1,
+    compiled=True,
+    with_attention=False,
+    **settings,
+):
+    """Loss, gradients, and new memory or attention, of a training step.
+
+    targets: of the query stream; 0: none; "all": a query at every position.
+    """
+    config = XLNetConfig(
+        n_layer=n_layer,
+        d_model=6,
+        n_head=3,
+        d_head=2,
+        d_inner=5,
+        ff_activation="gelu",
+        untie_r=untie_r,
+        n_token=VOCABULARY,
+    )
+    run = RunConfig(
+        is_training=True,
+        use_tpu=False,
+        use_bfloat16=False,
+        dropout=dropout,
+        dropatt=dropout,
+        init_std=0.5,
+        mem_len=memory + 2 if memory else None,
+        reuse_len=4,
+        recompute=recompute,
+        device=device,
+        **settings,
+    )
+
+    def compute(inputs, first_row):
+        query = None
+        if targets == "all":
+            query = modeling.Query(masked=tf.cast(inputs["ids"] % 2, tf.float32))
+        elif targets:
+            query = modeling.Query(positions=inputs["positions"], weights=inputs["weights"])
+        seed = tf.constant([5, 6], tf.uint32) if device == "tpu" else tf.constant([5], tf.uint64)
+        with train_step.model_scope():
+            outputs = modeling.transformer_xl(
+                config,
+                run,
+                input_ids=inputs["ids"],
+                seg_ids=inputs["ids"] % 3 if has_segments else None,
+                direction=inputs["direction"] if attn_type == "bi" else None,
+                mask=inputs["hidden"] if attn_type == "bi" else None,
+                mems=tf.unstack(inputs["memory"], axis=1) if memory else None,
+                query=query,
+                attn_type=attn_type,
+                seed=seed,
+                first_row=first_row,
+                with_attention=with_attention,
+            )
+            sequence = outputs.sequence
+            ids = inputs["ids"][:, : sequence.shape[1]]
+            loss = heads.lm_loss(sequence, ids, outputs.embedding_table, run.precision)
+        new = outputs.new_mems
+        if with_attention:
+            return tf.reduce_mean(loss), {"attention": tf.stack(outputs.attention, axis=1)}
+        return tf.reduce_mean(loss), {"memory": tf.stack(new, axis=1)} if new else {}
+
+    random = np.random.RandomState(0)
+    hidden = random.rand(BATCH, LENGTH, LENGTH) < 0.5
+    inputs = {
+        "ids": random.randint(0, VOCABULARY, [BATCH, LENGTH]),
+        "direction": np.array([0, 1, 1, 0]),
+        "hidden": hidden & ~np.eye(LENGTH, dtype=bool),
+        "memory": random.randn(BATCH, n_layer, memory, 6).astype(np.float32),
+        "positions": random.randint(0, LENGTH, [BATCH, TARGETS]),
+        "weights": random.randint(0, 2, [BATCH, TARGETS]).astype(np.float32),
+    }
+    inputs = {
+        name: tf.constant(value, tf.int32 if device == "tpu" and value.dtype == int else None)
+        for name, value in inputs.items()
+    }
+    if compiled:
+        return train_step.loss_and_gradients(compute, inputs, micro_batches, xla=True)
+    compute(inputs, 0)  # makes the variables
+    return tf2.function(
+        lambda inputs: train_step.loss_and_gradients(compute, inputs, micro_batches),
+        autograph=False,
+    )(inputs)
+
+
+CASES = (
+    {},
+    {"targets": "all", "untie_r": False, "clamp_len": 3},
+    {
+        "targets": 0,
+        "has_segments": False,
+        "attn_type": "uni",
+        "same_length": True,
+        "micro_batches": 2,
+    },
+    {"compiled": True, "device": "tpu"},
+)
+
+
+@pytest.mark.parametrize(
+    "case",
+    (
+        {"n_layer": 2, "memory": 0, "targets": 0},
+        *(pytest.param(case, marks=pytest.mark.slow) for case in CASES),
+    ),
+    ids=str,
+)
+def test_a_loop_has_the_numbers_of_its_layers(graph, case):
+    """With the dropout masks of each layer. TensorFlow runs most of XLA's kernels, too, in less
+    time than it takes to compile them."""
+    case = dict({"compiled": False}, **case)
+    tf.set_random_seed(0)
+    looped, plain = (step(recompute=recompute, **case) for recompute in (True, False))
+    count = sum(op.type.endswith("While") for op in operations_of_functions(graph))
+    assert (count > 0) == (case.get("n_layer", 3) > 1 or case.get("micro_batches", 1) > 1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        (loss, gradients, kept), wanted = session.run([looped, plain])
+    np.testing.assert_allclose(loss, wanted[0], rtol=1e-6)
+    for variable, mine, other in zip(tf.trainable_variables(), gradients, wanted[1]):
+        # XLA fuses, and so rounds, the operations of a loop in another way.
+        rtol = 1e-5 if case["compiled"] else 2e-6
+        assert_close(mine, other, variable.name, rtol)
+    assert sorted(kept) == sorted(wanted[2])
+    for name, value in kept.items():
+        assert_close(value, wanted[2][name], name, rtol=1e-6)
+
+
+def operations_of_functions(graph):
+    return [op for each in function_graphs(graph).values() for op in each.get_operations()]
+
+
+@pytest.mark.parametrize("device, barriers", (("xla", 0), ("tpu", 1)))
+@pytest.mark.slow
+def test_nothing_is_computed_beforehand_of_the_tables_of_a_tpu(graph, device, barriers):
+    step(device=device, n_layer=2, compiled=False)
+    found = [op for op in graph.get_operations() if op.type == "XlaOptimizationBarrier"]
+    assert len(found) == barriers
+
+
+@pytest.mark.slow
+def test_the_program_of_a_loop_does_not_grow_with_its_layers():
+    """It has the matmuls of a layer, and keeps h and g of each one."""
+
+    def counts(n_layer):
+        with tf.Graph().as_default() as graph:
+            step(n_layer=n_layer, compiled=False)
+            return collections.Counter(op.type for op in operations_of_functions(graph))
+
+    few, many = counts(3), counts(6)
+    for name in ("MatMul", "BatchMatMulV2", "Einsum", "TensorListSetItem", "While"):
+        assert few[name] == many[name], name
+    assert few["TensorListSetItem"] == 2 + 17  # the weights of a layer
+
+
+def test_attention_is_returned_of_all_layers(graph):
+    """So they do not run as a loop."""
+    _, _, kept = step(n_layer=3, memory=0, targets=0, compiled=False, with_attention=True)
+    assert kept["attention"].shape == [BATCH, 3, 3, LENGTH, LENGTH]  # [B,layers,N,Q,K]
+
+
+def test_a_loop_is_in_a_function_alone(graph):
+    """The network that makes the variables has none: TensorFlow would take it apart, and has no
+    kernels for some of XLA's operations."""
+    step(n_layer=2, memory=0, targets=0, compiled=False)
+    assert not [op for op in graph.get_operations() if op.type.endswith("While")]
+    assert [op for op in operations_of_functions(graph) if op.type.endswith("While")]

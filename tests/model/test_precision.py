@@ -1,0 +1,157 @@
+"""In half precision the gradient of every weight is that of float32 within 3 %, of many tokens."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import xlnet
+from xlnet.corpus import feature_spec
+from xlnet.finetuning.model import TaskModel
+from xlnet.pretraining import objectives
+from xlnet.runs.task_settings import FineTunedTask
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.tasks.task import Columns, Task
+from xlnet.tasks.types.contract import LossOptions
+from xlnet.tasks.types.known import TASK_TYPES
+
+pytestmark = pytest.mark.slow
+
+BATCH, LENGTH, TARGETS, MEMORY, VOCABULARY = 16, 512, 85, 32, 50
+CONFIG = xlnet.XLNetConfig(
+    n_layer=1,
+    d_model=32,
+    n_head=2,
+    d_head=16,
+    d_inner=64,
+    ff_activation="gelu",
+    untie_r=True,
+    n_token=VOCABULARY,
+)
+NETWORK = dict(dropout=0.0, dropatt=0.0, init_std=0.1)
+ALL = os.environ.get("XLNET_TEST_ALL") == "1"
+PRECISIONS = ("bf16", "fp16")
+
+
+def check(loss):
+    """loss: function of a precision that builds the network and returns a scalar."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(0)
+        losses = [loss(precision) for precision in ("fp32", *PRECISIONS)]
+        variables = tf.trainable_variables()
+        # As float16 training does: small gradients would be zero.
+        scales = [1.0, 1.0, 2.0**10]
+        gradients = [
+            [g / scale for g in tf.gradients(y * scale, variables)]
+            for y, scale in zip(losses, scales)
+        ]
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            exact, *rounded = session.run(gradients)
+    for precision, found in zip(PRECISIONS, rounded):
+        total = np.sqrt(sum(np.sum(np.square(wanted)) for wanted in exact))
+        for variable, mine, wanted in zip(variables, found, exact):
+            error = np.linalg.norm(mine - wanted)
+            # Of a sum that cancels to a millionth of the gradient, rounding is what is left.
+            assert error < 0.03 * np.linalg.norm(wanted) + 1e-6 * total, (
+                precision,
+                variable.op.name,
+                error,
+            )
+
+
+@pytest.mark.parametrize("device", ("cpu", "xla") if ALL else ("cpu",))
+@pytest.mark.parametrize("objective", ("permutation", "masked", "causal"))
+def test_objectives(objective, device):
+    random = np.random.RandomState(0)
+    positions = np.stack([np.sort(random.permutation(LENGTH)[:TARGETS]) for _ in range(BATCH)])
+    rank = np.full([BATCH, LENGTH], -1)
+    np.put_along_axis(
+        rank, positions, np.stack([random.permutation(TARGETS) for _ in range(BATCH)]), axis=1
+    )
+    features = {
+        name: np.array(value, np.int32)
+        for name, value in dict(
+            input_ids=random.randint(10, VOCABULARY, [BATCH, LENGTH]),
+            positions=positions,
+            rank=rank,
+            seg_ids=np.arange(LENGTH)[None].repeat(BATCH, 0) >= 300,
+            direction=np.arange(BATCH) % 2,
+            label=np.arange(BATCH) % 2,
+        ).items()
+    }
+    mems = random.randn(BATCH, MEMORY, CONFIG.d_model).astype(np.float32)
+
+    def loss(precision):
+        run = NetworkSettings(precision=precision, **NETWORK).run_config(
+            True, mem_len=MEMORY, device=device
+        )
+        batch = {name: tf.constant(value) for name, value in features.items()}
+        batch.update(objectives.targets(objective, batch, [3, 4]))
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            predictions = objectives.forward(
+                objective,
+                CONFIG,
+                run,
+                batch,
+                [tf.constant(mems)],
+                ids=batch["ids"],
+                bits=objectives.RandomBits(tf.constant([1, 2]), 0),
+                mask_id=6,
+                with_segments=True,
+            )
+        # A sum of targets and of the segment's loss that neither hides in the other.
+        return tf.reduce_mean(predictions.losses * batch["weights"]) + tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=features["label"], logits=predictions.segment_logits
+            )
+        )
+
+    check(loss)
+
+
+SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}  # the others: classifiers
+LABELS = {"tagging": ("O", "B-PER", "I-PER"), "regression": None}
+
+
+@pytest.mark.parametrize("kind", sorted(TASK_TYPES) if ALL else ("classification", "spans"))
+def test_heads(kind):
+    settings = SETTINGS.get(kind, ClassifierSettings)(
+        model_dir="", task_name="custom", do_train=True, max_seq_length=LENGTH
+    )
+    task = Task(
+        "custom",
+        Columns(("text",), (), ("label",)),
+        LABELS.get(kind, ("a", "b")),
+        (),
+        TASK_TYPES[kind],
+    )
+    if task.type.with_settings:
+        task = task.type.with_settings(task, settings)
+    length = FineTunedTask(task, settings).layout.max_seq_length
+    choices = task.head.num_choices(True)
+    random = np.random.RandomState(0)
+    features = {}
+    for feature in feature_spec.finetuning_features(length, task.head.features(length), choices):
+        shape = [BATCH // choices, *feature.shape]
+        features[feature.name] = (
+            random.randint(0, 2, shape).astype(np.int32)
+            if feature.dtype == "int"
+            else np.zeros(shape, np.float32)
+        )
+    features["input_ids"] = random.randint(10, VOCABULARY, features["input_ids"].shape)
+
+    def loss(precision):
+        network = NetworkSettings(precision=precision, **NETWORK)
+        model = TaskModel(CONFIG, FineTunedTask(task, settings), network)
+        return tf.reduce_mean(
+            model.training_loss(
+                {name: tf.constant(value) for name, value in features.items()},
+                tf.constant([1, 2]),
+                LossOptions(),
+            )
+        )
+
+    check(loss)

@@ -1,0 +1,267 @@
+"""Which settings a task goes by: what was given and what its model keeps."""
+
+import dataclasses
+import json
+from contextlib import nullcontext
+
+import pytest
+from helpers import tasks
+
+from xlnet.runs import run_document, task_settings
+from xlnet.runs.run_document import RunDocument
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import MissingFlag, UserError
+from xlnet.tasks.types import custom
+
+PAIRS = dict(
+    task_name="custom",
+    text_a_column="first",
+    text_b_column="second",
+    label_column="kind",
+    id_column="name",
+    multi_label=True,
+    label_separator=";",
+    max_seq_length=256,
+    long_document="memory",
+    metric="auc",
+    predict_threshold=0.3,
+)
+
+
+def settings_of(directory, **values):
+    """The settings of a command line, and the names that stood there."""
+    values = dict(dict(model_dir=str(directory), do_predict=True, predict_file="new.tsv"), **values)
+    return ClassifierSettings(**values), frozenset(values)
+
+
+def resolve(settings, given):
+    """The settings of a run on the model in its directory, if there is one."""
+    run = task_settings.read_model(settings.model_dir)
+    found, _, _ = task_settings.resolve(
+        settings, NetworkSettings(), OptimizationSettings(), given, run
+    )
+    return found
+
+
+def task_of_run(settings):
+    return task_settings.task_of_run(settings, task_settings.read_model(settings.model_dir))
+
+
+def make_model(directory, task, resolved=None):
+    directory.mkdir(exist_ok=True)
+    for name in ("model.ckpt-2.index", "spiece.model", "xlnet_config.json"):
+        (directory / name).write_text("")
+    document = dict(format=1, program="xlnet classify", resolved=resolved or {}, task=task)
+    (directory / "run.json").write_text(json.dumps(document))
+
+
+def edit(directory, resolved=None, **task):
+    """Changes the document of a model."""
+    path = directory / "run.json"
+    document = json.loads(path.read_text())
+    document["task"].update(task)
+    document["resolved"].update(resolved or {})
+    path.write_text(json.dumps(document))
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model that keeps `PAIRS`."""
+    trained, _ = settings_of(tmp_path / "model", **PAIRS)
+    make_model(tmp_path / "model", dict(task="custom"), run_document.values_of((trained,)))
+    return tmp_path / "model"
+
+
+def test_what_is_left_out_is_the_models(model):
+    found = resolve(*settings_of(model))
+    assert {name: getattr(found, name) for name in PAIRS} == PAIRS
+    assert found.spiece_model_file == str(model / "spiece.model")
+    assert found.model_config_path == str(model / "xlnet_config.json")
+    assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
+
+
+def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
+    """A run keeps it for its own files."""
+    declared = dict(delimiter=";", quoting="none", header="none", encoding="cp1252")
+    columns = dict(task_name="custom", text_a_column="2", label_column="1")
+    trained, _ = settings_of(tmp_path, **columns, **declared, data_dir=str(tmp_path / "d"))
+    task = dict(task="custom", labels=["x", "y"], kind="classification")
+    make_model(tmp_path, task, run_document.values_of((trained,)))
+    of_own = dict(do_predict=False, predict_file=None, do_eval=True)
+    for what, is_kept in ({}, False), (of_own, True), (dict(of_own, data_dir="other"), False):
+        found = resolve(*settings_of(tmp_path, **what))
+        assert found.text_a_column == "2"
+        assert (found.delimiter, found.header) == ((";", "none") if is_kept else (None, None))
+        assert found.data_dir == (str(tmp_path / "d") if is_kept else what.get("data_dir", ""))
+
+
+def test_a_model_of_another_program_is_refused(model):
+    edit(model, kind="tagging")
+    with pytest.raises(UserError, match="run.json was trained with xlnet tag"):
+        resolve(*settings_of(model))
+
+
+@pytest.mark.parametrize("named", ["", "model.ckpt-2", "latest"])
+def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model, tmp_path, named):
+    found = resolve(
+        *settings_of(
+            tmp_path / "new",
+            task_name="rte",
+            do_train=True,
+            do_predict=False,
+            data_dir="d",
+            output_dir="o",
+            init_checkpoint=str(model / named),
+        )
+    )
+    assert found.spiece_model_file == str(model / "spiece.model")
+    assert found.model_config_path == str(model / "xlnet_config.json")
+    assert found.max_seq_length == settings_of(tmp_path)[0].max_seq_length
+
+
+def test_best_alone_is_a_model_too(model, tmp_path):
+    (tmp_path / "all").mkdir()
+    model.rename(tmp_path / "all" / "best")
+    assert task_settings.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
+    assert resolve(*settings_of(tmp_path / "all")).max_seq_length == 256
+    assert task_settings.read_model(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("multi_label", False, "multi_label was True, is False"),
+        ("max_seq_length", 128, "max_seq_length was 256, is 128"),
+        ("long_document", "truncate", "long_document was memory, is truncate"),
+        ("text_b_column", None, "text_b_column was second, is not given"),
+        ("metric", "accuracy", "metric was auc, is accuracy"),
+    ],
+)
+def test_what_contradicts_is_refused(model, caplog, name, value, said):
+    """A value that was given, be it the default. In prediction it is the user's choice."""
+    asked = settings_of(model, **{name: value})
+    assert getattr(resolve(*asked), name) == value
+    asked = settings_of(model, **{name: value}, do_train=True, data_dir="x", output_dir="y")
+    with pytest.raises(UserError) as raised:
+        resolve(*asked)
+    assert str(raised.value) == (
+        f"model_dir: the run in {model} has other settings: {said}; leave them out or give them "
+        "as they were, or give another model_dir, or --allow_changes=True"
+    )
+    caplog.set_level("INFO", "xlnet")
+    found = resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
+    assert getattr(found, name) == value and found.text_a_column == "first"
+    assert caplog.messages == ["note: settings changed: " + said]
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_what_belongs_to_training_is_compared_and_inherited_in_training_alone(model, trains):
+    edit(model, resolved=dict(freeze_layers=1, seed=7))
+    what = dict(do_train=True, data_dir="x", output_dir="y") if trains else {}
+    asked = settings_of(model, freeze_layers=0, **what)
+    if trains:
+        with pytest.raises(UserError, match="other settings: freeze_layers was 1, is 0;"):
+            resolve(*asked)
+    else:
+        assert resolve(*asked).freeze_layers == 0
+    assert resolve(*settings_of(model, **what)).seed == (7 if trains else 0)
+
+
+def test_what_is_said_again_is_no_contradiction(model):
+    assert resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
+
+
+def test_another_task_is_refused(model):
+    """But AX is answered by a model of MNLI."""
+    with pytest.raises(UserError, match="run.json has task custom, not rte"):
+        resolve(*settings_of(model, task_name="rte", spiece_model_file="x", model_config_path="y"))
+    edit(model, resolved=dict(task_name="mnli"), task="mnli")
+    found = resolve(*settings_of(model, task_name="AX"))
+    assert (found.task_name, found.max_seq_length) == ("AX", 256)
+
+
+@pytest.mark.parametrize(
+    "what, missing",
+    [
+        (dict(predict_file=None), "data_dir"),
+        (dict(do_eval=True), "data_dir"),
+        (dict(do_train=True), "data_dir"),
+    ],
+)
+def test_what_no_model_keeps_has_to_be_given(model, what, missing):
+    with pytest.raises(MissingFlag, match=f"^flag --{missing} is required: directory"):
+        resolve(*settings_of(model, **what))
+
+
+def test_records_are_in_the_model_directory_unless_they_are_elsewhere(model):
+    def of(**values):
+        return resolve(*settings_of(model, **values)).output_dir
+
+    assert of(do_train=True, data_dir="x") == str(model / "records")
+    assert of(do_train=True, data_dir="x", output_dir="o") == "o" and of() == ""
+
+
+def test_a_run_resumes_without_its_initial_checkpoint(model):
+    edit(model, resolved=dict(init_checkpoint="/gone/latest"))
+    for given in {}, dict(init_checkpoint="/gone/latest"):
+        found = resolve(*settings_of(model, do_train=True, data_dir="x", **given))
+        assert found.init_checkpoint == "/gone/latest"
+    with pytest.raises(UserError, match="init_checkpoint was /gone/latest, is /other;"):
+        resolve(*settings_of(model, do_train=True, data_dir="x", init_checkpoint="/other"))
+
+
+def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
+    with pytest.raises(UserError, match="no checkpoint in"):
+        resolve(*settings_of(tmp_path))
+    with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
+        resolve(*settings_of(tmp_path, do_train=True))
+
+
+@pytest.mark.parametrize(
+    "kind, flags, labels, is_refused",
+    [
+        ("classification", {}, "ABCD", True),
+        ("multiple_choice", dict(choice_columns="one"), "ABCD", False),
+        ("multiple_choice", dict(choice_columns="one"), "123", False),
+    ],
+)
+def test_a_start_from_other_labels_needs_an_output_layer_for_them(
+    tmp_path, caplog, kind, flags, labels, is_refused
+):
+    """The answers of a multiple choice share one score: a layer for three fits four."""
+    found = []
+    for names in ("ABC", labels):
+        settings, _ = settings_of(tmp_path, task_name="custom", **flags)
+        task = custom.resolve_task(settings, dict(kind=kind, labels=[*names]))
+        found.append((task, task_settings.describe_task(settings, task)))
+    make_model(tmp_path / "init", found[0][1])
+    with pytest.raises(UserError, match="cls_scope") if is_refused else nullcontext():
+        task_settings.check_start(str(tmp_path / "init"), *found[1])
+    assert caplog.text == ""
+
+
+def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(tmp_path):
+    """A run of an earlier version had both."""
+    paths = {name: str(tmp_path / f"{name}.csv") for name in "ab"}
+    for name, path in paths.items():
+        tasks.write(tmp_path, f"{name}.csv", "text_a,label", f"{name},x", f"{name}{name},y")
+    task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
+    resolved = dict(task_name="custom", data_dir=paths["a"], train_file=paths["b"])
+    make_model(tmp_path / "model", task, resolved)
+    for name, share in (("a", 0.0), ("b", 0.2)):
+        found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir=paths[name]))
+        assert task_of_run(found).files.dev_share == share
+
+
+@pytest.mark.parametrize("damage", [dict(labels=[1, 2])])
+def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
+    wanted = dict.fromkeys(("task", "is_regression", "head", "module", "summary_type"))
+    wanted = dict(wanted, kind="regression", use_summ_proj=None, labels=None, dev_share=0.1)
+    make_model(tmp_path, dict(wanted, **damage))
+    settings, _ = settings_of(tmp_path, do_train=True)
+    with pytest.raises(UserError, match="run.json is not as a program of ours writes it: "):
+        task_settings.check_trained_for(
+            str(tmp_path), RunDocument("", None, {}, task=wanted), settings
+        )

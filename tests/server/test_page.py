@@ -1,0 +1,807 @@
+"""The page in a browser, wide and narrow: what people see of each kind of prediction."""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import time
+import urllib.parse
+
+import numpy as np
+import pytest
+from helpers.serving import Answer, Call, Echo, Reading, running
+
+from xlnet.inference import factorization
+from xlnet.inference.settings import FactorizationSettings
+from xlnet.server.served_model import ServedModel
+from xlnet.settings.devices import DeviceSettings
+from xlnet.support.errors import UserError
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
+CHROMIUM = next(
+    filter(
+        None,
+        map(
+            shutil.which,
+            ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"),
+        ),
+    ),
+    None,
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="the page needs apt install chromium"),
+]
+
+EVIL = "<img src=x onerror=alert(1)>"
+ANNA = "\U0001f469 Anna <b>met</b> Bo."
+MET = ANNA.index("Bo")  # in characters, of which a browser counts the first one twice
+LONG = "a  <b> \U0001f469 a a"
+UNKNOWN = "a \U0001f469 \u6f22 b"
+EXAMPLES = {  # in place of those of the page
+    "text": [{"text_a": "first <b>example</b>"}, {"text_a": "second"}],
+    "vectors": [{"text_a": text} for text in ("east", "north", "west")],
+}
+SEES = {"content": [[True, False], [True, True]], "query": [[False, False], [True, False]]}
+
+# Of a signature: its inputs by name, a list with its length, and what is answered.
+SIGNATURES = {
+    "text": ({"text_a": None}, {"label": EVIL, "probabilities": [0.2496, 0.75, 0.0004]}),
+    "explain": (
+        {"text_a": None},
+        {
+            "words": ["a", "<b>", "a"],
+            "weights": [0.1, -0.2, 0.05],
+            "first_words": 3,
+            "output": EVIL,
+            "value": 0.75,
+        },
+    ),
+    "score": ({"text_a": None, "text_b": None}, 2.34567),
+    "tag": (
+        {"text_a": None},
+        {
+            "words": [],
+            "tags": [],
+            "entity_labels": ["PER", "PER", "LOC"],
+            "entity_starts": [2, MET - 5, MET],
+            "entity_ends": [6, MET - 4, MET + 2],
+        },
+    ),
+    "answer": (
+        {"question": None, "context": None},
+        {
+            "answer": "Bo",
+            "start": MET,
+            "end": MET + 2,
+            "probability": 0.8,
+            "null_probability": 0.1,
+            "texts": ["Bo", "Anna", ""],
+            "probabilities": [0.8, 0.2, 0.0],
+        },
+    ),
+    "no answer": (
+        {"question": None, "context": None},
+        {
+            "answer": "",
+            "start": -1,
+            "end": -1,
+            "probability": 0.6,
+            "null_probability": 0.9,
+            "texts": ["Bo", "Anna"],
+            "probabilities": [0.6, 0.4],
+        },
+    ),
+    "choose": ({"text_a": None, "choices": 3}, {"label": "b", "probabilities": [0.3, 0.7, 0.0]}),
+    "fill": (
+        {"text": None},
+        {
+            "texts": ["long " * 20 + "<u> b", "x"],
+            "words": [["<u>"], ["x"]],
+            "probabilities": [0.5, 0.0004],
+        },
+    ),
+    "factorize": (
+        {"text": None},
+        {
+            "pieces": ["\u2581a", EVIL, "b"],
+            "order": [2, 0, 1],
+            "known": 0,
+            "candidates": [["\u2581x", "y"], ["\u2581x", "y"], ["b", "y"]],
+            "probabilities": [[0.6, 0.3], [0.5, 0.25], [0.125, 0.0625]],
+            "log_probabilities": [math.log(0.05), math.log(0.0002), math.log(0.125)],
+            "likelier": [2, 40, 0],
+            "sees": {
+                "content": [[True, False, True], [True, True, True], [False, False, True]],
+                "query": [[False, False, True], [True, False, True], [False, False, False]],
+            },
+            "query_attention": [[0, 0, 1], [0.25, 0, 0.75], [0, 0, 0]],
+        },
+    ),
+    "generate": ({"prompt": None}, {}),
+    "vectors": ({"text_a": None}, None),
+    "attention": (
+        {"text": None},
+        {
+            "pieces": ["\u2581a", EVIL],
+            "layers": [1],
+            "places": [2, 1],
+            "sees": SEES,
+            "streams": {
+                name: [[[[share * one for one in row] for row in rows] for share in (0.25, 0.75)]]
+                for name, rows in SEES.items()
+            },
+        },
+    ),
+}
+
+
+class Model(Echo):
+    """Answers at once; notes what was asked. No model: the subject is the page."""
+
+    labels, verb, names = ["no", EVIL, "b"], "classify", list(SIGNATURES)
+
+    def inputs(self, signature):
+        return SIGNATURES[signature][0]
+
+    def describe(self):
+        model = dict(layers=3, heads=2, width=16, vocabulary=32000, objective=None)
+        return {
+            "about": "Assigns labels to a text: no, " + EVIL,
+            "model": dict(model, task="topics", checkpoint="model.ckpt-150"),
+            "labels": self.labels,
+            "verb": self.verb,
+            "default_signature": "text",
+            "signatures": {name: list(self.inputs(name)) for name in self.names},
+        }
+
+    def call(self, signature, parameters):
+        given = {name: str(value) for name, value in parameters.items()}
+        if given.get("seed") == "-1":
+            raise UserError("parameters: seed is -1, expected 0 or more")
+        return Call(signature, given)
+
+    def rows(self, call, rows):
+        return rows
+
+    def run(self, call, rows):
+        self.asked.append((call.signature, call.parameters, rows))
+        text = rows[0].get("text_a")
+        if text == "slow":
+            time.sleep(1.5)
+        if text == "bad":
+            return [UserError("text_a: no answer to " + EVIL)]
+        answer = SIGNATURES[call.signature][1]
+        reading = Reading(3, 3, 0, None, None)
+        if call.signature == "vectors":
+            vectors = [[3.0, 4.0], [4.0, 3.0], [5.0, 0.0], [0.0, 5.0], [-5.0, 0.0]]
+            return [Answer(vector, reading) for vector in vectors[: len(rows)]]
+        if text == LONG:  # of which 5 characters in front and the last are read
+            read = {"text_a": [(0, 5), (len(LONG) - 1, len(LONG))]}
+            reading = Reading(1234, 2, 0, read, None)
+        if text == UNKNOWN:
+            at = UNKNOWN.index("\u6f22")
+            reading = Reading(4, 4, 1, None, {"text_a": [(at, at + 1)]})
+        return [Answer(answer, reading)]
+
+    def stream(self, call, row):
+        self.asked.append((call.signature, call.parameters, [row]))
+        for text in (" once", " <i>", " more"):
+            yield {"text": text, "probability": 0.42}
+        reading = Reading(1, 1, 0, None, None)
+        yield {"text": "", "ended": "length", **reading._asdict()}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["wide", "narrow"])
+def page(request, browser):
+    """The page of a `Model` that is served; it must not log an error, nor scroll sideways."""
+    (width, scheme), model, said = request.param, Model(), []
+    with running(model, "it's my model") as server:
+        opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        opened.on(
+            "console",
+            lambda message: said.append(message.text) if message.type == "error" else None,
+        )
+        opened.on("pageerror", lambda error: said.append(str(error)))
+        opened.set_default_timeout(10_000)  # [ms]
+        opened.model = model
+        opened.said = said
+        opened.route("**/examples.json", lambda route: route.fulfill(json=EXAMPLES))
+        opened.goto(f"http://127.0.0.1:{server.port}/")
+        opened.wait_for_selector("#fields textarea")
+        opened.evaluate("document.querySelector('#more').open = true")
+        yield opened
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert [text for text in said if "400" not in text] == []
+        opened.close()
+
+
+def choose(page, signature):
+    page.click(f"nav button[data-signature='{signature}']")
+
+
+def predict(page, signature, **texts):
+    """Fills the form and sends it; returns what is shown."""
+    choose(page, signature)
+    for name, text in texts.items():
+        page.fill("#in-" + name, text)
+    page.click("#ask")
+    done(page)
+    picture(page, signature)
+    return page.inner_text("#answer")
+
+
+def picture(page, name):
+    """A screenshot, if there is a folder that pictures are wanted in."""
+    folder = os.environ.get("XLNET_SCREENSHOTS")
+    if folder:
+        width = page.viewport_size["width"]
+        page.screenshot(path=os.path.join(folder, f"{name}-{width}.png"), full_page=True)
+
+
+def done(page):
+    page.wait_for_selector("#stop", state="hidden")
+
+
+def test_predictions_as_people_want_them(page):
+    assert page.inner_text("h1") == "it's my model" and EVIL in page.inner_text("#about")
+    assert page.inner_text("#model") == (
+        "XLNet, 3 layers of width 16, 32,000 tokens, fine-tuned for topics; model.ckpt-150"
+    )
+    shown = predict(page, "text", text_a="a 'quoted' text")
+    assert shown.split("\n")[0] == EVIL + " 75\u00a0%" and "25\u00a0%" in shown
+    assert shown.count("<\u00a00.1\u00a0%") == 1 and "0.0\u00a0%" not in shown
+    assert page.locator(".bar div").first.evaluate("e => e.style.width") == "75%"
+    assert page.locator("img").count() == 0  # texts are set as text
+    assert predict(page, "score", text_a="a", text_b="b").split("\n")[0] == "2.346"
+    assert predict(page, "tag", text_a=ANNA).startswith("3 entities")
+    assert page.locator(".text mark").all_inner_texts() == ["AnnaPER", "<PER", "BoLOC"]
+    assert page.locator(".legend mark").all_inner_texts() == ["LOC", "PER"]
+    colours = page.evaluate("""[...document.querySelectorAll(".legend mark, .text mark")].map(
+        e => getComputedStyle(e).backgroundColor)""")
+    assert colours[0] != colours[1] == colours[2] == colours[3] and colours[4] == colours[0]
+    assert predict(page, "answer", question="Who?", context=ANNA).startswith("Bo 80\u00a0%")
+    assert page.locator(".text mark").all_inner_texts() == ["Bo"]
+    assert page.inner_text(".text") == ANNA
+    assert predict(page, "no answer", question="Who?", context=ANNA).startswith(
+        "No answer in this text 90\u00a0%"
+    )
+    assert page.locator(".text mark").count() == 0 and page.locator(".chosen").count() == 0
+    assert "Rejected spans" in page.inner_text("#answer")
+
+
+def test_the_answers_that_were_typed_are_what_is_chosen_from(page):
+    """Not the labels of training; and no more than were typed."""
+    page.model.verb = "choose"
+    page.reload()
+    page.wait_for_selector("#fields textarea")
+    shown = predict(page, "choose", text_a="a", choices="\n yes\n no")
+    assert page.model.asked[-1][2][0]["choices"] == [" yes", " no", ""]
+    assert shown.split("\n")[:6] == ["no 70\u00a0%", "", "no", "70\u00a0%", "yes", "30\u00a0%"]
+    assert page.locator(".bar").count() == 2
+
+
+def test_the_first_example_is_answered_at_once(page):
+    page.wait_for_selector(".headline")
+    assert page.model.asked == [("text", {}, [{"text_a": "first <b>example</b>"}])]
+    page.click("#examples button:text-is('second')")
+    done(page)
+    assert page.model.asked[-1][2] == [{"text_a": "second"}]
+
+
+def test_why(page):
+    """Words are shaded where they are in the text; the numbers are there for those who do not see
+    colours, by pointing, by tapping and by the keyboard."""
+    predict(page, "text", text_a="a  <b> a")
+    assert page.locator("nav button[data-signature='explain']").count() == 0
+    page.click("#why")
+    done(page)
+    assert page.model.asked[-1] == ("explain", {}, [{"text_a": "a  <b> a"}])
+    assert page.inner_text("#answer h2") == f"Words that count for {EVIL}, 75\u00a0%"
+    assert page.inner_text("#answer .text") == "a  <b> a"
+    found = page.evaluate("""[...document.querySelectorAll("#answer .text mark")].map(
+        e => [e.textContent, e.className, e.style.getPropertyValue("--part")])""")
+    assert found == [["a", "raises", "50%"], ["<b>", "lowers", "100%"], ["a", "raises", "25%"]]
+    words = page.locator(".words mark")
+    words.nth(1).hover()
+    assert page.inner_text(".readout") == "<b>: \u22120.2000"
+    words.nth(0).click()
+    assert page.inner_text(".readout") == "a: +0.1000"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".readout") == "a: +0.0500"
+    page.click("#answer summary")
+    assert page.locator("#answer td").all_inner_texts() == [
+        "a",
+        "+0.1000",
+        "<b>",
+        "\u22120.2000",
+        "a",
+        "+0.0500",
+    ]
+    assert "75\u00a0%" in page.inner_text(".headline")  # the prediction is still there
+    picture(page, "why")
+    # Of a text whose words are others after the task's replacements they alone are shown.
+    predict(page, "text", text_a="a <c> a")
+    page.click("#why")
+    done(page)
+    assert page.inner_text("#answer .text") == "a <b> a"
+    assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
+
+
+def test_what_was_not_read_is_grey(page):
+    """In the text below the answer, and among the words that count."""
+    shown = predict(page, "text", text_a="a b")
+    assert "All 3 tokens were read." in shown and page.locator(".unread").count() == 0
+    shown = predict(page, "text", text_a=LONG)
+    assert "2 of 1,234 tokens were read" in shown
+    assert page.locator("#answer .unread").all_text_contents() == [LONG[5:-1]]
+    page.click("#why")
+    done(page)
+    # Its words are "a", "<b>" and "a": the second begins in what was read, the third does not.
+    words = "[...document.querySelectorAll('.words mark')].map(e => [e.textContent, e.className])"
+    assert page.evaluate(words) == [["a", "raises"], ["<b>", "lowers"], ["a", "unread"]]
+    page.locator(".words mark").nth(2).click()
+    assert page.inner_text(".readout") == "a: not read"
+
+
+def test_a_filling_goes_into_the_text(page):
+    predict(page, "fill", text="long " * 20 + "____ b")
+    first = page.locator(".bars button").first
+    assert first.inner_text() == "\u2026" + ("long " * 20)[-30:] + "<u> b"
+    assert page.model.asked[-1][1] == {"top": "5", "pieces": "1-3", "order": "left_to_right"}
+    # A bar is as long as its probability, as everywhere.
+    widths = page.locator(".bar div").evaluate_all("all => all.map(e => e.style.width)")
+    assert widths == ["50%", "0.04%"] and "<\u00a00.1\u00a0%" in page.inner_text(".bars")
+    first.click()
+    assert page.input_value("#in-text") == "long " * 20 + "<u> b"
+    page.keyboard.press("Control+z")  # the blank comes back
+    assert page.input_value("#in-text") == "long " * 20 + "____ b"
+    page.fill("#set-top", "")  # the server's default
+    page.fill("#set-pieces", "1")
+    page.select_option("#set-order", "all")
+    predict(page, "fill", text="a ___")
+    assert page.model.asked[-1][1] == {"pieces": "1", "order": "all"}
+
+
+def test_generated_text_its_probabilities_and_its_end(page):
+    shown = predict(page, "generate", prompt="It was")
+    assert shown.split("\n")[0] == "It was once <i> more" and "as long as was asked for" in shown
+    assert page.locator(".token").first.get_attribute("title") == "probability 42\u00a0%"
+    asked = {"max_tokens": "60", "temperature": "1", "top_p": "0.9"}
+    assert page.model.asked[-1][1] == asked
+    page.fill("#set-seed", "3")
+    page.fill("#set-stop", ".")
+    predict(page, "generate")
+    assert page.model.asked[-1][1] == dict(asked, seed="3", stop=".")
+    page.fill("#set-temperature", "0")
+    predict(page, "generate")
+    assert page.model.asked[-1][1] == dict(asked, temperature="0", seed="3", stop=".")
+
+
+def test_the_similarity_of_two_texts_and_of_others(page):
+    """How similar other texts are says what a similarity is worth."""
+    shown = predict(page, "vectors", text_a="one", other="two")
+    assert shown.startswith("0.960 cosine similarity") and "2 numbers, length 5" in shown
+    asked = [row["text_a"] for row in page.model.asked[-1][2]]
+    assert asked == ["one", "two", "east", "north", "west"]
+    # All pairs but the one that is asked for: nine, of which the two texts are in six.
+    assert page.locator(".scale .other").count() == 9 and page.locator(".scale .this").count() == 1
+    cosines = [0.6, 0.8, -0.6, 0.8, 0.6, -0.8, 0, -1, 0]
+    assert f"{sum(cosines) / 9:.3f} on average" in shown and "more similar than each" in shown
+    assert "cosine" not in predict(page, "vectors", text_a="one", other="")
+    assert len(page.model.asked[-1][2]) == 1
+
+
+def cards(page, stream):
+    return page.evaluate(f"""[...document.querySelectorAll(".lane.{stream} .card")].map(
+        e => e.className.replace("card ", ""))""")
+
+
+def chips(page):
+    return [text.split("\n") for text in page.locator(".chip").all_inner_texts()]
+
+
+def test_the_factorization_order_is_played(page):
+    """At each step: what both streams see, and what the query stream predicts there."""
+    predict(page, "factorize", text="a b")
+    assert page.model.asked[-1][1] == {"order": "random", "seed": "34", "known": "0", "top": "6"}
+    assert page.locator("img").count() == 0
+    expected = [["1", "\u2011b", "13\u00a0%"], ["2", "a", "5.0\u00a0%"]]
+    assert chips(page) == [*expected, ["3", EVIL, "<\u00a00.1\u00a0%"]]
+    # The second step is shown at first: of the token "a", which sees "b" alone.
+    assert page.inner_text(".controls output") == "step 2 of 3"
+    assert cards(page, "query") == ["asked", "unseen", "seen"]
+    assert cards(page, "content") == ["itself", "unseen", "seen"]
+    rows = page.locator(".predicted .bars > span").all_inner_texts()
+    # Of the text's token, which is not among the likeliest, too.
+    assert rows == ["x", "60\u00a0%", "\u2011y", "30\u00a0%", "a", "5.0\u00a0%"]
+    assert page.inner_text(".predicted .chosen") == "a"
+    assert "2 tokens are likelier" in page.inner_text(".predicted .hint")
+    bits = -math.log2(0.125) - math.log2(0.05)
+    assert f"\u2212{bits:.1f} bits, {bits / 2:.1f} bits a token" in page.inner_text(".total")
+    # The last step: it sees both, with an arc from each as strong as its attention.
+    page.click("button[aria-label='next step']")
+    assert cards(page, "query") == ["seen", "asked", "seen"]
+    arcs = page.locator(".arcs path")
+    assert arcs.count() == 2 and arcs.locator("title").all_text_contents() == [
+        "a: 25\u00a0%",
+        "\u2011b: 75\u00a0%",
+    ]
+    thin, thick = (float(each.get_attribute("stroke-width")) for each in arcs.all())
+    assert thin < thick
+    assert page.is_disabled("button[aria-label='next step']")
+    # A click on a token goes to its step; in the first one nothing is seen.
+    page.locator(".chip").first.click()
+    assert cards(page, "query") == ["unseen", "unseen", "asked"]
+    assert cards(page, "content") == ["unseen", "unseen", "itself"]
+    assert arcs.count() == 0 and "the likeliest of all" in page.inner_text(".predicted")
+    # The slider, too.
+    page.focus("#step")
+    page.keyboard.press("End")
+    assert page.inner_text(".controls output") == "step 3 of 3"
+    assert len(page.model.asked) == 2  # all of it from one answer
+    picture(page, "factorize")
+
+
+def test_playing_goes_from_the_first_step_to_the_last_and_stops(page):
+    predict(page, "factorize", text="a b")
+    page.click("button[aria-label='play']")
+    assert page.inner_text(".controls output") == "step 1 of 3"
+    page.wait_for_selector(".controls output:text-is('step 2 of 3')")
+    page.wait_for_selector(".controls output:text-is('step 3 of 3')")
+    page.wait_for_selector("button[aria-label='play']")
+    page.click("button[aria-label='play']")
+    page.click("button[aria-label='pause']")
+    assert page.inner_text(".controls output") == "step 1 of 3"
+
+
+def test_tokens_are_dragged_to_another_order(page):
+    predict(page, "factorize", text="a b")
+    page.locator(".chip").last.scroll_into_view_if_needed()
+    first, last = (page.locator(".chip").nth(at).bounding_box() for at in (0, 2))
+    page.mouse.move(first["x"] + 5, first["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 5, last["y"] + 5, steps=5)
+    page.mouse.up()
+    page.wait_for_selector("#set-own", state="visible")
+    done(page)
+    assert page.model.asked[-1][1]["order"] == "1,2,3"
+    assert page.input_value("#set-order") == "own"
+    # And with the keyboard: the answer of this model has the order 3, 1, 2 always.
+    page.locator(".chip").nth(1).focus()
+    page.keyboard.press("Alt+ArrowLeft")
+    done(page)
+    assert page.model.asked[-1][1]["order"] == "1,3,2"
+    page.wait_for_function("document.activeElement === document.querySelector('.chip')")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".controls output") == "step 2 of 3"
+    page.select_option("#set-order", "right_to_left")  # is asked for at once
+    done(page)
+    assert page.model.asked[-1][1] == {"order": "right_to_left", "known": "0", "top": "6"}
+
+
+def test_attention_by_head(page):
+    """One request for all heads of a layer; the chosen token stays."""
+    shown = predict(page, "attention", text="a b")
+    asked = {"layers": "[1]", "order": "random", "seed": "0"}
+    assert page.model.asked[-1][1] == asked and EVIL in shown
+    assert page.locator(".maps svg").count() == 2 and page.locator("img").count() == 0
+    assert page.locator(".head").all_inner_texts() == ["mean", "head 1", "head 2"]
+    assert page.locator(".maps text").all_text_contents() == ["a", EVIL[:10]] * 4
+    assert page.locator(".key").count() == 1 and "75\u00a0%" in page.inner_text(".key")
+    # Of the first token one is hidden in the content stream, both are in the query stream.
+    hidden = "document.querySelectorAll('#answer span.hidden').length"
+    assert page.evaluate(hidden) == 1 + 2
+    page.locator(".pieces button").nth(1).click()
+    assert page.evaluate(hidden) == 0 + 1
+    weights = "#answer .pieces.content small"
+    assert page.locator(weights).all_inner_texts() == ["50\u00a0%"] * 2
+    before = len(page.model.asked)
+    page.locator(".head").nth(2).click()
+    assert page.locator(weights).all_inner_texts() == ["75\u00a0%"] * 2
+    assert len(page.model.asked) == before
+    # Another layer is another request, with the same token and head.
+    page.select_option("#set-layer", "3")
+    done(page)
+    assert page.model.asked[-1][1] == dict(asked, layers="[3]")
+    assert page.locator(".head").nth(2).get_attribute("aria-pressed") == "true"
+    assert page.locator(".pieces button").nth(1).get_attribute("aria-pressed") == "true"
+    page.select_option("#set-order", "own")
+    done(page)
+    assert page.input_value("#set-own") == "2,1" and not page.is_visible("#set-seed")
+    assert page.model.asked[-1][1]["order"] == "2,1"
+
+
+def test_a_square_of_attention_lights_its_two_tokens(page):
+    predict(page, "attention", text="a b")
+    page.locator(".head").nth(1).click()
+    page.locator(".maps svg").first.scroll_into_view_if_needed()
+    box = page.locator(".maps svg").first.bounding_box()
+    size = page.evaluate("document.querySelector('.maps svg').viewBox.baseVal.width")
+    cell = box["width"] / size
+    # The second row, the first column: the map is at the end of both axes.
+    page.mouse.move(box["x"] + box["width"] - 1.5 * cell, box["y"] + box["height"] - 0.5 * cell)
+    assert page.locator(".maps text.lit").all_text_contents() == [EVIL[:10], "a"]
+    assert page.inner_text(".readout").endswith("attends to \u201ca\u201d with 25\u00a0%")
+    page.mouse.move(box["x"] + box["width"] - 0.5 * cell, box["y"] + box["height"] - 1.5 * cell)
+    assert "does not see" in page.inner_text(".readout")
+    page.mouse.move(1, 1)
+    assert page.locator(".maps text.lit").count() == 0
+
+
+def test_examples_and_what_is_entered_stay_with_their_tab(page):
+    assert page.input_value("#in-text_a") == "first <b>example</b>"
+    page.click("#examples button:text-is('second')")
+    assert page.input_value("#in-text_a") == "second"
+    predict(page, "text")
+    choose(page, "fill")
+    assert page.inner_text("#answer") == "" and not page.is_visible("#examples")
+    assert "stale" not in page.locator("#answer").get_attribute("class")
+    page.fill("#in-text", "a ___")
+    before = len(page.model.asked)
+    choose(page, "text")
+    assert page.input_value("#in-text_a") == "second"
+    assert EVIL in page.inner_text("#answer")  # its answer, without another request
+    assert len(page.model.asked) == before
+    choose(page, "fill")
+    assert page.input_value("#in-text") == "a ___"
+
+
+def test_an_old_answer_comes_under_no_other_tab(page):
+    page.fill("#in-text_a", "slow")
+    page.click("#ask")
+    page.wait_for_selector("#wait:text-is('1 s')")
+    choose(page, "fill")
+    assert not page.is_visible("#stop") and page.inner_text("#wait") == ""
+    time.sleep(1.5)
+    assert page.inner_text("#answer") == ""
+    predict(page, "fill", text="a ___")
+    assert page.locator(".bars").count() == 1
+
+
+def stale(page):
+    return "stale" in (page.locator("#answer").get_attribute("class") or "")
+
+
+def test_an_answer_belongs_to_its_input(page):
+    """After a change of the tab, B's input had A's answer."""
+    predict(page, "text", text_a="A")
+    assert not stale(page)
+    page.fill("#in-text_a", "B")
+    assert stale(page)
+    page.fill("#in-text_a", "A")
+    assert not stale(page)
+    choose(page, "fill")
+    choose(page, "text")
+    assert "75\u00a0%" in page.inner_text(".headline") and not stale(page)
+    page.fill("#in-text_a", "slow")
+    page.click("#ask")
+    page.wait_for_selector("#wait:text-is('1 s')")
+    assert stale(page)  # A's answer, while the other one is computed
+    choose(page, "fill")
+    before = len(page.model.asked)
+    choose(page, "text")
+    assert page.inner_text("#answer") == ""  # and is asked for again
+    done(page)
+    assert page.model.asked[before:] == [("text", {}, [{"text_a": "slow"}])]
+    assert page.inner_text(".headline") and not stale(page)
+    # Generated text is stale when its prompt changes, too.
+    predict(page, "generate", prompt="It was")
+    assert not stale(page)
+    page.fill("#set-seed", "4")
+    assert stale(page)
+
+
+def test_unknown_tokens_are_marked(page):
+    shown = predict(page, "text", text_a=UNKNOWN)
+    assert "The vocabulary does not know a token of this." in shown
+    assert page.locator("#answer .unknown").all_text_contents() == ["\u6f22"]
+    predict(page, "text", text_a="a")
+    assert page.locator("#answer .unknown").count() == 0
+
+
+def test_a_wrong_parameter_is_called_as_on_the_page(page):
+    choose(page, "generate")
+    page.fill("#set-seed", "-1")
+    assert predict(page, "generate", prompt="a") == "Seed is -1, expected 0 or more"
+
+
+def test_on_a_phone_the_result_comes_first(page):
+    predict(page, "factorize", text="a b")
+    top = {id: page.locator(id).bounding_box()["y"] for id in ("#answer", "#form")}
+    is_phone = page.viewport_size["width"] < 400
+    assert (top["#answer"] < top["#form"]) == is_phone
+    page.reload()
+    page.wait_for_selector("#fields textarea")
+    page.click("nav button[data-signature='factorize']")
+    assert page.locator("#more").evaluate("e => e.open") != is_phone
+    if is_phone:
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_selector(".play")
+        assert page.locator(".lane.query").bounding_box()["y"] < 800  # the first screen
+
+
+def test_the_lanes_do_not_jump(page):
+    """The bold token had another width, and the lane another number of lines."""
+    predict(page, "factorize", text="a b")
+    places = """[...document.querySelectorAll(".lane .card, .chip")].map(e => {
+        const box = e.getBoundingClientRect(); return [box.left, box.width]; })"""
+    seen = []
+    for step in range(3):
+        page.locator(".chip").nth(step).click()
+        seen.append(page.evaluate(places))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_stop(page):
+    page.wait_for_selector(".headline")
+    page.fill("#in-text_a", "slow")
+    page.click("#ask")
+    page.click("#stop")
+    done(page)
+    assert page.inner_text("#answer").endswith("stopped")
+    assert predict(page, "text", text_a="a").startswith(EVIL)
+
+
+def test_the_keyboard_alone(page):
+    page.wait_for_selector(".headline")
+    page.focus("#in-text_a")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("typed")
+    page.keyboard.press("Control+Enter")
+    done(page)
+    assert page.model.asked[-1][2] == [{"text_a": "typed"}]
+    page.focus("nav button[data-signature='attention']")
+    page.keyboard.press("Enter")
+    tab_to(page, "document.activeElement.id === 'in-text'")
+    page.keyboard.type("a b")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".maps")
+    tab_to(page, "document.activeElement.parentElement.className === 'pieces'")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.locator(".pieces button").nth(1).get_attribute("aria-pressed") == "true"
+    tab_to(page, "document.activeElement.className === 'head'")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.locator(".head").nth(1).get_attribute("aria-pressed") == "true"
+
+
+def tab_to(page, condition):
+    for _ in range(40):
+        if page.evaluate(condition):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(condition)
+
+
+def test_errors_a_link_and_the_request_elsewhere(page):
+    assert predict(page, "text", text_a="bad") == "Text: no answer to " + EVIL
+    predict(page, "text", text_a="it's")
+    page.click("#same summary")
+    curl, python = page.inner_text("#curl"), page.inner_text("#python")
+    assert curl.startswith("curl 'http://127.0.0.1:") and "/it'\\''s%20my%20model:predict'" in curl
+    assert r"""{"text_a":"it'\''s"}""" in curl
+    names = {}
+    exec(compile(python.replace("print(", "answered = ("), "page", "exec"), names)
+    assert names["answered"]["predictions"][0]["label"] == EVIL
+    address = page.evaluate("location.href")
+    kept = json.loads(urllib.parse.unquote(urllib.parse.urlsplit(address).fragment))
+    assert (kept["signature"], kept["row"]) == ("text", {"text_a": "it's"})
+    choose(page, "fill")
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(".headline")  # it is answered at once
+    assert page.input_value("#in-text_a") == "it's"
+    assert page.model.asked[-1][2] == [{"text_a": "it's"}]
+    # In a page that is open already, too.
+    other = json.dumps({"signature": "score", "row": {"text_a": "a", "text_b": "b"}})
+    page.evaluate("other => { location.hash = '#' + encodeURIComponent(other); }", other)
+    page.wait_for_selector(".headline:has-text('2.346')")
+    page.fill("#in-text_a", "")
+    page.click("#ask")  # an empty field is not sent
+    assert page.evaluate("document.activeElement.id") == "in-text_a"
+
+
+def test_a_server_that_is_gone_is_said_in_words(page):
+    page.wait_for_selector(".headline")
+    page.route("**/*:predict", lambda route: route.abort())
+    page.said.clear()
+    assert predict(page, "text", text_a="a").startswith("The server at 127.0.0.1:")
+    page.unroute("**/*:predict")
+    refusal = {"status": 502, "body": "<html>bad gateway</html>"}
+    page.route("**/*:predict", lambda route: route.fulfill(**refusal))
+    assert predict(page, "text", text_a="a") == "The server refuses (502)."
+    page.said.clear()
+
+
+def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
+    """A model with weights, opened by a link: each step has the probability that the network gives
+    to its token."""
+    text, order = "the cat sat on the mat and the dog", [2, 7, 0, 5, 1, 8, 3, 6, 4]
+    made = ServedModel(str(permuted.folder), DeviceSettings(device="cpu"))
+    count = len(permuted.tokenizer.ids(text))
+    order += range(len(order), count)
+    settings = FactorizationSettings(order=",".join(str(at + 1) for at in order))
+    expected = factorization.factorize(made._model.inference, text, settings)
+    link = {
+        "signature": "factorize",
+        "row": {"text": text},
+        "parameters": {"order": "own", "own": settings.order},
+    }
+    with running(made, "m") as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/#{urllib.parse.quote(json.dumps(link))}")
+        page.wait_for_selector(".play")
+        shown = [chip[2] for chip in chips(page)]
+        for step, position in enumerate(order):
+            page.locator(".chip").nth(step).click()
+            probability = math.exp(expected.log_probabilities[position])
+            if probability < 0.001:
+                assert shown[step] == "<\u00a00.1\u00a0%"
+            else:
+                number = float(shown[step].split("\u00a0")[0])
+                assert number == pytest.approx(100 * probability, abs=0.51)
+            rows = page.locator(".predicted .bars > span").all_inner_texts()[1::2]
+            best = [float(row.split("\u00a0")[0]) for row in rows[:5]]
+            probabilities = np.exp(expected.candidate_log_probabilities[position])
+            assert best == pytest.approx((100 * probabilities).tolist(), abs=0.51)
+            seen = [name == "seen" for name in cards(page, "query")]
+            assert seen == (~expected.query_hides[position]).tolist()
+        page.close()
+    made.close()
+
+
+AXE = next(
+    filter(
+        pathlib.Path.exists,
+        map(
+            pathlib.Path,
+            filter(
+                None,
+                (
+                    os.environ.get("AXE_CORE"),
+                    "/usr/lib/node_modules/axe-core/axe.min.js",
+                    "/usr/local/lib/node_modules/axe-core/axe.min.js",
+                    "node_modules/axe-core/axe.min.js",
+                ),
+            ),
+        ),
+    ),
+    None,
+)
+
+
+@pytest.mark.skipif(not AXE, reason="npm install --global axe-core, or AXE_CORE=.../axe.min.js")
+def test_accessibility(page):
+    """In each theme, each kind of prediction: no finding of axe-core."""
+    texts = {
+        "text_a": ANNA,
+        "text_b": "b",
+        "question": "Who?",
+        "context": ANNA,
+        "choices": "a\nb",
+        "text": "a ___",
+        "prompt": "It was",
+    }
+    for signature, (inputs, _) in SIGNATURES.items():
+        if signature == "explain":  # below the prediction of the last one, `text`
+            page.click("#why")
+            done(page)
+            page.click("#answer summary")
+        else:
+            predict(page, signature, **{name: texts[name] for name in inputs})
+        page.evaluate("document.querySelector('#same').open = true")
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate("axe.run()")["violations"]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []

@@ -1,0 +1,394 @@
+"""A model directory behind the server: the answers of the Python object, and what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.language_model import Pretrained
+from helpers.models import make_model
+from helpers.serving import ask, running
+from helpers.vocabulary import train_odd_model
+
+import xlnet
+from xlnet.engine import checkpoint
+from xlnet.model import modeling
+from xlnet.server import limits
+from xlnet.server.served_model import Answer, ServedModel
+from xlnet.settings.devices import DeviceSettings
+from xlnet.support.errors import UserError
+from xlnet.tasks.output import results
+
+pytestmark = pytest.mark.slow
+
+LONG = "kamat telok rokmi mitel dakar nokla laskit solkat " * 12
+ROWS = {
+    "classification": [{"text_a": "kamat telok", "text_b": "mitel"}],
+    "multi_label": ["kamat telok", "mitel dakar"],
+    "regression": ["kamat", LONG],
+    "multiple_choice": [
+        {"text_a": "kamat", "text_b": "which _", "choices": ["a", "b", "c"]},
+        {"text_a": "mitel", "text_b": "which", "choices": ["a", "b", " "]},
+    ],
+    "ranking": [{"text_a": "kamat", "text_b": "mitel dakar"}],
+    "tagging": ["kamat  telok,rokmi 2010", "sol"],
+    "spans": [{"question": "kamat telok?", "context": LONG}, {"question": "sol", "context": "ka"}],
+}
+
+
+def opened(path):
+    return ServedModel(str(path), DeviceSettings(device="cpu"))
+
+
+def answers(model, instances, signature=None, **parameters):
+    call = model.call(signature or model.default, parameters)
+    found = model.run(call, model.rows(call, instances))
+    return [each.prediction if isinstance(each, Answer) else each for each in found]
+
+
+def same(found, expected):
+    """Whether two values for JSON are equal, numbers up to rounding."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            same(found[name], value)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected):
+            same(ours, theirs)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
+    path, rows = model_of(kind), ROWS[kind]
+    model = opened(path)
+    assert model.default == "text"
+    found = answers(model, rows)
+    rows = [row if isinstance(row, dict) else {"text_a": row} for row in rows]
+    with xlnet.load(path, device="cpu") as other:
+        assert model.labels == (list(other.labels) if other.labels else None)
+        if kind == "ranking":
+            expected = [other.rank(row["text_a"], [row["text_b"]])[0].score for row in rows]
+        else:
+            items = []
+            for row in rows:
+                names = ("question", "context", "text_a", "choices", "text_b")
+                item = tuple(row[name] for name in names if name in row)
+                items.append(item if len(item) > 1 else item[0])
+            expected = other.predict(items)
+        if kind not in ("ranking", "regression"):
+            expected = [results.as_json(one, other.labels) for one in expected]
+    for one, its in zip(found, expected):
+        same(one, its)
+    for number in re.findall(r"\d+\.\d+", json.dumps(found, allow_nan=False)):
+        assert len(number.replace(".", "").lstrip("0")) <= 9  # the digits of float32
+    model.close()
+
+
+@pytest.mark.parametrize("kind", ("classification", "ranking"))
+def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
+    """With the label that is asked for."""
+    path, row = model_of(kind), {"text_a": "kamat  telok", "text_b": "mitel"}
+    model, bad = opened(path), dict(row, text_a="")
+    labels = model.labels or ["score"]
+    given = {"label": labels[-1]} if model.labels else {}
+    found, error = answers(model, [row, bad], "explain", **given)
+    with xlnet.load(path, device="cpu") as other:
+        expected = other.explain((row["text_a"], row["text_b"]), **given)
+    assert (found["words"], found["first_words"]) == (["kamat", "telok", "mitel"], 2)
+    assert found["output"] == expected.output == labels[-1] and isinstance(error, UserError)
+    same([found["value"], *found["weights"]], [expected.value, *expected.weights])
+    if kind == "classification":  # which reads all of a text, in windows
+        many = [{"text_a": "ka " * 512, "text_b": "ka"}] * 5
+        with pytest.raises(UserError, match="tokens, expected at most 2048"):
+            answers(model, many, "explain")
+    for parameters, said in (
+        (dict(label="none"), "parameters: label: found 'none', expected"),
+        (dict(step=3), "no 'step'"),
+    ):
+        with pytest.raises(UserError, match=said):
+            model.call("explain", parameters)
+    model.close()
+
+
+def test_of_a_long_text_what_is_read_is_explained(tmp_path):
+    """3,000 words were refused, although a few of them were read."""
+    model = opened(make_model(tmp_path / "m", "multi_label", max_seq_length=8))
+    text = "kamat telok sol " * 1000
+    (found,) = answers(model, [text], "explain")
+    assert len(found["words"]) == 3000 and any(found["weights"]) and not any(found["weights"][6:])
+    same(found["value"], max(answers(model, [text])[0]["probabilities"]))
+    model.close()
+
+
+@pytest.mark.parametrize("long_document", ["truncate", "head_tail"])
+def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
+    path = make_model(tmp_path / "m", "multi_label", max_seq_length=8, long_document=long_document)
+    model = opened(path)
+    text = "kamat telok sol mitel dakar laskit nokla rokmi"
+    ids = model._model.tokenizer.ids
+    with running(model, "m") as server:
+        _, content = ask(server, body={"instances": [text, "sol"]})
+    whole = len(ids("sol"))
+    assert (content["tokens_read"], content["tokens"]) == ([6, whole], [len(ids(text)), whole])
+    assert content["unknown_tokens"] == [0, 0] and content["characters_unknown"] == [None, None]
+    spans = content["characters_read"][0]["text_a"]
+    assert content["characters_read"][1] is None
+    read = ids("".join(text[start:end] for start, end in spans[:1]))
+    assert spans[0][0] == 0 and ids(text)[: len(read)] == read
+    if long_document == "truncate":
+        assert len(spans) == 1 and len(read) == 6
+    else:
+        assert len(spans) == 2 and spans[1][1] == len(text)
+    model.close()
+
+
+def test_positions_are_those_of_the_request_or_left_out(tmp_path, quick_start, model_of):
+    """Not those of the text as the task changes it, nor of words that a tagger cuts."""
+    model = opened(make_model(tmp_path / "m", "imdb", max_seq_length=8))
+    plain, changed = ("kamat telok sol mitel dakar laskit" + end for end in ("", "<br />nokla"))
+    for signature in ("text", "explain", "vectors"):
+        found = model.run(model.call(signature, {}), [{"text_a": plain}, {"text_a": changed}])
+        readings = [one.reading for one in found]
+        assert [(one.tokens_read, one.tokens > 6) for one in readings] == [(6, True)] * 2
+        assert [one.characters_read is None for one in readings] == [False, True]
+    model.close()
+    model = opened(model_of("tagging"))  # of 24 tokens
+    row = {"text_a": "kamat " + "telok" * 40 + " rokmi" * 30}
+    (found,) = model.run(model.call("text", {}), [row])
+    assert 24 < found.reading.tokens_read < found.reading.tokens
+    assert found.reading.characters_read is None
+    model.close()
+
+
+def test_tokens_that_the_vocabulary_does_not_know(quick_start, model_of, permuted):
+    """They were answered with confidence, silently."""
+    tuned, pretrained = opened(model_of("multi_label")), opened(permuted.folder)
+    for model, signature, known, unknown in (
+        (tuned, "text", "kamat \u6f22 telok", "\u6f22\u5b57"),
+        (tuned, "vectors", "kamat \u6f22 telok", "\u6f22"),
+        (tuned, "explain", "kamat \u6f22 telok", "\u6f22\u5b57"),
+        (pretrained, "fill", "\u6f22 the cat ___", "\u6f22 ___"),
+        (pretrained, "generate", "the \u6f22 cat", "\u6f22"),
+        (pretrained, "factorize", "the \u6f22 cat", "\u6f22"),
+    ):
+        call = model.call(signature, {})
+        rows = model.rows(call, [known, unknown])
+        good, bad = model.run(call, rows)
+        (name,) = rows[0]
+        reading = good.reading
+        assert reading.unknown_tokens == 1
+        ((start, end),) = reading.characters_unknown[name]
+        assert known[start:end] == "\u6f22" and reading.characters_read is None
+        assert "expected a text with tokens that are in the vocabulary" in str(bad)
+    with running(tuned, "m") as server:
+        status, content = ask(server, body={"instances": ["kamat", "\u6f22"]})
+        assert status == 400
+        assert content["error"].startswith("instance 1: text: found '\u6f22', expected a text with")
+    (nothing,) = tuned.run(tuned.call("text", {}), [{"text_a": "\u200b"}])
+    assert isinstance(nothing, UserError)
+    tuned.close()
+    pretrained.close()
+
+
+def test_wrong_parameters_are_named_in_the_words_of_json(permuted):
+    """Python's None, True and int are no words of a request."""
+    model = opened(permuted.folder)
+    for signature, parameters, said in (
+        ("generate", {"max_tokens": None}, "max_tokens is null, expected an integer"),
+        ("generate", {"max_tokens": 2.5}, "max_tokens is 2.5, expected an integer"),
+        ("generate", {"max_tokens": 5000}, "max_tokens: found 5000, expected at most 2048"),
+        ("generate", {"beams": 65}, "beams: found 65, expected at most 64"),
+        ("generate", {"temperature": "1"}, 'temperature is "1", expected a number'),
+        ("generate", {"stop": [None]}, "stop: found null, expected texts of 1 to 1000"),
+        ("generate", {"max_token": 3}, "no 'max_token'"),
+        ("fill", {"whole_words": "yes"}, 'whole_words is "yes", expected true or false'),
+        ("fill", {"pieces": 0}, "pieces: found '0', expected a number"),
+        ("factorize", {"order": "up"}, "order: found 'up', expected random"),
+        ("attention", {"most_tokens": 65}, "most_tokens: found 65, expected at most 64"),
+        ("attention", {"layers": []}, "layers: found [], expected a list of 1 to 4 numbers"),
+        ("attention", {"layers": [99]}, "layers: found [99], expected a list of 1 to 4"),
+        ("vectors", {"pooling": "mean"}, "found pooling, expected none for vectors"),
+    ):
+        with pytest.raises(UserError) as raised:
+            model.call(signature, parameters)
+        assert str(raised.value).startswith("parameters: " + said), raised.value
+    call = model.call("fill", {})
+    with pytest.raises(UserError, match="^instance 0: text: found 3, expected a string"):
+        model.rows(call, [{"text": 3}])
+    with pytest.raises(
+        UserError, match="45 pieces of blanks with beams=50, expected a product up to"
+    ):
+        model.rows(call, ["a" + " ___" * 15])
+    model.close()
+
+
+@pytest.mark.parametrize(
+    "rows, said",
+    [
+        ([1], "instance 0: found 1, expected an object with choices, text_a, text_b"),
+        ([{"text": "a"}], "instance 0: found text, expected choices, text_a, text_b"),
+        ([dict(text_a="a", text_b="b", choices=["b"])], "expected an array of 3 strings"),
+        ([dict(text_a="a", text_b="b", choices=[["b"]] * 3)], "expected an array of 3 strings"),
+        ([dict(text_a=1, text_b="b", choices=["b"] * 3)], "text_a: found 1, expected a string"),
+    ],
+)
+def test_a_row_that_does_not_fit(quick_start, model_of, rows, said):
+    model = opened(model_of("multiple_choice"))
+    call = model.call("text", {})
+    assert model.call("serving_default", {}) == call
+    with pytest.raises(UserError, match=re.escape(said)):
+        model.rows(call, rows)
+    model.close()
+
+
+def test_all_graphs_are_built_before_the_first_request(permuted):
+    """24 requests at once waited for copies of graphs, four for each signature."""
+    model = opened(permuted.folder)
+    restored = model._model.inference.open()
+    before = set(restored._subgraphs)
+    cases = {"fill": "a ___", "attention": "a cat", "factorize": "a cat", "vectors": "a cat"}
+    requests = [(name, text, {}) for name, text in cases.items()] * 4
+    requests += [("generate", "a cat", {"max_tokens": 3, "seed": 1})] * 4
+    requests += [("generate", "a cat", {"max_tokens": 3, "beams": 9})] * 4
+    with running(model, "m") as server:
+        import concurrent.futures
+
+        def one(request):
+            name, text, parameters = request
+            body = {"signature_name": name, "instances": [text], "parameters": parameters}
+            return ask(server, body=body)[0]
+
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            assert set(pool.map(one, requests)) == {200}
+    assert set(restored._subgraphs) == before
+    model.close()
+
+
+def test_what_needs_a_graph_of_its_own_and_what_is_computed_together(permuted):
+    model = opened(permuted.folder)
+
+    def has_own_graph(signature, **parameters):
+        call = model.call(signature, parameters)
+        return model.has_own_graph(call)
+
+    assert not has_own_graph("generate") and not has_own_graph("vectors")
+    assert has_own_graph("generate", beams=2) and has_own_graph("fill")
+    call = model.call("vectors", {})
+    assert model.is_short(call, [{"text_a": "a"}] * limits.MAX_BATCH)
+    assert not model.is_short(call, [{"text_a": "a"}] * (limits.MAX_BATCH + 1))
+    assert not model.is_short(call, [{"text_a": "a" * limits.MAX_SHORT}])
+    assert not model.is_short(model.call("fill", {}), [{"text": "a ___"}])
+    model.close()
+
+
+def test_what_is_no_signature_of_a_model(quick_start, model_of, causal, tmp_path):
+    model = opened(model_of("spans"))
+    assert model.names == ["text", "vectors"]  # with several outputs: not explained
+    model.close()
+    model = opened(causal.folder)
+    assert model.names == ["generate", "attention", "vectors"]
+    assert model.describe()["model"]["objective"] == "causal"
+    model.close()
+    (tmp_path / "saved_model.pb").write_bytes(b"x")
+    with pytest.raises(
+        UserError, match="found the SavedModel .*, expected the directory it was exp"
+    ):
+        opened(tmp_path)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    """The server reported ready, and answered 500 to everything."""
+    path = make_model(tmp_path / "m", "multi_label")
+    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
+    name = "model/transformer/layer_0/ff/layer_1/bias"
+    arrays[name][3] = np.nan
+    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
+    with pytest.raises(UserError, match=rf"{name}: found 1 of 24 values that are NaN"):
+        opened(path)
+
+
+# ---- a pretrained model
+
+
+@pytest.fixture(scope="module")
+def language_model(permuted):
+    model = opened(permuted.folder)
+    yield model
+    model.close()
+
+
+def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permuted):
+    assert language_model.names == ["fill", "factorize", "generate", "attention", "vectors"]
+    asked = dict(max_tokens=20, seed=3)
+    (filled,) = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
+    (beams,) = answers(language_model, ["the"], "generate", beams=2, max_tokens=3)
+    (written,) = answers(language_model, ["the cat"], "generate", **asked)
+    stops = [written["texts"][0][9], written["texts"][0][6]]
+    (stopped,) = answers(language_model, ["the cat"], "generate", **asked, stop=stops)
+    (factorized,) = answers(language_model, ["the cat sat"], "factorize", order="2,1,3")
+    (vector,) = answers(language_model, ["the cat"], "vectors")
+    with xlnet.load(permuted.folder, device="cpu") as other:
+        found = other.fill("the cat ___ on", pieces="1", top=2)
+        assert filled["texts"] == [each.text for each in found]
+        same(filled["probabilities"], [each.probability for each in found])
+        assert beams["texts"] == [other.generate("the", beams=2, max_tokens=3).text]
+        assert written["texts"] == [other.generate("the cat", **asked).text]
+        found = other.generate("the cat", **asked, stop=stops)
+        assert stopped["texts"] == [found.text] and stopped["ended"] == ["stop"]
+        found = other.factorize("the cat sat", order="2,1,3")
+        assert (factorized["order"], factorized["candidates"]) == (found.order, found.candidates)
+        same(factorized["log_probabilities"], found.log_probabilities.tolist())
+        same(vector, other.vectors("the cat").tolist())
+
+
+def test_attention_and_what_each_stream_sees(language_model):
+    """The masks are those of the network for the same order."""
+    (found,) = answers(language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3")
+    count = len(found["pieces"])
+    assert found["places"] == [2, 1, 3] and count == 3
+    with tf.Graph().as_default(), tf.Session() as run:
+        ranks, targets = tf.constant([found["places"]]), tf.ones([1, count], tf.bool)
+        mask = run.run(modeling.permutation_mask(ranks, targets).dense())[0]
+    np.testing.assert_array_equal(~mask, found["sees"]["query"])
+    np.testing.assert_array_equal(~mask | np.eye(count, dtype=bool), found["sees"]["content"])
+    content = np.array(found["streams"]["content"])  # [k,N,T,T]
+    assert content.shape == (1, 2, count, count)
+    np.testing.assert_allclose(content.sum(axis=-1), 1, atol=1e-3)
+    assert (content[:, :, ~np.array(found["sees"]["content"])] == 0).all()
+
+
+@pytest.mark.parametrize("signature", ["attention", "factorize", "fill"])
+def test_an_error_has_the_number_of_its_instance(language_model, signature):
+    good, bad = ("a ___", "the") if signature == "fill" else ("the cat", "the cat " * 40)
+    with running(language_model, "m") as server:
+        asked = {"signature_name": signature, "instances": [good, bad]}
+        status, content = ask(server, body=asked)
+    assert status == 400 and content["error"].startswith("instance 1: ")
+
+
+def test_a_stream_has_the_text_of_the_answer(language_model):
+    parameters = {"max_tokens": 6, "seed": 1}
+    asked = {"signature_name": "generate", "instances": ["the cat"], "parameters": parameters}
+    with running(language_model, "m") as server:
+        whole = ask(server, body=asked)[1]["predictions"][0]
+        parts = ask(server, body=dict(asked, stream=True))[1]
+    parts = list(map(json.loads, parts.splitlines()))
+    assert "".join(part["text"] for part in parts) == whole["texts"][0]
+    assert len(parts) > 1 and parts[-1]["ended"] == "length"
+    assert parts[-1]["tokens_read"] == len(language_model._model.tokenizer.ids("the cat"))
+
+
+@pytest.mark.parametrize("name", ["characters", "words"])
+def test_a_vocabulary_of_characters_or_words_can_fill_in(tmp_path, name):
+    """It has no piece that is a word, or none that is a part of one."""
+    Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, name))
+    model = opened(tmp_path)
+    assert "fill" in model.names
+    assert len(answers(model, ["the ___ sat"], "fill", top=3)[0]["texts"]) == 3
+    model.close()

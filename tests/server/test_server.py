@@ -1,0 +1,478 @@
+"""The server: answers, limits, errors in words, what is dropped, how it ends."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+import types
+import urllib.parse
+
+import pytest
+from helpers.paths import ROOT
+from helpers.serving import READ, Answer, Echo, ask, running, wait_until
+
+from xlnet.commands import serve
+from xlnet.inference import session
+from xlnet.server import application, limits
+from xlnet.support.errors import UserError
+
+GENERATE = {"signature_name": "generate", "instances": [{"prompt": "a"}]}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(Echo(), "m") as server:
+        yield server
+
+
+@pytest.fixture
+def slow():
+    """A model whose work takes until it is told to go on, or is left; `begun` counts it."""
+
+    class Slow(Echo):
+        def __init__(self):
+            super().__init__()
+            self.begun, self.go, self.left = 0, threading.Event(), 0
+
+        def is_short(self, call, rows):
+            return False
+
+        def _work(self):
+            self.begun += 1
+            while not self.go.wait(0.01):
+                try:
+                    session.caller().check()
+                except UserError:
+                    self.left += 1
+                    raise
+
+        def run(self, call, rows):
+            if rows[0].get("text_a") != "quick":
+                self._work()
+            return super().run(call, rows)
+
+        def stream(self, call, row):
+            yield {"text": "first"}
+            self._work()
+            yield {"text": "last"}
+
+    made = Slow()
+    yield made
+    made.go.set()
+
+
+def connect(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
+
+
+def request(body, head=b""):
+    body = json.dumps(body).encode() if isinstance(body, dict) else body
+    start = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
+    return start + b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
+
+
+def everything(connection):
+    return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def waiting(server):
+    return server.application._computing.rows
+
+
+def test_answers_are_rows(server):
+    assert ask(server, body={"instances": [{"text_a": "één"}, {"text_a": ""}]}) == (
+        200,
+        {
+            "predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}],
+            "tokens": [9, 9],
+            "tokens_read": [3, 3],
+            "unknown_tokens": [0, 0],
+            "characters_read": [None, None],
+            "characters_unknown": [None, None],
+        },
+    )
+    assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
+
+
+def test_the_state_and_the_inputs_have_the_form_of_tensorflow_serving(server):
+    """https://www.tensorflow.org/tfx/serving/api_rest: probes of it wait for AVAILABLE."""
+    status, about = ask(server, "GET", "/v1/models/m")
+    (version,) = about["model_version_status"]
+    assert (status, version["version"], version["state"]) == (200, "1", "AVAILABLE")
+    assert about["signatures"]["choices"] == ["choices", "text_a"]
+    _, content = ask(server, "GET", "/v1/models/m/metadata")
+    signatures = content["metadata"]["signature_def"]["signature_def"]
+    assert signatures["choices"]["inputs"]["choices"]["tensor_shape"]["dim"][1]["size"] == "2"
+
+
+@pytest.mark.parametrize(
+    "host, status",
+    [("localhost", 200), ("127.0.0.1:8501", 200), ("[::1]:80", 200), ("evil.example:80", 421)],
+)
+def test_another_site_may_not_ask(server, host, status):
+    """Neither by a name that leads here (DNS rebinding) nor by a page that sends a form."""
+    body = {"instances": ["a"]}
+    assert ask(server, body=body, headers={"Host": host})[0] == status
+    for site, expected in (("cross-site", 403), ("same-origin", 200)):
+        headers = {"Sec-Fetch-Site": site}
+        assert ask(server, body=body, headers=headers)[0] == expected
+    with running(Echo(), "m", host="0.0.0.0") as other:
+        assert ask(other, body=body, headers={"Host": host})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body, status, words",
+    [
+        ("{", 400, "not JSON: Expecting property name"),
+        ("[" * 4000, 400, "not JSON"),
+        ('{"instances": [{"text_a": "a", "text_a": "b"}]}', 400, "the key 'text_a' twice"),
+        ("[1]", 400, "the request: found no object"),
+        ({"instances": []}, 400, "instances: found 0, expected 1 to 128"),
+        ({"instances": ["a"] * 129}, 400, "instances: found 129, expected 1 to 128"),
+        ({"instances": "a"}, 400, 'instances: found "a", expected an array'),
+        ({"instances": ["a"], "signature_name": None}, 400, "signature_name: found null, expected"),
+        ({"instances": ["a"], "parameters": []}, 400, "parameters: found [], expected an object"),
+        ({"instances": ["a"], "parameter": {}}, 400, "the request: found 'parameter', expected"),
+        ({"instances": ["a"], "stream": 1}, 400, "stream: found 1, expected true or false"),
+        ({"instances": ["a"], "stream": True}, 400, "stream: found 1 of text, expected one of"),
+        ({"instances": ["a"], "signature_name": "no"}, 400, "signature_name: found 'no', expected"),
+        ({"instances": [3]}, 400, "instance 0: text_a: found 3, expected a string"),
+        ({"instances": [{"b": "a"}]}, 400, "instance 0: found b, expected text_a"),
+        ({"instances": ["é" * 100_001]}, 400, "instance 0: text_a: found 100001 characters"),
+        ('{"instances": ["\\ud800"]}', 400, "instance 0: text_a: found half a character"),
+        ({"instances": ["a" * 2_000_000]}, 413, "the request has more than 1048576 bytes"),
+    ],
+)
+def test_a_bad_request_is_told_which_field_is_wrong(server, body, status, words):
+    found, answer = ask(server, body=body)
+    assert found == status and words in answer["error"], answer
+    assert "\n" not in answer["error"] and len(answer["error"]) < 400
+
+
+def test_other_ways(server):
+    assert ask(server, "GET", "/health") == (200, "ok\n")
+    assert ask(server, "GET", "/ready") == (200, "ok\n")
+    assert ask(server, "HEAD", "/health") == (200, "")
+    for method, path, status in (
+        ("GET", "/../etc/passwd", 404),
+        ("GET", "/%2e%2e/application.py", 404),
+        ("GET", "/v1/models/other", 404),
+        ("POST", "/v1/models/other:predict", 404),
+        ("DELETE", "/health", 405),
+    ):
+        found, answer = ask(server, method, path)
+        assert found == status and answer["error"].startswith(method)
+    page = ask(server, "GET", "/")[1]
+    assert "<script src" in page or 'type="module"' in page
+    with running(Echo(), "my 新闻%") as other:
+        path = f"/v1/models/{urllib.parse.quote('my 新闻%')}"
+        assert ask(other, path=path + ":predict", body={"instances": ["a"]})[0] == 200
+        assert ask(other, "GET", path)[0] == 200
+
+
+def test_every_response_has_the_headers_that_protect_a_browser(server):
+    for path in ("/", "/page.js", "/health", "/nowhere"):
+        with connect(server) as connection:
+            connection.sendall(b"GET %s HTTP/1.0\r\n\r\n" % path.encode())
+            head = everything(connection).partition(b"\r\n\r\n")[0].lower()
+        assert b"content-security-policy: default-src 'none';" in head and b"unsafe" not in head
+        assert b"x-content-type-options: nosniff" in head
+
+
+def test_metrics_count(server):
+    def numbers():
+        lines = ask(server, "GET", "/metrics")[1].splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    before = numbers()
+    ask(server, body={"instances": ["a", "b", "c"]})
+    ask(server, body="{")
+    after = numbers()
+
+    def rise(name):
+        return float(after[name]) - float(before.get(name, 0))
+
+    text = '{signature="text"}'
+    assert rise("xlnet_rows_total" + text) == 3
+    assert rise('xlnet_requests_total{status="200"}') == 2  # this one and /metrics
+    assert rise('xlnet_requests_total{status="400"}') == 1
+    assert rise("xlnet_answer_seconds_count" + text) == 1
+    assert float(after["xlnet_rows_waiting"]) == 0
+    assert float(after["process_resident_memory_bytes"]) > 1e6
+
+
+def test_many_at_once_get_their_own_answers(server):
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda i: ask(server, body={"instances": [str(i)]}), range(160)))
+    assert [answer["predictions"][0]["text"] for _, answer in found] == list(map(str, range(160)))
+
+
+def test_a_model_that_fails_and_the_next_request():
+    class Fails(Echo):
+        def run(self, call, rows):
+            if rows[0]["text_a"] == "a":
+                raise RuntimeError("the device is lost\nand more")
+            return super().run(call, rows)
+
+    with running(Fails(), "m") as server:
+        status, answer = ask(server, body={"instances": ["a"]})
+        assert status == 500
+        assert answer["error"] == "the model failed on this: RuntimeError: the device is lost"
+        assert ask(server, body={"instances": ["b"]})[0] == 200
+
+
+# ---- alive, ready, dropped
+
+
+def test_it_is_alive_while_it_computes_and_not_ready_while_too_many_wait(slow, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_WAITING", 1)
+    with running(slow, "m") as server, concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(ask, server, body={"instances": ["a"]})
+        wait_until(lambda: slow.begun)
+        assert ask(server, "GET", "/health") == (200, "ok\n")
+        status, answer = ask(server, "GET", "/ready")
+        assert status == 503 and "1 instances wait already, at most 1 may" in answer["error"]
+        assert ask(server, body={"instances": ["b"]})[0] == 503
+        slow.go.set()
+        assert first.result()[0] == 200
+        assert ask(server, "GET", "/ready")[0] == 200
+
+
+def test_silent_and_slow_connections_leave_a_light_client_served(server):
+    """300 of them refused all predictions, and /ready stayed 200."""
+    silent = [connect(server) for _ in range(256)]
+    for number, each in enumerate(silent):
+        each.sendall(request(b"{}")[: number % 128])
+    began = time.monotonic()
+    assert ask(server, "GET", "/ready")[0] == 200
+    for _ in range(20):
+        assert ask(server, body={"instances": ["a"]})[0] == 200
+    assert time.monotonic() - began < 5
+    for each in silent:
+        each.close()
+
+
+@pytest.mark.parametrize("body", [{"instances": ["a"]}, GENERATE, {**GENERATE, "stream": True}])
+def test_what_a_client_that_leaves_asked_for_is_dropped(slow, body):
+    with running(slow, "m") as server:
+        with connect(server) as connection:
+            connection.sendall(request(body))
+            wait_until(lambda: slow.begun)
+        wait_until(lambda: slow.left == 1 and waiting(server) == 0)
+        assert ask(server, body={"instances": ["quick"]})[0] == 200
+
+
+def test_a_request_has_a_longest_time(slow, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_SECONDS", 1)
+    with running(slow, "m") as server:
+        status, answer = ask(server, body={"instances": ["a"]})
+        assert (status, answer["error"]) == (503, "not answered within 1 s")
+        wait_until(lambda: slow.left == 1)
+        said = ask(server, body={**GENERATE, "stream": True})[1]
+        assert '"first"' in said and '{"error": "not answered within 1 s"}' in said
+
+
+def test_a_client_that_reads_slowly_gets_all_of_its_answer():
+    text = "a" * 6_000_000
+
+    class Long(Echo):
+        def run(self, call, rows):
+            return [Answer(text, READ)]
+
+        def stream(self, call, row):
+            yield {"text": text}
+            yield {"text": "the last one"}
+
+    for is_streamed in (False, True):
+        with running(Long(), "m") as server, connect(server) as connection:
+            connection.sendall(
+                request({**GENERATE, "stream": is_streamed}, b"Connection: close\r\n")
+            )
+            answer = bytearray()
+            while part := connection.recv(1 << 16):
+                answer += part
+                time.sleep(0.01)
+        assert answer.count(b"a" * 1_000_000) == 6
+        assert answer.endswith(b"0\r\n\r\n" if is_streamed else b"}")
+        assert not is_streamed or b"the last one" in answer
+
+
+# ---- bodies
+
+
+def test_a_refusal_arrives_at_a_client_that_still_sends(server):
+    for head, body in (
+        (b"Content-Length: 20000000", b"x" * 20_000_000),
+        (b"Transfer-Encoding: chunked", b"%x\r\n%s\r\n0\r\n\r\n" % (20_000_000, b"x" * 20_000_000)),
+    ):
+        with connect(server) as connection:
+            start = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
+            connection.sendall(start + b"Connection: close\r\n%s\r\n\r\n%s" % (head, body))
+            answer = everything(connection)
+        assert answer.startswith(b"HTTP/1.1 413 ") and b"more than 1048576 bytes" in answer
+
+
+def test_bodies_on_their_way_take_no_more_memory_than_the_limit(server):
+    """Three requests that do not end; each has sent 20 MB, of which 1 MB may be kept."""
+    sent = request(b"x" * 60_000_000)[:20_000_000]
+    opened = [connect(server) for _ in range(3)]
+    tracemalloc.start()  # of the server, too, which is a thread
+    for connection in opened:
+        connection.sendall(sent)
+    assert ask(server, "GET", "/health")[0] == 200
+    in_memory, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    for connection in opened:
+        connection.close()
+    assert in_memory < 10_000_000
+
+
+def test_what_is_not_http_is_refused(server):
+    for sent in (b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 200_000):
+        with connect(server) as connection:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(sent)
+                assert everything(connection).startswith(b"HTTP/1.1 400")
+    assert ask(server, "GET", "/health")[0] == 200
+
+
+def test_a_body_that_does_not_arrive_in_time_is_refused_in_words(server, monkeypatch):
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
+    with connect(server) as connection:
+        connection.sendall(request(b"{}")[:-1])
+        answer = everything(connection)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    content = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert content == {"error": "the body did not arrive within 0.5 s"}
+
+
+# ---- begin and end
+
+
+def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
+    for host, port in (("127.0.0.1", server.port), ("no.such.host.invalid", 0)):
+        with pytest.raises(UserError, match=f"cannot listen at {host} port {port}: "):
+            application.bind(host, port)
+    with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port"):
+        serve.main(serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port))
+    for given, said in (
+        (dict(port=70_000), "port is 70000, expected 0 <= port <= 65535"),
+        (dict(host=""), "host: found '', expected an address such as 127.0.0.1; --host"),
+        (dict(name="a/b"), "name: found 'a/b', expected a name without /; --name"),
+    ):
+        with pytest.raises(UserError, match=re.escape(said)):
+            serve.ServingSettings(model_dir="m", **given).check()
+
+
+@pytest.mark.parametrize("host, asked", [("::1", ("::1",)), ("::", ("::1", "127.0.0.1"))])
+def test_ipv6(host, asked):
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with running(Echo(), "m", host=host) as server:
+        for each in asked:
+            with socket.create_connection((each, server.port), timeout=20) as connection:
+                connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+                assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+@contextlib.contextmanager
+def program_of(*arguments):
+    """A server in a process of Python of its own, which has printed its address, and where it is,
+    as `ask` takes it."""
+    command = [sys.executable, *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            line = program.stdout.readline()
+            yield program, types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0]))
+        finally:
+            program.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_program_ends_in_time_while_it_computes(permuted, number):
+    """Also while a computation is in progress that nothing can interrupt; with status 0. A request
+    that is answered until then is answered."""
+    code = f"""
+import sys, time
+from xlnet.commands import main as commands
+from xlnet.server import served_model
+run = served_model.ServedModel.run
+def slow(self, call, rows):
+    text = rows[0].get("text_a")
+    if text in ("for 1 s", "for 60 s"):
+        print("begun", flush=True)
+        time.sleep(int(text.split()[1]))
+    return run(self, call, rows)
+served_model.ServedModel.run = slow
+served_model.ServedModel.is_short = lambda *_: False
+sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--name=m"]
+commands.main()
+"""
+    asked = [{"signature_name": "vectors", "instances": [f"for {n} s"]} for n in (1, 60)]
+    with program_of("-c", code) as (program, place):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answers = [pool.submit(ask, place, body=body) for body in asked]
+            assert "page" in program.stdout.readline()
+            assert [program.stdout.readline() for _ in asked] == ["begun\n"] * 2
+            program.send_signal(number)
+            began = time.monotonic()
+            assert program.wait(20) == 0
+            assert time.monotonic() - began < limits.GRACE_SECONDS + 4
+            assert answers[0].result()[0] in (200, 400)
+            with contextlib.suppress(OSError):
+                assert answers[1].result()[0] >= 500
+
+
+@pytest.mark.slow
+def test_the_program_ends_in_time_while_it_streams(permuted):
+    """`docker stop` kills after 10 s."""
+    body = {**GENERATE, "stream": True, "parameters": {"max_tokens": 2048, "seed": 1}}
+    command = ["-m", "xlnet", "serve", f"--model_dir={permuted.folder}", "--port=0", "--name=m"]
+    with program_of(*command) as (program, place):
+        opened = [connect(place) for _ in range(20)]
+        for each in opened:
+            each.sendall(request(body))
+        for each in opened:
+            assert each.recv(1)
+        program.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert program.wait(20) == 0 and time.monotonic() - began < 9
+        for each in opened:
+            each.close()
+        with pytest.raises(OSError):
+            connect(place)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="counts memory in /proc")
+def test_hostile_requests_leave_memory_flat():
+    """Thousands of requests of all wrong kinds, and connections that break."""
+
+    def memory():
+        with open("/proc/self/statm", encoding="utf-8") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    with running(Echo(), "m") as server:
+
+        def attack():
+            for body in ("{", {"instances": ["a" * 90_000]}, {"x": 1}, "[" * 9000):
+                ask(server, body=body)
+            with connect(server) as connection:
+                connection.sendall(request({**GENERATE, "stream": True})[:-3])
+
+        for _ in range(50):
+            attack()
+        before = memory()
+        for _ in range(200):
+            attack()
+        assert memory() - before < 20_000_000
+        wait_until(lambda: waiting(server) == 0)

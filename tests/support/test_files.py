@@ -1,0 +1,236 @@
+"""Files that are there whole or not at all, whatever happens meanwhile."""
+
+import errno
+import os
+import pathlib
+import re
+import stat
+import threading
+
+import pytest
+from helpers import command
+
+import xlnet
+from xlnet.commands.main import COMMANDS
+from xlnet.support import files
+from xlnet.support.errors import UserError
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """What happened on the disk, in order: ("sync" or "replace", the name that was meant)."""
+    happened = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor):
+        happened.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        sync(descriptor)
+
+    def replaced(source, target):
+        happened.append(("replace", os.path.basename(target)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    return happened
+
+
+def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, done):
+    files.write_text(str(tmp_path / "x"), "text")
+    (first, partial), *rest = done
+    assert first == "sync" and partial.startswith("x.partial-")
+    assert rest == [("replace", "x"), ("sync", tmp_path.name)]
+
+
+def test_nobody_waits_for_what_need_not_last(tmp_path, done):
+    files.write_json(str(tmp_path / "x"), {}, is_lasting=False)
+    assert done == [("replace", "x")]
+
+
+def test_and_all_files_of_a_directory(tmp_path, done):
+    with files.new_directory(str(tmp_path / "new")) as directory:
+        os.mkdir(os.path.join(directory, "part"))
+        for name in ("a", "part/b"):
+            with open(os.path.join(directory, name), "w", encoding="utf-8") as f:
+                f.write(name)
+    place = [action for action, _ in done].index("replace")
+    before = {name.partition(".partial-")[0] for _, name in done[:place]}
+    assert before == {"a", "b", "part", "new"}
+    assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
+
+
+def test_a_new_directory_may_be_a_link_to_an_empty_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with files.new_directory(str(tmp_path / "link")) as directory:
+        os.mkdir(os.path.join(directory, "part"))
+    assert os.listdir(tmp_path / "real") == ["part"] and os.path.islink(tmp_path / "link")
+
+
+def test_a_failed_write_names_its_file(tmp_path):
+    path = tmp_path / "records"
+    with pytest.raises(OSError, match="No space left") as e:
+        with files.writing(str(path)):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    assert e.value.filename == str(path) and not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_run_left_goes(tmp_path):
+    """Also of one that had the number of this process: in a container all runs are process 1."""
+    for number in (os.getpid(), 2**22 + 1):
+        (tmp_path / f"new.partial-0-{number}").mkdir()
+    (tmp_path / f"new.partial-0-{os.getppid()}").mkdir()  # of a process that is alive
+    with files.new_directory(str(tmp_path / "new")) as directory:
+        assert os.listdir(directory) == []
+    assert sorted(os.listdir(tmp_path)) == ["new", f"new.partial-0-{os.getppid()}"]
+
+
+def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_text("before")
+
+    def fails(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="No space left on device: .*x.partial"):
+        files.write_text(str(path), "after")
+    assert path.read_text() == "before" and os.listdir(tmp_path) == ["x"]
+
+
+def test_what_leads_out_of_a_directory(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    for name in ("file", "inside/file"):
+        (tmp_path / name).write_text(name)
+    os.symlink("file", inside / "link")
+    os.symlink("../file", inside / "away")
+    os.symlink(inside, tmp_path / "other")  # the directory itself may be one
+    for name in ("file", "link"):
+        files.require_inside(str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's")
+    with pytest.raises(UserError, match="away leads to .*, outside of the data's"):
+        files.require_inside(str(inside / "away"), str(inside), "the data's")
+
+
+def test_the_public_api_takes_path_objects(permuted, tmp_path):
+    path = pathlib.Path(permuted.folder)
+    config = xlnet.XLNetConfig(json_path=path / "xlnet_config.json")
+    config.to_json(tmp_path / "copy.json")
+    assert xlnet.XLNetConfig(json_path=tmp_path / "copy.json") == config
+    with pytest.raises(UserError, match="none.json"):
+        xlnet.XLNetConfig(json_path=tmp_path / "none.json")
+    for place in (path, next(path.glob("model.ckpt*.index")).with_suffix("")):
+        with xlnet.load(
+            place,
+            device="cpu",
+            model_config_path=path / "xlnet_config.json",
+            spiece_model_file=path / "spiece.model",
+        ) as model:
+            assert len(model.vectors(["the cat"])) == 1
+    with pytest.raises(UserError, match="none"):
+        xlnet.load(tmp_path / "none")
+
+
+def test_a_file_has_its_name_once_it_is_complete(tmp_path):
+    path = tmp_path / "below" / "a"
+    with files.writing(str(path)) as f:
+        f.write(b"complete")
+        assert not path.exists() and len(list(path.parent.iterdir())) == 1
+    assert path.read_bytes() == b"complete"
+    with pytest.raises(KeyError), files.writing(str(path)) as f:
+        f.write(b"half")
+        raise KeyError
+    assert path.read_bytes() == b"complete" and list(path.parent.iterdir()) == [path]
+    files.remove([str(path), str(path)])
+    assert not path.exists()
+
+
+def test_a_path_from_a_remote_directory_does_not_lead_out_of_it():
+    files.require_inside("gs://a/b/c", "gs://a/b", "the records'")
+    for path in ("/etc/passwd", "gs://a/b/../c", "gs://a/bc"):
+        with pytest.raises(UserError, match="is outside of the records' directory"):
+            files.require_inside(path, "gs://a/b", "the records'")
+
+
+def test_the_digest_of_a_directory_is_of_names_and_contents(tmp_path):
+    """Also of names that are not UTF-8, as of archives from elsewhere."""
+    inner = tmp_path / "data" / "pos"
+    inner.mkdir(parents=True)
+    odd = inner / os.fsdecode(b"\xff.txt")
+    odd.write_text("a")
+    digests = {files.digest_of(str(tmp_path / "data"))}
+    os.rename(odd, inner / "b.txt")
+    digests.add(files.digest_of(str(tmp_path / "data")))
+    (inner / "b.txt").write_text("b")
+    digests.add(files.digest_of(str(tmp_path / "data")))
+    assert len(digests) == 3
+    os.rename(tmp_path / "data", tmp_path / "moved")
+    assert files.digest_of(str(tmp_path / "moved")) in digests
+
+
+def test_links_to_nowhere_are_no_files_of_a_pattern(tmp_path):
+    (tmp_path / "a").write_text("text")
+    (tmp_path / "b").symlink_to("none")
+    assert files.match(str(tmp_path / "*")) == {str(tmp_path / "a"): 4}
+
+
+def test_outputs_that_are_not_regular_files_stay(tmp_path, capfd):
+    """A link is followed, a FIFO is written to."""
+    (tmp_path / "link").symlink_to("below")
+    files.write_text(str(tmp_path / "link"), "new")
+    assert os.readlink(tmp_path / "link") == "below"
+    assert (tmp_path / "below").read_text() == "new"
+    os.mkfifo(tmp_path / "fifo")
+    received = []
+    reader = threading.Thread(target=lambda: received.append((tmp_path / "fifo").read_text()))
+    reader.start()
+    files.write_text(str(tmp_path / "fifo"), "new")
+    reader.join(30)
+    assert received == ["new"] and stat.S_ISFIFO(os.lstat(tmp_path / "fifo").st_mode)
+    with pytest.raises(IsADirectoryError):
+        files.write_text(str(tmp_path), "new")
+    for name in ("-", "/dev/stdout"):
+        files.write_text(name, "text\n")
+    assert capfd.readouterr().out == 2 * "text\n"
+
+
+# Flags that name an output file: program and flags without it, and the flag.
+OUTPUT_FLAGS = {
+    "data vocabulary": ("--input_glob=none.txt", "sp_path"),
+    "plot masks": ("--input=none", "output"),
+    "plot curves": ("--model_dir=none", "output"),
+    "plot attention": ("--model_dir=none --text=x", "output"),
+    "explain": ("--model_dir=none --text=x", "output"),
+    "fill": ("--model_dir=none --text=x", "output"),
+    "generate": ("--model_dir=none --text=x", "output"),
+}
+
+
+def test_all_flags_of_output_files_are_here():
+    """Those of predictions have a test of their own; the others name directories."""
+    of_file = re.compile(
+        r"^  --(\w+)=.*(?:(?:file|image|model) to write|file for the pred|file of JSON lines)", re.M
+    )
+    found = {
+        (name, flag)
+        for name in COMMANDS
+        for flag in of_file.findall(command.succeed("xlnet " + name, "--helpfull").stdout)
+    }
+    of_predictions = {(name, "output") for name in ("classify", "squad", "tag")}
+    of_predictions.add(("predict", "output"))
+    of_masks = {("data inspect", "output")}  # the program of plot masks
+    given = {(name, flag) for name, (_, flag) in OUTPUT_FLAGS.items()}
+    assert found - of_masks == given | of_predictions
+
+
+@pytest.mark.parametrize("name", OUTPUT_FLAGS)
+def test_an_output_that_cannot_be_written_is_refused_before_work_begins(name, tmp_path):
+    """A directory that does not exist was made, also where its name was misspelt."""
+    others, flag = OUTPUT_FLAGS[name]
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link.png").symlink_to("directory")
+    for path, said in (("link.png", " is a directory"), ("new/x.png", "no such directory")):
+        done = command.run("xlnet " + name, *others.split(), f"--{flag}={tmp_path / path}")
+        (line,) = done.errors
+        assert done.returncode in (1, 2) and f"{flag}: " in line and said in line
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,89 @@
+"""One program at a time in a directory."""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from helpers.paths import ROOT
+
+from xlnet.support import lock
+from xlnet.support.errors import UserError
+
+pytestmark = pytest.mark.slow
+
+HOLD = (
+    "import sys, time; from xlnet.support import lock; from xlnet.support.errors import UserError\n"
+    "try:\n"
+    "    with lock.held(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"
+    "except UserError: print('refused')"
+)
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "_GRACE", 0.2)
+    return tmp_path / "model" / "training.lock"
+
+
+def held(path):
+    return lock.held(str(path), "model_dir: a run trains in X")
+
+
+def hold(path, seconds=60, before=""):
+    process = subprocess.Popen(
+        [sys.executable, "-c", before + HOLD % seconds, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    return process
+
+
+def test_a_second_run_is_refused(path):
+    with held(path):
+        with pytest.raises(
+            UserError,
+            match=rf"^model_dir: a run trains in X already, on host {socket.gethostname()} as "
+            rf"process {os.getpid()} since \d.*; stop it",
+        ):
+            with held(path):
+                pass
+    assert not list(path.parent.iterdir())
+    with pytest.raises(KeyError):
+        with held(path):
+            raise KeyError
+    assert not list(path.parent.iterdir())
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(path):
+    process = hold(path)
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match=f"as process {process.pid} since"):
+        with held(path):
+            pass
+    killer = threading.Timer(0.05, process.send_signal, [signal.SIGKILL])
+    killer.start()  # while the other one waits
+    with held(path):
+        assert f"process {os.getpid()} " in path.read_text()
+    process.communicate()
+
+
+def test_of_several_that_start_at_once_one_holds_it(path):
+    several = [hold(path, seconds=6) for _ in range(4)]
+    found = sorted(process.communicate()[0].strip() for process in several)
+    assert found == ["held", "refused", "refused", "refused"]
+
+
+def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
+    def lacking(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(lock.fcntl, "flock", lacking)
+    with held(path):
+        assert "has no locks" in caplog.text
+    assert not path.exists()

@@ -1,0 +1,221 @@
+"""Trains a SentencePiece model on the text that xlnet data make will encode with it.
+
+The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path>.json, next to the
+model, says how text is cleaned for it; every later program obeys it.
+
+--language sets what depends on the language:
+  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too;
+            the default
+  other     any language with an alphabet: accents are kept; coverage 0.99995
+  chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
+"""
+
+import collections
+import dataclasses
+import hashlib
+import io
+import itertools
+import os
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Optional
+
+from xlnet.commands import cli
+from xlnet.commands.data_make import progress
+from xlnet.settings.data import InputSettings
+from xlnet.settings.fields import required, setting
+from xlnet.support import files
+from xlnet.support.errors import UserError
+
+if TYPE_CHECKING:
+    from xlnet.corpus.reading import Chunk
+
+Language = collections.namedtuple("Language", "character_coverage keep_accents")
+_CJK = Language(0.9995, True)
+LANGUAGES = {
+    "english": Language(0.99995, False),
+    "other": Language(0.99995, True),
+    "chinese": _CJK,
+    "japanese": _CJK,
+    "korean": _CJK,
+}
+
+SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
+_VOCAB_SIZE = 32000
+_LARGEST = re.compile(r"value <= (\d+)")  # in SentencePiece's message about a size too large
+_MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
+_CHUNK_BYTES = 1 << 22
+_BATCH_LINES = 1000
+_NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
+_THREADS = 16  # fixed, as the rounding of sums depends on it
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularySettings(InputSettings):
+    """xlnet data vocabulary: text to a SentencePiece model."""
+
+    sp_path: str = required("the SentencePiece model to write")
+    vocab_size: Optional[int] = setting(
+        None,
+        "number of pieces, special symbols included; with --model_type=char the most; default: "
+        "32000, or as many as the text allows",
+        minimum=len(SPECIAL_PIECES) + 1,
+    )
+    model_type: str = setting(
+        "unigram",
+        "unigram: pieces of any length; char: each character is a piece, for tasks that tag or cut "
+        "text character by character, as in Chinese",
+        choices=("unigram", "char"),
+    )
+    language: str = setting(
+        "english",
+        "language of the text; other: any with an alphabet, whose accents are kept",
+        choices=tuple(LANGUAGES),
+    )
+    uncased: bool = setting(False, "lower-case the text")
+    keep_accents: Optional[bool] = setting(
+        None,
+        "leave accents, syllables and full-width letters to SentencePiece's normalization "
+        "(nmt_nfkc); by language if not given",
+    )
+    seed: int = setting(0, "seed of the sample", minimum=0)
+
+
+def main(settings: VocabularySettings) -> None:
+    from xlnet.corpus import reading
+    from xlnet.corpus.tokenizer import describe, description_path
+
+    # What is not given follows from the language.
+    language = LANGUAGES[settings.language]
+    if settings.keep_accents is None:
+        settings = dataclasses.replace(settings, keep_accents=language.keep_accents)
+    # Reading may take minutes, so it is checked first that the target can be written.
+    files.check_output(settings.sp_path, (), "sp_path")
+    for path in (settings.sp_path, description_path(settings.sp_path)):
+        if os.path.exists(path):
+            raise UserError(f"sp_path: {path} is there already; remove it, or give another name")
+    # The sentences that records will have, cleaned alike, or a sample of them.
+    paths = reading.find_files(settings.input_glob)
+    chunks = reading.cut(paths, files.sizes(paths), _CHUNK_BYTES)
+    sentences, number = draw(read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed)
+    if not sentences:
+        raise UserError(f"input_glob: no text in {settings.input_glob}")
+    print(f"{len(paths)} files, {number} sentences")
+    print(
+        f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters", flush=True
+    )
+    # The description is written first, as a model without one is taken for a released one.
+    model, vocab_size = train(sentences, settings)
+    describe(
+        settings.sp_path,
+        hashlib.sha256(model).hexdigest(),
+        settings.uncased,
+        bool(settings.keep_accents),
+    )
+    with files.writing(settings.sp_path) as f:
+        f.write(model)
+    print(
+        "{}: {} pieces, {}, accents {}, character coverage {:g}".format(
+            settings.sp_path,
+            vocab_size,
+            "uncased" if settings.uncased else "cased",
+            "kept" if settings.keep_accents else "stripped",
+            language.character_coverage,
+        )
+    )
+
+
+def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings) -> Iterator[str]:
+    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
+    from xlnet.corpus import reading
+    from xlnet.corpus.tokenizer import clean_lines
+
+    counts: collections.Counter[str] = collections.Counter()
+    with progress("reading", sum(chunk.end - chunk.begin for chunk in chunks), "B") as advance:
+        for chunk in chunks:
+            lines = (line.text for line in reading.read_chunk(chunk, settings, counts))
+            while batch := list(itertools.islice(lines, _BATCH_LINES)):
+                cleaned = clean_lines(batch, settings.uncased, bool(settings.keep_accents))
+                yield from filter(None, cleaned)
+            advance(chunk.end - chunk.begin)
+
+
+def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
+    """Samples `size` of the sentences uniformly; returns them and the number of all.
+    Memory is proportional to `size`."""
+    # Reservoir sampling: of n sentences each is in the sample with probability size / n.
+    drawn: list[str] = []
+    number, uniform = 0, random.Random(seed).random
+    for number, sentence in enumerate(sentences, 1):
+        if number <= size:
+            drawn.append(sentence)
+            continue
+        place = int(uniform() * number)  # kept with probability size / number
+        if place < size:
+            drawn[place] = sentence
+    return drawn, number
+
+
+def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes, int]:
+    """Returns the model's bytes, a function of the sentences and settings, and its size."""
+    import sentencepiece
+
+    model, vocab_size = io.BytesIO(), settings.vocab_size or _VOCAB_SIZE
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type=settings.model_type,
+            vocab_size=vocab_size,
+            hard_vocab_limit=settings.model_type != "char",  # the text may have fewer characters
+            character_coverage=LANGUAGES[settings.language].character_coverage,
+            normalization_rule_name="nmt_nfkc",
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=-1,
+            # <eop> is found in text, control symbols are not.
+            control_symbols=[p for p in SPECIAL_PIECES[3:] if p != "<eop>"],
+            user_defined_symbols=["<eop>"],
+            max_sentence_length=_NO_LIMIT,
+            num_threads=_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as e:
+        # SentencePiece says by messages alone which size a text allows.
+        # The default size gives way to what the text allows; a size that was asked for does not.
+        largest = _LARGEST.search(str(e))
+        if largest and settings.vocab_size is None:
+            print(
+                f"note: vocab_size is {largest[1]}, the largest that this text allows; "
+                f"more text allows {_VOCAB_SIZE}"
+            )
+            return train(sentences, dataclasses.replace(settings, vocab_size=int(largest[1])))
+        if largest:
+            raise UserError(
+                f"vocab_size is {vocab_size}, too large for this text; give more text or "
+                f"--vocab_size={largest[1]} or less"
+            ) from None
+        small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", str(e))
+        if small:
+            raise UserError(
+                f"vocab_size is {vocab_size}, too small for the characters of this text; give "
+                f"--vocab_size={small[1]} or more"
+            ) from None
+        raise UserError("SentencePiece: " + " ".join(str(e).split())) from None
+    return model.getvalue(), sentencepiece.SentencePieceProcessor(
+        model_proto=model.getvalue()
+    ).vocab_size()
+
+
+def run() -> None:
+    cli.run(
+        main,
+        VocabularySettings,
+        about=__doc__,
+        examples=(
+            "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
+            "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000",
+        ),
+    )

@@ -1,0 +1,56 @@
+"""Writes a sample to try everything on: text to pretrain on, and a classification set.
+
+Both are the documentation of Python 3.11.7, which `sample.zip` next to this file contains with its
+licence, so that all computers have the same text. pretrain/: the language reference and the
+docstrings of the standard library, 5 % of the documents in heldout.txt. classify/: docstrings with
+their package as the label; few to train on, so that pretraining matters, and many to evaluate on.
+"""
+
+import dataclasses
+import os
+import pathlib
+import zipfile
+
+from xlnet.commands import cli
+from xlnet.settings.fields import required
+from xlnet.support import files
+from xlnet.support.errors import UserError
+
+SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleSettings:
+    """xlnet sample: where to."""
+
+    output: str = required("directory for the sample")
+
+
+def main(settings: SampleSettings) -> None:
+    with zipfile.ZipFile(SAMPLE) as archive:
+        texts = {
+            os.path.join(settings.output, name): archive.read(name).decode("utf-8")
+            for name in archive.namelist()
+        }
+        for path, text in texts.items():
+            if os.path.exists(path) and pathlib.Path(path).read_bytes() != text.encode():
+                raise UserError(
+                    f"output: {path} is there and is not the sample's; give another directory"
+                )
+        for path, text in texts.items():
+            name = os.path.basename(path)
+            files.write_text(path, text)
+            # Print what was written, by its form.
+            if name.endswith(".tsv"):
+                print("{}: {} rows".format(path, text.count("\n") - 1))
+            elif name != "LICENSE.txt":
+                sentences = [line for line in text.split("\n") if line]
+                print(
+                    "{}: {} documents, {} sentences, {} words".format(
+                        path, text.count("\n\n") + 1, len(sentences), len(text.split())
+                    )
+                )
+
+
+def run() -> None:
+    cli.run(main, SampleSettings, about=__doc__, examples=("--output=text",))

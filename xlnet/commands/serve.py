@@ -1,0 +1,92 @@
+"""Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
+
+A fine-tuned model predicts; a pretrained one fills blanks, generates text and shows its attention.
+Requests are those of TensorFlow Serving: POST /v1/models/NAME:predict with
+{"instances": [{"text_a": "..."}]}; GET /health (alive), /ready, /metrics and /v1/models/NAME report
+the state. Requests that arrive together are computed together. Exported models are served by
+TensorFlow Serving.
+"""
+
+import asyncio
+import dataclasses
+import os
+import signal
+import urllib.parse
+from typing import Optional
+
+from xlnet.commands import cli
+from xlnet.inference.settings import LoadSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.network import NetworkSettings
+from xlnet.support import quiet
+from xlnet.support.errors import UserError, wrong
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingSettings(Settings):
+    """xlnet serve: which model, at which address."""
+
+    model_dir: str = required("model directory to serve")
+    own_module: Optional[str] = same_as(LoadSettings, "own_module")
+    device: str = same_as(DeviceSettings, "device")
+    precision: str = same_as(NetworkSettings, "precision", default="fp32")
+    name: Optional[str] = setting(None, "name in the address; default: that of the directory")
+    host: str = setting(
+        "127.0.0.1",
+        "address to listen at; 0.0.0.0, or :: for IPv6 too, for other machines: without encryption "
+        "or access control",
+    )
+    port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
+
+    def check(self) -> None:
+        super().check()
+        if not self.host.strip():  # it would be every address of this machine
+            raise wrong("host", repr(self.host), "an address such as 127.0.0.1", "--host")
+        if self.name and "/" in self.name:
+            raise wrong("name", f"'{self.name}'", "a name without /", "--name")
+
+
+def main(settings: ServingSettings) -> None:
+    quiet.import_tensorflow()
+    try:
+        from xlnet.server import application
+    except ModuleNotFoundError as e:
+        raise UserError(
+            f"the server needs the package {e.name}: pip install starlette uvicorn "
+            "prometheus-client"
+        ) from None
+    from xlnet.server.served_model import ServedModel
+    from xlnet.tasks.types import known
+
+    # An address in use is an error before the model is loaded; who connects until then is refused.
+    listening = application.bind(settings.host, settings.port)
+    known.load(settings.own_module)
+    model = ServedModel(
+        settings.model_dir,
+        DeviceSettings(device=settings.device),
+        network=NetworkSettings(precision=settings.precision),
+    )
+    name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
+    listening.listen()  # who connects from now on waits for the server
+    # In a URL, IPv6 addresses have brackets.
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listening.getsockname()[1]}"
+    print(
+        "serving {} at {}/v1/models/{} (signatures {})\na page to try it: {}/".format(
+            model.path, address, urllib.parse.quote(name), ", ".join(model.names), address
+        ),
+        flush=True,
+    )
+    server = application.server(model, name, listening)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn ends by them, and raises them again; one that comes before ends it at once.
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    asyncio.new_event_loop().run_until_complete(server.serve([listening]))
+    # Responses are sent, or out of time. Exit at once: TensorFlow would take seconds to end, and an
+    # abandoned computation longer.
+    os._exit(0)
+
+
+def run() -> None:
+    cli.run(main, ServingSettings, about=__doc__, examples=("--model_dir=model --port=8501",))

@@ -1,0 +1,399 @@
+"""From record files to batches of tensors.
+
+Shape letters: B batch, R those of its rows that are computed here, Q sequence length, P target
+positions, N sequences whose targets are sampled together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet.corpus import feature_spec, tfrecord
+from xlnet.corpus import permutation as permutations
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.manifest import Manifest
+from xlnet.support.errors import UserError
+
+POOL_BATCHES = 32  # batches that are sorted by length together
+SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
+
+# For the functions of datasets: TensorFlow would otherwise rewrite their source at each start.
+_without_autograph = tf.autograph.experimental.do_not_convert
+
+
+def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
+    """Steps in which every sequence is seen once; a UserError if the batch size does not divide the
+    number of streams."""
+    if manifest.num_streams % batch_size:
+        # Streams of both directions come in pairs.
+        multiple = 2 if manifest.bi_data and batch_size % 2 else 1
+        raise UserError(
+            f"train_batch_size is {batch_size}, which does not divide the {manifest.num_streams} "
+            "streams of the data; use a divisor, or make records with "
+            f"--num_streams={batch_size * multiple}"
+        )
+    return manifest.num_streams // batch_size * manifest.windows_per_stream
+
+
+def pretraining_batches(
+    directory: str,
+    manifest: Manifest,
+    *,
+    batch_size: int,
+    permutation: permutations.Permutation,
+    special_ids: Sequence[int],
+    seed: int,
+    start_step: int = 0,
+    epochs: Optional[int] = None,
+    rows: slice = slice(None),
+    legacy_word_start: Optional[np.ndarray] = None,
+) -> tf.data.Dataset:
+    """Batches of sequences whose row b continues row b of the batch before.
+
+    Each row reads its own streams one after the other (`rounds`); `starts_stream` says where the
+    memory must be cleared. Targets and orders are sampled again in each epoch, as a function of
+    (seed, epoch, stream, sequence): step n and each row are always the same, wherever reading
+    starts and whichever rows are read.
+
+    Args:
+      special_ids: ids that are never predicted.
+      start_step: the first step, for resuming; earlier ones are not read.
+      epochs: None: without end.
+      rows: the R rows of the batch that this host computes.
+      legacy_word_start: bool [V], `Tokenizer.is_legacy_word_start`; needed for mask_mode=legacy.
+
+    Returns:
+      A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
+      weights float32 [R,P], 0 for positions that predict nothing; direction, starts_stream, label
+      int32 [R].
+    """
+    steps_per_epoch(manifest, batch_size)
+    if permutation.mask_mode == "legacy" and legacy_word_start is None:
+        raise UserError(
+            "mask_mode is legacy, which needs legacy_word_start: Tokenizer.is_legacy_word_start"
+        )
+    # An epoch consists of rounds, each of `windows_per_stream` steps.
+    streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
+    num_rounds, num_rows = streams.shape  # of an epoch, R
+    # Reading begins at the first step. Example: with three sequences a stream, step 7 is sequence 1
+    # of round 2.
+    first_round, first_sequence = divmod(start_step, manifest.windows_per_stream)
+    end_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
+    # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
+    together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
+    features = feature_spec.pretraining_features(manifest.seq_len)
+    sampled_from = ("input", "word_start", "direction")
+    read_records = _Rounds(directory, manifest, streams).read
+
+    @_without_autograph
+    def one_round(round_index: tf.Tensor) -> tf.data.Dataset:
+        """Indices of the sequences of R streams; `round_index` counts through the epochs."""
+        skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_sequence, tf.int64), 0)
+        return (
+            tf.data.Dataset.range(skipped, manifest.windows_per_stream)
+            .batch(together)
+            .map(lambda sequence: (round_index, sequence))
+        )
+
+    @_without_autograph
+    def read(round_index: tf.Tensor, sequence: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, dict]:
+        serialized = tf.numpy_function(read_records, [round_index, sequence], tf.string)
+        parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
+        return round_index, sequence, parsed
+
+    def sample_targets(
+        round_index: np.ndarray, sequence: np.ndarray, *values: np.ndarray
+    ) -> permutations.Sampled:
+        parsed = dict(zip(sampled_from, values))
+        epoch, which = divmod(int(round_index), num_rounds)
+        random = permutations.Random(
+            seed, epoch, np.tile(streams[which], len(sequence)), np.repeat(sequence, num_rows)
+        )
+        word_start = parsed["word_start"] > 0
+        if permutation.mask_mode == "legacy" and legacy_word_start is not None:
+            word_start = legacy_word_start[parsed["input"]]
+        return permutations.sample(
+            random,
+            np.isin(parsed["input"], special_ids),
+            word_start,
+            parsed["direction"],
+            permutation,
+        )
+
+    @_without_autograph
+    def sample(
+        round_index: tf.Tensor, sequence: tf.Tensor, parsed: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        sampled = tf.numpy_function(
+            sample_targets,
+            [round_index, sequence] + [parsed[name] for name in sampled_from],
+            [tf.int32, tf.int32, tf.float32],
+        )
+        values = dict(parsed)
+        widths = [manifest.seq_len] + 2 * [permutation.num_predict]
+        for name, value, width in zip(permutations.Sampled._fields, sampled, widths):
+            values[name] = tf.ensure_shape(value, [None, width])
+        # The sequences [N,...] become batches [N/R,R,...], with the names that the model expects.
+        values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
+        del values["word_start"]
+        return {
+            name: tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
+            for name, value in values.items()
+        }
+
+    # One call of each map at a time: two calls would wait for Python's lock, and be slower.
+    return _ahead(
+        tf.data.Dataset.range(first_round, end_round)
+        .flat_map(one_round)
+        .map(read, num_parallel_calls=_threads(1))
+        .map(sample, num_parallel_calls=_threads(1))
+        .unbatch(),
+        2,
+    )
+
+
+class _Rounds:
+    """The files of the streams that are read side by side, those of one round at a time."""
+
+    def __init__(self, directory: str, manifest: Manifest, streams: np.ndarray) -> None:
+        """streams: int [rounds,R]."""
+        self._paths = manifest.stream_paths(directory)
+        self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
+        self._streams = streams
+        self._round = -1
+        self._files: list[tfrecord.EqualRecords] = []
+
+    def read(self, round_index: np.ndarray, sequences: np.ndarray) -> np.ndarray:
+        """Serialized sequences: all rows of one index, then of the next."""
+        number = int(round_index) % len(self._streams)
+        if number != self._round:
+            self._round, self._files = number, []
+            for stream in self._streams[number]:
+                self._files.append(tfrecord.EqualRecords(self._paths[stream], self._sizes[stream]))
+        serialized = []
+        for index in sequences.tolist():
+            for records in self._files:
+                serialized.append(records.read(index))
+        return np.array(serialized, object)
+
+
+def _threads(count: int) -> Optional[int]:
+    """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
+    call Python while the interpreter exits: a deadlock."""
+    return None if tf.executing_eagerly() else count
+
+
+def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
+    options = tf.data.Options()
+    # The numbers of threads and elements are all given, so there is nothing to tune. The tuning
+    # thread would also cost time: it may sleep for up to a minute when an iterator begins a file
+    # again, and the iterator waits for it. A held-out evaluation after training hung that long.
+    options.autotune.enabled = False
+    if tf.executing_eagerly():
+        options.experimental_optimization.apply_default_optimizations = False  # they prefetch, too
+    else:
+        dataset = dataset.prefetch(count)
+    return dataset.with_options(options)
+
+
+def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
+    """Which streams are read side by side: int [rounds,B].
+
+    Eight streams of both directions, forward (even) and backward (odd) of four parts of the text,
+    in batches of four; of three sequences each the steps are
+
+        round 0, streams 0 1 | 6 7:   steps 0, 1, 2 have sequences 0, 1, 2 of each
+        round 1, streams 2 3 | 4 5:   steps 3, 4, 5 have sequences 0, 1, 2 of each
+
+    Batch elements 0 and 1 read the first half of the text, 2 and 3 the second. Element b of a step
+    continues element b of the step before; where a round begins its memory is zeroed.
+    """
+    # Streams follow the order of the text. A round takes streams at equal distances, so that every
+    # step has sequences from all over the text, whose files may differ. With two `directions`, half
+    # of an even batch is backward in every round.
+    together = directions if batch_size % directions == 0 else 1
+    # [B/together,rounds,together]
+    stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
+    # Stretch r is turned by r rounds. So in an odd batch of two `directions` neighbours are read in
+    # different ones; in any other batch it only changes in which round a stream is read.
+    turned = [np.roll(stretch, r, axis=0) for r, stretch in enumerate(stretches)]
+    return np.stack(turned, axis=1).reshape(-1, batch_size)
+
+
+def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
+    """Cuts batches into those of a host's replicas, which take them in turn: each row of the batch
+    always has the same position in the same replica."""
+    if replicas == 1:
+        return dataset
+
+    @_without_autograph
+    def parts(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {
+            name: tf.reshape(
+                value,
+                [replicas, value.shape[0] // replicas]
+                + [-1 if size is None else size for size in value.shape.as_list()[1:]],
+            )
+            for name, value in features.items()
+        }
+
+    return _ahead(dataset.map(parts).unbatch(), 2 * replicas)
+
+
+def finetuning_batches(
+    path: str,
+    features: Sequence[Feature],
+    *,
+    batch_size: int,
+    row_length: int,
+    num_examples: int,
+    shuffle_seed: int,
+    start_step: int = 0,
+    multiple: int = 8,
+    pads: str = "left",
+    token_features: Sequence[str] = (),
+) -> tf.data.Dataset:
+    """Batches of fine-tuning examples of about equal length, without end.
+
+    The complete file is shuffled in each epoch, in an order that the seed alone decides. Which
+    examples make a batch does not depend on `multiple`.
+
+    Args:
+      path: of the records.
+      features: of a record.
+      batch_size: examples of a batch.
+      row_length: T, tokens of one choice.
+      num_examples: in the file.
+      shuffle_seed: of the order.
+      start_step: batches to leave out.
+      multiple: batches are as long as their longest example, rounded up to a multiple of this
+        [tokens]; T: all are equally long, for TPUs and XLA.
+      pads: "left" or "right", where padding is.
+      token_features: names of further features [T].
+
+    Returns:
+      A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
+    """
+    # The examples of a pool are sorted by length, so that batches need little padding. A pool is
+    # not larger than the file, so that no batch has an example twice, see `_shuffled_pools`.
+    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
+    first_pool, rest = divmod(start_step, pool_batches)
+    pools = _shuffled_pools(path, pool_batches * batch_size, shuffle_seed, first_pool)
+
+    @_without_autograph
+    def cut(pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
+        """The batches of a pool that is sorted by length, in random order."""
+        parsed = dict(feature_spec.parse(features, indexed[1]), index=indexed[0])
+        order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
+        pool = {name: tf.gather(values, order) for name, values in parsed.items()}
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(pool_batches), seed=[shuffle_seed, pool_index]
+        )
+        return tf.data.Dataset.from_tensor_slices(
+            {
+                name: tf.gather(
+                    tf.reshape(values, [pool_batches, batch_size, *values.shape[1:]]), order
+                )
+                for name, values in pool.items()
+            }
+        )
+
+    dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
+    # Cut each batch to the length of its longest example.
+    if multiple < row_length:
+        by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
+        dataset = dataset.map(
+            _without_autograph(
+                functools.partial(
+                    _without_padding,
+                    row_length=row_length,
+                    multiple=multiple,
+                    pads=pads,
+                    by_token=by_token,
+                )
+            ),
+            num_parallel_calls=_threads(2),
+        )
+    return _ahead(dataset, 4)
+
+
+def _shuffled_pools(path: str, size: int, seed: int, first_pool: int) -> tf.data.Dataset:
+    """An endless dataset of pools, (index int64 [size], serialized string [size]).
+
+    Each epoch has all records of the file in a random order, a function of (seed, epoch), and pools
+    are cut from the epochs one after the other. The pool where two epochs meet has no record twice.
+    Seven records in pools of three:
+
+        epoch 0, in random order   4 0 6 | 2 5 1 | 3
+        epoch 1, in random order   3 1 5 0 2 6 4        the last pool of epoch 0 has 3 already, so
+        epoch 1, as it is read     1 5 | 3 0 2 | 6 4    1 and 5 complete it, and 3 comes later
+
+    Only the orders of two epochs are held in memory, 8 bytes for each record.
+    """
+    records = tfrecord.EqualRecords(path)
+    count = len(records)
+    orders: dict[int, np.ndarray] = {}
+
+    def order_of(epoch: int) -> np.ndarray:
+        """The records as an epoch reads them; it depends on the order of the epoch before."""
+        for number in range(max(orders, default=-1) + 1, epoch + 1):
+            order = np.random.default_rng([seed, number]).permutation(count)
+            begun = number * count % size  # records that the epoch before gave to its last pool
+            if begun and size <= count:
+                is_new = ~np.isin(order, orders[number - 1][-begun:])
+                others = np.flatnonzero(is_new)[: size - begun]
+                order = np.concatenate([order[others], np.delete(order, others)])
+            orders[number] = order
+            orders.pop(number - 2, None)
+        return orders[epoch]
+
+    def read(pool_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        epochs, places = np.divmod(int(pool_index) * size + np.arange(size), count)
+        if orders and epochs[0] < min(orders):  # iterated again from the first pool
+            orders.clear()
+        parts = [order_of(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
+        numbers = np.concatenate(parts)
+        serialized = [records.read(number) for number in numbers.tolist()]
+        return numbers, np.array(serialized, object)
+
+    @_without_autograph
+    def pool(pool_index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        index, serialized = tf.numpy_function(read, [pool_index], [tf.int64, tf.string])
+        return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])
+
+    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(pool)
+
+
+def _lengths(input_mask: tf.Tensor, row_length: int) -> tf.Tensor:
+    """int32 [B]: tokens of the longest choice; input_mask [B,C*T]."""
+    rows = tf.reshape(input_mask, [-1, input_mask.shape[1] // row_length, row_length])
+    return tf.reduce_max(tf.cast(tf.reduce_sum(1.0 - rows, axis=2), tf.int32), axis=1)
+
+
+def _without_padding(
+    batch: dict[str, tf.Tensor],
+    row_length: int,
+    multiple: int,
+    pads: str,
+    by_token: Sequence[str],
+) -> dict[str, tf.Tensor]:
+    """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
+    # The length is that of the longest choice in the batch, rounded up: there are few different
+    # lengths, as TensorFlow makes a plan for each.
+    is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)  # [T]
+    is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
+    longest = row_length - tf.argmax(is_text, output_type=tf.int32)
+    length = tf.minimum(-(-longest // multiple) * multiple, row_length)
+    kept = slice(None, length) if pads == "right" else slice(row_length - length, None)
+    cut = dict(batch)
+    for name in by_token:
+        choices = batch[name].shape[1] // row_length
+        rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, kept]
+        cut[name] = tf.reshape(rows, [batch[name].shape[0] or -1, choices * length])
+    return cut

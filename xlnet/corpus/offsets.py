@@ -1,0 +1,142 @@
+"""The characters of a text that each of its pieces represents, in any script.
+
+SentencePiece says which characters of the cleaned text are behind each piece; cleaning
+(`tokenizer.clean_text`) is traced back by the number of characters that it makes of each character,
+so nothing is searched for, or found at the wrong position.
+
+Shape letters: N characters of the text, C of the cleaned text, T pieces.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import sys
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xlnet.corpus.tokenizer import WORD_START, Tokenizer, clean_text
+
+_QUOTES = re.compile("``|''")  # two characters of which cleaning makes one
+_SPACES = " " + WORD_START  # characters that SentencePiece takes for spaces
+_SPACE, _NOT_YET = 254, 255  # in the table of widths
+
+
+class Aligned(NamedTuple):
+    """The pieces of a text: ids [T]; piece t is `text[starts[t]:ends[t]]`; all int32.
+
+    Starts and ends never decrease. The space before a word is not part of its first piece; a piece
+    that is only a space is empty, and begins where the next one does.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+class Aligner:
+    """Cuts texts into pieces and finds each one's characters in the text."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._widths = np.full(sys.maxunicode + 1, _NOT_YET, np.uint8)
+
+    def encode(self, texts: Sequence[str]) -> list[Aligned]:
+        """The pieces of each text; their ids are those of `Tokenizer.encode_lines`."""
+        return [self._align(text) for text in texts]
+
+    def _align(self, text: str) -> Aligned:
+        cleaned = self._tokenizer.clean(text)
+        ids, starts, ends = [], [], []
+        for id, start, end in self._tokenizer.spans(cleaned):
+            piece = self._tokenizer.id_to_piece(id)
+            is_space = not piece.strip(WORD_START)
+            is_marked = piece.startswith(WORD_START)
+            while start < end and (
+                cleaned[start] in _SPACES
+                # Characters without a width are spaces for some models.
+                or is_marked
+                and unicodedata.category(cleaned[start]) == "Cf"
+            ):
+                start += 1
+            while start < end and cleaned[end - 1] in _SPACES:
+                end -= 1
+            # Where one character, such as …, becomes several pieces, or several bytes,
+            # SentencePiece says of the last one alone that it has the character.
+            if start == end and not is_space:
+                end = start + 1
+            ids.append(id)
+            starts.append(-1 if is_space else start)
+            ends.append(end)
+        # A piece that is only a space begins and ends where the next one begins.
+        following = len(cleaned)
+        for index in range(len(ids) - 1, -1, -1):
+            if starts[index] < 0:
+                starts[index] = ends[index] = following
+            following = starts[index]
+        first, last = np.array(starts, np.int32), np.array(ends, np.int32)
+        if cleaned != text:
+            first, last = self._in_text(text, len(cleaned), first, last)
+        return Aligned(np.array(ids, np.int32), first, np.maximum.accumulate(last))
+
+    def _in_text(
+        self, text: str, length: int, starts: np.ndarray, ends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The positions in the text of positions in the cleaned text, which has C characters."""
+        # How many characters cleaning makes of each character; of several spaces it keeps the
+        # first.
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        widths = self._widths_of(codes)
+        is_space = widths == _SPACE
+        words = np.flatnonzero(~is_space)
+        if len(words):
+            kept = is_space & ~np.append(True, is_space[:-1])  # the first of several
+            kept[words[-1] + 1 :] = False
+            widths[is_space] = kept[is_space]
+        else:
+            widths[:] = 0
+        for match in _QUOTES.finditer(text):
+            widths[match.start() + 1] = 0
+        # A character that is removed, such as a combining accent, belongs to the one before it.
+        begins = np.repeat(np.arange(len(codes)), widths)
+        if len(begins) != length:
+            raise RuntimeError(f"{len(begins)} characters from {text!r}, expected {length}")
+        free = np.append(np.flatnonzero((widths > 0) | is_space), len(codes))
+        stops = np.append(0, free[np.searchsorted(free, begins, "right")])
+        found = np.append(begins, len(text))[starts]
+        last = np.where(starts < ends, stops[ends], found)
+        return found.astype(np.int32), last.astype(np.int32)
+
+    def _widths_of(self, codes: np.ndarray) -> np.ndarray:
+        """The number of characters that cleaning makes of each, uint8 [N]; `_SPACE` for spaces."""
+        for code in np.unique(codes[self._widths[codes] == _NOT_YET]).tolist():
+            character = chr(code)
+            if character.isspace():
+                self._widths[code] = _SPACE
+                continue
+            self._widths[code] = len(
+                clean_text(
+                    character,
+                    self._tokenizer.uncased,
+                    remove_space=False,
+                    keep_accents=self._tokenizer.keep_accents,
+                )
+            )
+        return self._widths[codes]
+
+
+PieceSpan = collections.namedtuple("PieceSpan", "first last")  # pieces
+
+
+def piece_span(aligned: Aligned, start: int, end: int) -> PieceSpan:
+    """The fewest pieces that contain the characters [start, end).
+
+    If no piece contains any of them, as between two words, first is last + 1.
+    """
+    return PieceSpan(
+        int(np.searchsorted(aligned.ends, start, "right")),
+        int(np.searchsorted(aligned.starts, end, "left")) - 1,
+    )

@@ -1,0 +1,416 @@
+"""The job of making records: text to tokens to streams, by any number of processes.
+
+Both steps are pure: a chunk's tokens and a stream depend on the settings and the text alone, not on
+the process that makes them, nor on whether the job was killed in between. Unfinished work is in a
+folder `unfinished`: the tokens of chunks, which records of other lengths can use, too, and streams.
+Once all streams are complete they replace the records that were there, and the manifest, written
+last, describes them.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import glob
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from xlnet.corpus import reading, record_writer, sequences, tfrecord, tokenized
+from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
+from xlnet.corpus.processes import in_processes
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS, CorpusSettings, InputSettings
+from xlnet.support import files, lock
+from xlnet.support.errors import UserError
+
+STREAMS = "stream-*-of-*.tfrecord"  # pattern of the names of all streams
+RULES = 4  # version of the rules that find sentences, documents and chunks
+CONTENT = "input_content"  # in the description: the checksum of the text itself
+OF_ONE_TASK = ("task", CONTENT)
+# Settings that do not change the records, or are in the description in another form.
+_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "for_config")
+# Settings that tokens depend on.
+_OF_TOKENS = [field.name for field in dataclasses.fields(InputSettings)]
+_OF_TOKENS = [*_OF_TOKENS[1:], "from_raw_text", "use_eod"]
+
+# A function of (description, total, unit); its result is a context manager that yields a function
+# `advance(n)`, to be called when n more units are done.
+Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], object]]]
+
+
+@contextlib.contextmanager
+def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
+    """The default `progress`: a context manager that yields a function `advance(n)`."""
+    yield lambda n: None
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The result of `make_records`.
+
+    Attributes:
+      manifest: of the records.
+      directory: of the records.
+      seconds: None: the records had been made before.
+      repetitions: of the sentences; None: the records had been made before.
+    """
+
+    manifest: Manifest
+    directory: str
+    seconds: Optional[float] = None
+    repetitions: Optional[tokenized.Repetitions] = None
+
+
+class RecordsJob:
+    """The text of one task, and where its records go. It is sent to each process.
+
+    Attributes:
+      settings: of the records.
+      tokenizer: of the vocabulary.
+      texts: path of a file -> its SHA-256.
+      chunks: of the text.
+      directory: of the records.
+      description: what the records depend on, as JSON.
+    """
+
+    def __init__(
+        self,
+        settings: CorpusSettings,
+        tokenizer: Tokenizer,
+        texts: dict[str, str],
+        chunks: Sequence[reading.Chunk],
+    ) -> None:
+        self.settings, self.tokenizer = settings, tokenizer
+        self.texts, self.chunks = texts, chunks
+        self.directory = settings.save_dir
+        if settings.num_task > 1:
+            folder = task_folder(settings.task, settings.num_task)
+            self.directory = os.path.join(settings.save_dir, folder)
+        described = dataclasses.asdict(settings)
+        for name in _NOT_DESCRIBED:
+            del described[name]
+        # Names are left out: a corpus that was moved, or is mounted elsewhere, gives the same
+        # records.
+        content = hashlib.sha256(" ".join(texts.values()).encode()).hexdigest()
+        self.description: dict[str, Any] = {
+            **described,
+            CONTENT: content,
+            "sentence_rules": RULES,
+            "sp_model_sha256": tokenizer.sha256,
+            "uncased": tokenizer.uncased,
+            "keep_accents": tokenizer.keep_accents,
+            "format_version": FORMAT_VERSION,
+        }
+
+    @property
+    def streams_folder(self) -> str:
+        """The folder of streams of this description until all are complete."""
+        # Its digest is in the name: streams of other settings are not taken for these.
+        digest = hashlib.sha256(repr(self.description).encode()).hexdigest()
+        return os.path.join(unfinished_folder(self.directory), "streams-" + digest)
+
+    def tokens_path(self, index: int) -> str:
+        """The file of the tokens of a chunk; with .json behind it, that of its counts."""
+        # The same for any number of tasks.
+        path, begin, end = self.chunks[index]
+        values = [self.description[name] for name in _OF_TOKENS]
+        vocabulary = self.tokenizer.sha256, self.tokenizer.uncased, self.tokenizer.keep_accents
+        form = reading.form_of(path, ""), reading.is_packed(path)
+        depends_on = repr((RULES, vocabulary, values, form, self.texts[path], begin, end))
+        name = hashlib.sha256(depends_on.encode()).hexdigest()[:32]
+        return os.path.join(unfinished_folder(self.settings.save_dir), "tokens", name)
+
+
+def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
+    """Turns text into the record directory that `settings` describe.
+
+    The same settings and input give the same bytes with any number of workers. A job that failed or
+    was killed resumes; a finished one changes nothing, unless `overwrite` is true.
+    """
+    began = time.time()
+    settings = settings.resolved()
+    job = plan_job(settings, progress)
+    if is_finished(job):
+        return Summary(Manifest.read(job.directory), job.directory)
+    with exclusive(job):
+        with progress("reading", sum(end - begin for _, begin, end in job.chunks), "B") as advance:
+            made: list[Any] = [None] * len(job.chunks)
+            work = functools.partial(tokenize_chunk, job)
+            for index, result in in_processes(work, range(len(made)), settings.num_workers):
+                made[index] = result
+                advance(job.chunks[index].end - job.chunks[index].begin)
+        counts: Counter[str] = collections.Counter()
+        repetitions = tokenized.Repetitions()
+        for each in made:
+            counts.update(each["counts"])
+            repetitions.join(**each["repetitions"])
+        layout = make_layout(settings, [each["counts"].get("tokens", 0) for each in made], counts)
+        entries: list[Any] = [None] * layout.plan.num_streams
+        total = len(entries) * layout.plan.sequences * settings.num_passes
+        with progress("writing", total, " sequences") as advance:
+            work = functools.partial(write_stream, job, layout, job.streams_folder)
+            for index, result in in_processes(work, range(len(entries)), settings.num_workers):
+                entries[index] = result
+                advance(result["windows"])
+        manifest = make_manifest(job, layout.plan, counts, entries)
+        _publish(job, manifest)
+    return Summary(manifest, job.directory, time.time() - began, repetitions)
+
+
+# The job.
+
+
+def plan_job(settings: CorpusSettings, progress: Progress = silent) -> RecordsJob:
+    """Checks the settings and reads the text of this task for its checksum; writes nothing."""
+    paths, sizes = list_input(settings)
+    chunks = reading.cut(paths, sizes)
+    own = split_chunks(chunks, settings.num_task)[settings.task]
+    if not own:
+        raise no_text(settings, {})
+    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
+    own_paths = list(dict.fromkeys(chunk.path for chunk in own))
+    texts = dict.fromkeys(own_paths, "")
+    size_of = dict(zip(paths, sizes))
+    with progress("checksums", sum(size_of[path] for path in own_paths), "B") as advance:
+        work = functools.partial(checksum, own_paths)
+        for index, digest in in_processes(work, range(len(own_paths)), settings.num_workers):
+            texts[own_paths[index]] = digest
+            advance(size_of[own_paths[index]])
+    return RecordsJob(settings, tokenizer, texts, own)
+
+
+def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
+    """Checks the settings; returns the input's files and their sizes, and reads none of them."""
+    settings.check()
+    if os.path.isfile(settings.save_dir):
+        raise UserError(f"save_dir: {settings.save_dir} is a file, expected a directory")
+    paths = reading.find_files(settings.input_glob)
+    with reading.naming(reading.some_of(paths)):
+        return paths, files.sizes(paths)
+
+
+def checksum(paths: Sequence[str], index: int) -> str:
+    """The SHA-256 of a file of text."""
+    with reading.naming(paths[index]):
+        return files.sha256(paths[index])
+
+
+def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
+    """Cuts the list of chunks into `num_task` parts of about equal size in bytes."""
+    # A chunk belongs to the part in which its middle is.
+    total = sum(chunk.end - chunk.begin for chunk in chunks)
+    done = 0
+    tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
+    for chunk in chunks:
+        size = chunk.end - chunk.begin
+        tasks[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
+        done += size
+    return tasks
+
+
+def task_folder(task: int, num_task: int) -> str:
+    """The name of the folder of one of several tasks."""
+    return f"task-{task:05}-of-{num_task:05}"
+
+
+def unfinished_folder(directory: str) -> str:
+    """The folder of unfinished work in a directory of records."""
+    return os.path.join(directory, "unfinished")
+
+
+@contextlib.contextmanager
+def exclusive(job: RecordsJob) -> Iterator[None]:
+    """Locks the directory, unless it is in an object store, which has no locks."""
+    if files.is_remote(job.directory):
+        yield
+        return
+    path = os.path.join(unfinished_folder(job.directory), "preparation.lock")
+    with lock.held(path, f"save_dir: records are made in {job.directory}"):
+        yield
+
+
+def is_finished(job: RecordsJob) -> bool:
+    """Whether the directory has exactly these records; a UserError if it has others."""
+    if job.settings.overwrite:
+        return False
+    path = os.path.join(job.directory, MANIFEST_NAME)
+    merged = os.path.join(job.settings.save_dir, MANIFEST_NAME)
+    if not files.exists(path):
+        if files.exists(merged):
+            raise UserError(
+                f"save_dir: {job.settings.save_dir} has complete records; give another directory "
+                "or --overwrite=True"
+            )
+        return False
+    manifest = files.read_json(path, "save_dir")
+    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
+    for name, value in job.description.items():
+        if made.get(name) != value:
+            raise UserError(
+                f"save_dir: it has records of other settings or input: {name} {made.get(name)} "
+                f"there, {value} now; give another directory or --overwrite=True"
+            )
+    # Streams are compared by size only; `data verify` compares their checksums.
+    found = files.match(os.path.join(glob.escape(job.directory), "*"))
+    sizes = {os.path.basename(path): size for path, size in found.items()}
+    has_streams = all(sizes.get(each["file"]) == each["bytes"] for each in manifest["streams"])
+    return has_streams and SPIECE_NAME in sizes
+
+
+# The two steps.
+
+
+def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, Any]:
+    """Makes the tokens of one chunk unless they exist; returns its counts and repetitions."""
+    path = job.tokens_path(index)
+    if files.exists(path + ".json"):  # written last
+        return files.read_json(path + ".json", "tokens")
+    counts: Counter[str] = collections.Counter()
+    repetitions = tokenized.Repetitions()
+    with files.writing(path, is_lasting=False) as f:
+        for part in tokenized.tokenize(
+            job.chunks[index], job.settings, job.tokenizer, counts, repetitions
+        ):
+            f.write(part.astype("<u4", copy=False).tobytes())
+    made = {"counts": counts, "repetitions": repetitions.to_json()}
+    with files.writing(path + ".json", is_lasting=False) as f:
+        f.write(json.dumps(made).encode())
+    return made
+
+
+def read_tokens(job: RecordsJob, index: int, begin: int, end: int) -> np.ndarray:
+    """Tokens [begin, end) of a chunk, uint32."""
+    with files.open_binary(job.tokens_path(index)) as f:
+        f.seek(4 * begin)
+        return np.frombuffer(f.read(4 * (end - begin)), "<u4")
+
+
+def make_layout(
+    settings: CorpusSettings, sizes: Sequence[int], counts: Counter[str]
+) -> tokenized.TokenLayout:
+    """The layout of a text by the tokens of its chunks; `counts`: for the error."""
+    total = sum(sizes)
+    if not total:
+        raise no_text(settings, counts)
+    plan = sequences.plan_streams(
+        total, settings.seq_len, settings.reuse_len, settings.num_streams, settings.bi_data
+    )
+    return tokenized.TokenLayout(plan, sizes, settings.seed)
+
+
+def no_text(settings: CorpusSettings, counts: dict[str, int]) -> UserError:
+    left_out = counts.get(reading.OTHER_PART)
+    reason = f"; left out, {reading.OTHER_PART}: {left_out}" if left_out else ""
+    task = f" for task {settings.task} of {settings.num_task}" if settings.num_task > 1 else ""
+    return UserError(f"input_glob: no text in {settings.input_glob}{task}{reason}")
+
+
+def write_stream(
+    job: RecordsJob, layout: tokenized.TokenLayout, folder: str, index: int
+) -> dict[str, Any]:
+    """Writes one stream to a folder, unless it exists; returns its entry in the manifest."""
+    plan, settings = layout.plan, job.settings
+    name = stream_name(index, plan.num_streams)
+    path = os.path.join(folder, name)
+    if folder == job.directory or not files.exists(path):
+        vocabulary = sequences.Vocabulary.of(job.tokenizer)
+        encoder = record_writer.SequenceEncoder(vocabulary, settings.seq_len, settings.reuse_len)
+        read = functools.partial(read_tokens, job)
+        with files.writing(path) as f:
+            for pass_index in range(settings.num_passes):
+                cells = sequences.cells(
+                    layout.part_reader(read, index, pass_index),
+                    plan,
+                    index,
+                    settings,
+                    vocabulary,
+                    pass_index,
+                )
+                for number, cell in enumerate(cells):
+                    for batch in encoder.batches(cell, plan.direction(index), number == 0):
+                        f.write(batch)
+    size = files.size(path)
+    return {
+        "file": name,
+        "direction": plan.direction(index),
+        "windows": size // (tfrecord.first_size(path) or 1),
+        "bytes": size,
+        "sha256": files.sha256(path),
+    }
+
+
+def stream_name(stream: int, num_streams: int) -> str:
+    return f"stream-{stream:05}-of-{num_streams:05}.tfrecord"
+
+
+def make_manifest(
+    job: RecordsJob,
+    plan: sequences.StreamPlan,
+    counts: Counter[str],
+    streams: Sequence[dict[str, Any]],
+) -> Manifest:
+    """The manifest of records with these counts of all chunks and entries of streams."""
+    settings, tokenizer = job.settings, job.tokenizer
+    # The tokens of a part that a pass uses; those after the last sequence are dropped.
+    used = (plan.sequences - 1) * settings.reuse_len + settings.seq_len - SEQUENCE_SPECIAL_TOKENS
+    left_out = counts[reading.OTHER_PART]
+    return Manifest(
+        vocab_size=tokenizer.vocab_size,
+        sp_model=SPIECE_NAME,
+        sp_model_sha256=tokenizer.sha256,
+        uncased=tokenizer.uncased,
+        keep_accents=tokenizer.keep_accents,
+        seq_len=settings.seq_len,
+        reuse_len=settings.reuse_len,
+        bi_data=settings.bi_data,
+        num_streams=plan.num_streams,
+        num_passes=settings.num_passes,
+        windows_per_stream=plan.sequences * settings.num_passes,
+        documents=counts["documents"],
+        sentences=counts["sentences"],
+        tokens=counts["tokens"],
+        unknown=counts["unknown"],
+        dropped=counts["tokens"] - plan.parts * used,
+        skipped={reading.OTHER_PART: left_out} if left_out else {},
+        seed=settings.seed,
+        made_from=job.description,
+        streams=tuple(streams),
+    )
+
+
+def clear(job: RecordsJob, names: Sequence[str]) -> None:
+    """Removes the manifests of the records that are there, then the streams not in `names`."""
+    # A merged manifest, which lists streams of this task, goes first, too.
+    for directory in (job.settings.save_dir, job.directory):
+        files.remove([os.path.join(directory, MANIFEST_NAME)])
+    for pattern in (STREAMS, "*.partial-*"):
+        for path in files.match(os.path.join(glob.escape(job.directory), pattern)):
+            if os.path.basename(path) not in names:
+                files.remove([path])
+
+
+def _publish(job: RecordsJob, manifest: Manifest) -> None:
+    """Replaces the records that are there by the streams and their manifest."""
+    # The manifest is removed first and written last. If the job is killed meanwhile, it resumes.
+    names = [stream["file"] for stream in manifest.streams]
+    clear(job, names)
+    for name in names:
+        files.sync_and_rename(
+            os.path.join(job.streams_folder, name), os.path.join(job.directory, name)
+        )
+    job.tokenizer.save(os.path.join(job.directory, SPIECE_NAME))
+    manifest.write(job.directory)
+    # This removes the job's own folder only: tokens that several tasks share are kept until the
+    # tasks are merged, as the number of tasks may still change.
+    shutil.rmtree(unfinished_folder(job.directory), ignore_errors=True)

@@ -1,0 +1,378 @@
+"""Files to sentences: finds files, cuts them into chunks and reads the documents of each chunk.
+
+The name of a file says its form (`form_of`); nothing looks at its content to find out. Chunks of a
+file are read independently: a chunk has the documents that begin in its byte range, up to their
+ends. So the chunks of a file give the same documents, one after the other, wherever it is cut.
+Neither a file nor a line longer than `LONGEST_LINE` is ever held in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+from xlnet.corpus.sentences import sentences_and_joints
+from xlnet.corpus.tokenizer import is_text
+from xlnet.settings.data import InputSettings
+from xlnet.support import errors, files
+from xlnet.support.errors import UserError
+
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22  # [bytes]
+LONGEST_LINE = 1 << 20  # [bytes] some 200,000 words: beyond any paragraph, far below memory
+LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: the longest novels fit
+HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
+OTHER_PART = "documents of the other part (split)"  # why documents are left out
+END_OF_TEXT = "<|endoftext|>"  # a line that separates documents elsewhere
+_BLOCK = 1 << 16  # [bytes] read at once
+_ROWS = 32  # of Parquet, decoded at once
+_FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+_IN_DIRECTORIES = (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+class Chunk(NamedTuple):
+    """The bytes [begin, end) of a file; all of them where it is packed."""
+
+    path: str
+    begin: int
+    end: int
+
+
+class CorpusSentence(NamedTuple):
+    """A sentence, and where it is."""
+
+    offset: int  # of its line or record in the (unpacked) file [bytes]
+    text: str
+    is_joined: bool = False  # follows the sentence before it without a space
+    ends_document: bool = False
+
+
+# Files and chunks.
+
+
+def find_files(patterns: str, what: str = "input_glob") -> list[str]:
+    """The files of comma-separated names, glob patterns and directories, sorted, each file once.
+
+    Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
+    but hidden ones; remote files (`gs://...`) have names and patterns only.
+
+    Args:
+      patterns: the value of a flag.
+      what: the flag, for errors.
+    """
+    found: dict[str, str] = {}
+    for part in patterns.split(","):
+        part = part.strip()
+        paths = files.match(part) if files.is_remote(part) else _local_files(part)
+        if not paths:
+            raise UserError(f"{what}: no file matches '{part}'")
+        for path in sorted(paths):
+            found.setdefault(os.path.realpath(path), path)
+    return sorted(found.values())
+
+
+def _local_files(pattern: str) -> list[str]:
+    paths = []
+    for name in files.matching(pattern):
+        # A broken link is kept: reading it is an error, while leaving it out would be silent.
+        if os.path.isfile(name) or not os.path.exists(name):
+            paths.append(name)
+        for directory, below, names in os.walk(name):  # follows no links, which may be circles
+            below[:] = [each for each in below if each[0] != "."]
+            for each in names:
+                is_text_file = each.lower().endswith(
+                    (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
+                )
+                if is_text_file and each[0] != ".":
+                    paths.append(os.path.join(directory, each))
+    return paths
+
+
+def form_of(path: str, input_format: str) -> str:
+    """The form of a file: "jsonl" or "parquet" if its name says so, otherwise `input_format`."""
+    name = path.lower().removesuffix(".gz")
+    return _FORMS.get(os.path.splitext(name)[1], input_format)
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file can only be read from its beginning to its end."""
+    return path.lower().endswith(".gz")
+
+
+def cut(paths: Sequence[str], sizes: Sequence[int], chunk_bytes: int = 0) -> list[Chunk]:
+    """The chunks of files, in order; an empty file has none.
+
+    Args:
+      paths: the files.
+      sizes: their sizes [bytes].
+      chunk_bytes: size of a chunk; 0: `chunk_size`.
+    """
+    chunk_bytes = chunk_bytes or chunk_size(sum(sizes))
+    chunks = []
+    for path, size in zip(paths, sizes):
+        # A packed file is one chunk, for one process.
+        step = max(size, 1) if is_packed(path) else chunk_bytes
+        for begin in range(0, size, step):
+            chunks.append(Chunk(path, begin, min(begin + step, size)))
+    return chunks
+
+
+def chunk_size(total: int) -> int:
+    """The bytes of a chunk of text of `total` bytes."""
+    # A 32nd of the text, or, of much text, 32 times the square root of its size: so many chunks
+    # that many machines get about equal parts, and so few that each can have a file. The size is a
+    # power of four, so that most edits of the text do not change it.
+    step = SMALLEST_CHUNK
+    while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total**0.5):
+        step *= 4
+    return step
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The name of one file; the number and the first name of several."""
+    return names[0] if len(names) == 1 else f"{len(names)} files ({names[0]}, ...)"
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Turns a failure to read the input into a `UserError` that names the file."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as e:
+        why = getattr(e, "strerror", None) or e
+        raise UserError(f"cannot read {getattr(e, 'filename', None) or path}: {why}") from None
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """Yields the open file, unpacked."""
+    with naming(path), files.open_binary(path, _BLOCK) as f:
+        yield io.BufferedReader(gzip.GzipFile(fileobj=f)) if is_packed(path) else f
+
+
+def place(path: str, offset: int) -> str:
+    """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
+    newlines = 0
+    with _opened(path) as f:
+        while offset > 0:
+            block = f.read(min(offset, _BLOCK))
+            newlines += block.count(b"\n")
+            offset = offset - len(block) if block else 0
+    return f"{path}, line {newlines + 1}"
+
+
+# A chunk's sentences.
+
+
+def read_chunk(
+    chunk: Chunk, settings: InputSettings, counts: Counter[str]
+) -> Iterator[CorpusSentence]:
+    """Yields the sentences of the documents that begin in a chunk.
+
+    Args:
+      chunk: of a file.
+      settings: how it is read.
+      counts: gets the number of documents of the other part (`split`).
+    """
+    # Each form gives sentences, and None where a document ends.
+    form = form_of(chunk.path, settings.input_format)
+    if form == "parquet":
+        events = _from_parquet(chunk, settings)
+    elif form == "jsonl":
+        events = _from_records(chunk, settings)
+    else:
+        events = _from_text(chunk, settings, has_paragraphs=form == "paragraphs")
+    if settings.split != "all":
+        events = _select(events, settings, counts)
+    # A sentence is held back until it is known whether its document ends there.
+    held: Optional[CorpusSentence] = None
+    for event in events:
+        if held is not None:
+            yield held._replace(ends_document=True) if event is None else held
+        held = event
+
+
+def _from_text(
+    chunk: Chunk, settings: InputSettings, has_paragraphs: bool
+) -> Iterator[Optional[CorpusSentence]]:
+    """A sentence or a paragraph a line; a blank line, or the separator, between documents."""
+    # A document begins behind a separator, or with the file. It belongs to the chunk that has the
+    # separator.
+    separator = settings.document_separator or ""
+    end = sys.maxsize if is_packed(chunk.path) else chunk.end
+    is_own = not chunk.begin
+    for offset, line in _lines(chunk, settings, LONGEST_LINE):
+        text = line.strip()
+        if text == separator:
+            if is_own:
+                yield None
+            is_own = offset < end
+        elif is_own and has_paragraphs:
+            yield from _sentences(offset, text)
+        elif is_own and text:
+            yield CorpusSentence(offset, text)
+        if text == END_OF_TEXT and text != separator and is_own:
+            raise errors.wrong(
+                place(chunk.path, offset),
+                f"'{text}'",
+                "a sentence",
+                f"--document_separator='{text}' if it is between documents",
+            )
+        if offset >= end and not is_own:
+            return
+    yield None
+
+
+def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[CorpusSentence]]:
+    """A JSON object a line, a document each; newlines in its text end sentences, too."""
+    end = sys.maxsize if is_packed(chunk.path) else chunk.end
+    for offset, line in _lines(chunk, settings, LONGEST_RECORD):
+        if offset >= end:
+            return
+        if line.isspace():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        text = record.get(settings.json_field) if isinstance(record, dict) else None
+        if not isinstance(text, str) or not is_text(text):
+            raise errors.wrong(
+                place(chunk.path, offset),
+                repr(line[:60]),
+                f"an object of JSON with a text '{settings.json_field}'",
+                "--json_field",
+            )
+        yield from _document(offset, text)
+
+
+def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[CorpusSentence]]:
+    """A row is a document, its text in the column `json_field`."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError(f"{chunk.path}: Parquet needs pyarrow; pip install pyarrow") from None
+    field, size = settings.json_field, files.size(chunk.path)
+    try:
+        # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
+        with (
+            naming(chunk.path),
+            files.open_binary(chunk.path) as f,
+            parquet.ParquetFile(f, buffer_size=_BLOCK, pre_buffer=False) as stored,
+        ):
+            names = stored.schema_arrow.names
+            if names.count(field) != 1:
+                raise errors.wrong(
+                    chunk.path, "the columns " + ", ".join(names), f"one '{field}'", "--json_field"
+                )
+            row = 0
+            for index in range(stored.num_row_groups):
+                # Group i of n belongs to the chunk that has the byte i / n of the file.
+                if not chunk.begin <= size * index // stored.num_row_groups < chunk.end:
+                    row += stored.metadata.row_group(index).num_rows
+                    continue
+                for batch in stored.iter_batches(_ROWS, [index], [field], use_threads=False):
+                    for text in batch.column(0).to_pylist():
+                        row += 1
+                        if not isinstance(text, str):
+                            raise errors.wrong(f"{chunk.path}, row {row}", repr(text), "text")
+                        yield from _document(0, text)
+    except (pyarrow.ArrowException, UnicodeDecodeError) as e:
+        raise UserError(f"{chunk.path}: {str(e).splitlines()[0]}; expected Parquet") from None
+
+
+def _document(offset: int, text: str) -> Iterator[Optional[CorpusSentence]]:
+    for line in text.split("\n"):
+        yield from _sentences(offset, line)
+    yield None
+
+
+def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
+    """Yields the sentences of running text."""
+    for sentence, is_joined in sentences_and_joints(text):
+        yield CorpusSentence(offset, sentence, is_joined)
+
+
+def _lines(chunk: Chunk, settings: InputSettings, longest: int) -> Iterator[tuple[int, str]]:
+    """Yields (offset, text) of the lines from the first that begins in a chunk to the file's end.
+
+    Args:
+      chunk: of a file.
+      settings: have the encoding.
+      longest: a longer line is an error [bytes].
+    """
+    with _opened(chunk.path) as f:
+        offset = 0
+        if chunk.begin:
+            # The line that reaches into the chunk, or up to it, belongs to the chunk before.
+            f.seek(chunk.begin - 1)
+            offset = chunk.begin - 1 + len(f.readline(longest + 1))
+        for raw in iter(lambda: f.readline(longest + 1), b""):
+            if not offset and raw.startswith(_POINTER):
+                raise errors.wrong(chunk.path, "a Git LFS pointer", "the file; run git lfs pull")
+            if len(raw) > longest:
+                raise errors.wrong(
+                    place(chunk.path, offset),
+                    f"a line of more than {longest} bytes",
+                    "a sentence, a paragraph or a record a line",
+                )
+            try:
+                text = raw.decode(settings.encoding or "utf-8")
+            except UnicodeDecodeError as e:
+                raise errors.wrong(
+                    place(chunk.path, offset),
+                    f"byte 0x{raw[e.start]:02x} at column {e.start + 1}",
+                    settings.encoding or "UTF-8",
+                    "--encoding",
+                ) from None
+            if "\0" in text:
+                raise errors.wrong(place(chunk.path, offset), "a NUL character", "text")
+            yield offset, text if offset else text.removeprefix("\ufeff")
+            offset += len(raw)
+
+
+def _select(
+    events: Iterator[Optional[CorpusSentence]], settings: InputSettings, counts: Counter[str]
+) -> Iterator[Optional[CorpusSentence]]:
+    """Yields the documents of one part, and counts the others."""
+    # The first `HASHED_LENGTH` characters of a document decide: no more of it is kept in memory.
+    head: list[CorpusSentence] = []
+    size = 0
+    is_wanted: Optional[bool] = None  # None: not decided yet
+    for event in events:
+        if is_wanted is None:
+            if event is not None:
+                head.append(event)
+                size += len(event.text)
+            if size >= HASHED_LENGTH or event is None and head:
+                is_wanted = _is_held_out(head, settings.heldout_share) == (
+                    settings.split == "heldout"
+                )
+                if is_wanted:
+                    yield from head
+                else:
+                    counts[OTHER_PART] += 1
+        elif is_wanted and event is not None:
+            yield event
+        if event is None:
+            if is_wanted:
+                yield None
+            head, size, is_wanted = [], 0, None
+
+
+def _is_held_out(head: Sequence[CorpusSentence], share: float) -> bool:
+    """Whether a hash of the text holds the document out: the same wherever it is read."""
+    digest = hashlib.blake2b(digest_size=8)
+    for sentence in head:
+        digest.update(sentence.text.encode("utf-8") + b"\n")
+    return int.from_bytes(digest.digest(), "big") < share * 2**64

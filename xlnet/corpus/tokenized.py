@@ -1,0 +1,270 @@
+"""Text to tokens, the files that keep them, and the order in which a pass reads them.
+
+Tokens are uint32 whose upper bits say where sentences and documents begin (see `sequences`). Passes
+shuffle blocks, runs of `BLOCK_TOKENS` of the complete text, and so do not depend on where files are
+cut into chunks. Memory is bounded by blocks, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from xlnet.corpus import reading
+from xlnet.corpus.reading import Chunk, CorpusSentence
+from xlnet.corpus.sentences import EOP
+from xlnet.corpus.sequences import DOCUMENT, SENTENCE, StreamPlan
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.settings.data import CorpusSettings
+from xlnet.support import errors
+
+BLOCK_TOKENS = 1 << 20
+COUNTS = ("tokens", "sentences", "documents", "unknown")
+_BATCH_LINES = 8192
+_KEPT_DIGESTS = 1024
+
+
+# Lines to tokens.
+
+
+def tokenize(
+    chunk: Chunk,
+    settings: CorpusSettings,
+    tokenizer: Tokenizer,
+    counts: Counter[str],
+    repetitions: Optional[Repetitions] = None,
+) -> Iterator[np.ndarray]:
+    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
+
+    Args:
+      chunk: of a file.
+      settings: how it is read.
+      tokenizer: of the vocabulary.
+      counts: gets `COUNTS`, and the number of documents of the other part.
+      repetitions: gets the sentences; None: they are not counted.
+    """
+    eod_id = tokenizer.eod_id if settings.use_eod else None
+    lines = reading.read_chunk(chunk, settings, counts)
+    in_document = False
+    while batch := list(itertools.islice(lines, _BATCH_LINES)):
+        if settings.from_raw_text:
+            ids, lengths = _encode_text(batch, tokenizer)
+        else:
+            ids, lengths = _parse_ids(chunk, batch, tokenizer.vocab_size)
+        ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
+        tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
+        counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
+        if repetitions:
+            repetitions.add([line.text for line in batch])
+        yield tokens
+
+
+def _encode_text(
+    batch: Sequence[CorpusSentence], tokenizer: Tokenizer
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids [T] and lengths [lines]."""
+    texts = [line.text for line in batch]
+    # An <eop> at the end of a line is one token, without a space before it.
+    ends = np.zeros(len(texts), bool)
+    if tokenizer.eop_id is not None:
+        ends = np.fromiter((text.endswith(EOP) for text in texts), bool, len(texts))
+        for line in np.flatnonzero(ends):
+            texts[line] = texts[line][: -len(EOP)].rstrip()
+    ids, lengths = tokenizer.encode_to_array(texts)
+    # A sentence that follows the one before without a space begins without the mark of a word.
+    joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
+    marked = np.flatnonzero(joined & (lengths > 0))
+    if len(marked):
+        first = (np.cumsum(lengths) - lengths)[marked]
+        ids[first] = tokenizer.ids_without_mark[ids[first]]
+        # -1: the mark was a piece of its own, which is dropped.
+        lengths[marked] -= ids[first] < 0
+        ids = ids[ids >= 0]
+    if tokenizer.eop_id is not None:
+        ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
+    return ids, lengths + ends
+
+
+def _parse_ids(
+    chunk: Chunk, batch: Sequence[CorpusSentence], vocab_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `_encode_text`, of lines of ids."""
+    ids: list[int] = []
+    lengths = []
+    for line in batch:
+        words = line.text.split()
+        for word in words:
+            if not (word.isascii() and word.isdigit() and float(word) < vocab_size):
+                raise errors.wrong(
+                    reading.place(chunk.path, line.offset),
+                    f"'{word:.40}'",
+                    f"token ids, integers from 0 to {vocab_size - 1}",
+                    "--from_raw_text=True if it is text",
+                )
+            ids.append(int(word))
+        lengths.append(len(words))
+    return np.array(ids, np.int32), np.array(lengths, np.int64)
+
+
+def mark(
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    ends: np.ndarray,
+    eod_id: Optional[int],
+    in_document: bool,
+    counts: Counter[str],
+) -> tuple[np.ndarray, bool]:
+    """Marks where sentences and documents begin, and puts <eod> after each document.
+
+    Args:
+      ends: bool [sentences], those that end a document.
+      eod_id: None: no <eod>.
+      in_document: whether the first sentence continues a document.
+
+    Returns:
+      tokens uint32, and `in_document` for the sentences that follow.
+    """
+    # Sentences of 2, 1, 0 and 1 tokens, of which the second ends a document; D marks a token that
+    # begins a document and a sentence, S one that begins a sentence:
+    #     ids       5 6   7         8
+    #     tokens   D5 6  S7 <eod>  D8
+    # A document without tokens gets no <eod>; a sentence without tokens gets no mark.
+    document = np.cumsum(ends) - ends  # [sentences]
+    filled = np.bincount(document, lengths, minlength=len(ends) + 1) > 0
+    filled[0] |= in_document
+    ended = ends & filled[document]
+    if eod_id is not None:
+        ids = np.insert(ids, np.cumsum(lengths)[ended], eod_id)
+    spans = lengths + (ended if eod_id is not None else 0)
+    kept = np.flatnonzero(lengths)
+    # Where each sentence with tokens begins, and which of them is the first of its document.
+    begins = (np.cumsum(spans) - spans)[kept]
+    first = np.diff(document[kept], prepend=0 if in_document else -1) > 0
+    tokens = ids.astype(np.uint32)
+    tokens[begins] |= SENTENCE
+    tokens[begins[first]] |= DOCUMENT
+    counts.update(tokens=len(tokens), sentences=len(kept), documents=int(np.count_nonzero(ended)))
+    return tokens, bool(filled[document[-1] + ends[-1]])
+
+
+class Repetitions:
+    """How much sentences repeat, from few numbers: those of several chunks can be joined.
+
+    The smallest digests of D different sentences lie evenly between 0 and 2^32, so the largest of
+    the smallest `_KEPT_DIGESTS` tells D, to 3 %. Fewer sentences are counted exactly.
+
+    Attributes:
+      digests: the smallest digests, ascending, uint32.
+      frequent: sentences that are the most frequent ones of some batch, and their numbers there.
+    """
+
+    def __init__(self) -> None:
+        self.digests = np.zeros(0, np.uint32)
+        self.frequent: Counter[str] = Counter()
+
+    def add(self, sentences: Sequence[str]) -> None:
+        counts = Counter(sentences)
+        digests = np.fromiter((zlib.crc32(text.encode("utf-8")) for text in counts), np.uint32)
+        self._add_digests(digests)
+        text, count = counts.most_common(1)[0]
+        if count > 1:
+            self.frequent[text] += count
+
+    def join(self, digests: Sequence[int], frequent: dict[str, int]) -> None:
+        """Adds what `to_json` returned."""
+        self._add_digests(np.array(digests, np.uint32))
+        self.frequent.update(frequent)
+
+    def _add_digests(self, digests: np.ndarray) -> None:
+        self.digests = np.union1d(self.digests, digests)[:_KEPT_DIGESTS]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"digests": self.digests.tolist(), "frequent": dict(self.frequent.most_common(4))}
+
+    def fraction(self, sentences: int) -> float:
+        """The fraction of `sentences` that occurred before."""
+        different = float(len(self.digests))
+        if len(self.digests) == _KEPT_DIGESTS:
+            different = (_KEPT_DIGESTS - 1) * 2**32 / float(self.digests[-1])
+        return max(0.0, 1 - different / sentences)
+
+
+# Blocks and passes.
+
+
+class TokenLayout:
+    """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
+
+    Pass 0 keeps the order of the text; later ones shuffle the blocks, and the documents within each
+    block. `chunk_sizes`: tokens of each chunk.
+    """
+
+    def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
+        self.plan = plan
+        self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
+        self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
+        total = int(self._chunk_ends[-1])
+        self._block_begins = np.arange(0, total, BLOCK_TOKENS)
+        self._block_sizes = np.diff(self._block_begins, append=total)
+        self._seed = seed
+
+    def part_reader(
+        self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int, pass_index: int
+    ) -> Callable[[int, int], np.ndarray]:
+        """Returns a function that reads tokens [low, high) of a stream's part in a pass, by
+        `read_chunk` of (chunk, begin, end)."""
+        first = self.plan.part(stream) * self.plan.part_len
+        # The blocks in the order of a later pass, and where each begins in it: int64 [blocks].
+        count = len(self._block_sizes)
+        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count)
+        begins = np.empty(count, np.int64)
+        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
+
+        def load(begin: int, end: int) -> np.ndarray:
+            """Tokens [begin, end) of the text, from the chunks that have some of them."""
+            first_chunk = np.searchsorted(self._chunk_ends, begin, "right")
+            last_chunk = np.searchsorted(self._chunk_ends, end, "left")
+            parts = []
+            for chunk in range(first_chunk, last_chunk + 1):
+                low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
+                if high > low:  # a chunk may have no tokens
+                    parts.append(read_chunk(chunk, max(begin - low, 0), min(end, high) - low))
+            return np.concatenate(parts)
+
+        def load_block(block: int) -> np.ndarray:
+            begin = self._block_begins[block]
+            rng = np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)])
+            return shuffle_documents(load(begin, begin + self._block_sizes[block]), rng)
+
+        def read(low: int, high: int) -> np.ndarray:
+            low, high = first + low, first + high
+            if not pass_index:  # in the order of the text, so no complete blocks are needed
+                return load(low, high)
+            # All blocks that overlap [low, high) in the order of the pass are loaded, then cut.
+            is_read = (begins < high) & (begins + self._block_sizes > low)
+            blocks = order[is_read[order]]
+            shift = int(begins[blocks[0]])
+            return np.concatenate(list(map(load_block, blocks)))[low - shift : high - shift]
+
+        return read
+
+
+def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns `tokens` with its documents in random order."""
+    # The first document may have begun before.
+    begins = np.flatnonzero(tokens >= DOCUMENT)
+    if not len(begins) or begins[0]:
+        begins = np.append(0, begins)
+    lengths = np.diff(np.append(begins, len(tokens)))
+    # One gather moves all. Of a b | c | d e f in the order 1 2 0 the sources are 2, 3 4 5, 0 1: the
+    # position of each target plus the shift of its document.
+    order = rng.permutation(len(lengths))
+    lengths = lengths[order]
+    targets = np.cumsum(lengths) - lengths
+    source = np.repeat(begins[order] - targets, lengths) + np.arange(len(tokens))
+    return tokens[source]

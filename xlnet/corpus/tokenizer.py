@@ -1,0 +1,643 @@
+"""Text to pieces (subword tokens) and ids: cleaning, SentencePiece, and the rule for commas.
+
+How text is cleaned belongs to a vocabulary: the description `<model>.json` of a SentencePiece model
+says it, is copied with the model, and is obeyed by whatever reads the model.
+
+Shape letters: V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+from xlnet.support import files
+from xlnet.support.errors import UserError
+
+WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
+
+_REQUIRED = ("<cls>", "<sep>", "<eod>")
+_OPTIONAL = ("<pad>", "<mask>", "<eop>")
+_NEVER_TEXT = frozenset((*_REQUIRED, "<pad>", "<mask>"))  # <eop> is written into text
+SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
+RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
+_BATCH_LINES = 1000  # few enough for the processor's cache
+
+
+def clean_text(
+    text: str, lower: bool = False, remove_space: bool = True, keep_accents: bool = False
+) -> str:
+    """Returns `text` as the released models saw it in training.
+
+    Args:
+      lower: lower-case the text (for models trained without case).
+      remove_space: join runs of spaces, drop those at the ends.
+      keep_accents: skip the compatibility decomposition (NFKD) and the removal of combining
+        characters, which makes が か, für fur, and removes tone marks from Thai. The SentencePiece
+        model then folds full-width letters and the like by its own rule.
+    """
+    if remove_space:
+        text = " ".join(text.split())
+    return _clean(text, lower, keep_accents)
+
+
+def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> list[str]:
+    """`[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster."""
+    # Lines beyond ASCII, few in many languages, are cleaned apart, as they take longer.
+    ascii_lines = [line for line in lines if line.isascii()]
+    other_lines = [line for line in lines if not line.isascii()]
+    cleaned_ascii = iter(_clean_as_one(ascii_lines, lower, keep_accents))
+    cleaned_other = iter(_clean_as_one(other_lines, lower, keep_accents))
+    return [next(cleaned_ascii if line.isascii() else cleaned_other) for line in lines]
+
+
+def _clean_as_one(lines: Sequence[str], lower: bool, keep_accents: bool) -> list[str]:
+    """`clean_lines` of one text that has all lines, which is then split: no rule looks across a
+    newline (neither a letter nor a combining character) or makes one."""
+    text = "\n".join(lines)
+    if text.count("\n") >= len(lines):  # newlines inside of lines are spaces
+        text = "\n".join([line.replace("\n", " ") for line in lines])
+    text = _clean(_join_spaces(text), lower, keep_accents)
+    return text.split("\n") if lines else []
+
+
+# The characters at which str.split() splits, without the space and the newline between lines.
+_SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
+
+
+def _join_spaces(text: str) -> str:
+    """Returns `text` with `" ".join(line.split())` done to each of its lines."""
+    # A text beyond ASCII is searched for all of them at once: one by one takes ten times as long.
+    if text.isascii() or _has_any(text, _space_codes()):
+        for space in _SPACES:
+            if space in text:
+                text = text.replace(space, " ")
+    for many, one in (("  ", " "), ("\n ", "\n"), (" \n", "\n")):
+        while many in text:
+            text = text.replace(many, one)
+    return text.strip(" ")
+
+
+def _clean(text: str, lower: bool, keep_accents: bool) -> str:
+    text = text.replace("``", '"').replace("''", '"')
+    if not keep_accents and not text.isascii():
+        # Combining characters are also removed before the decomposition, which would sort a long
+        # run of them in quadratic time.
+        text = _without_combining(text)
+        decomposed = unicodedata.normalize("NFKD", text)
+        if decomposed != text:
+            text = _without_combining(decomposed)
+    return text.lower() if lower else text
+
+
+def _without_combining(text: str) -> str:
+    """Removes the combining characters. Each is replaced in all of the text, as a text has few
+    different ones."""
+    if _has_any(text, _combining_codes()):
+        codes = _codes(text)
+        for code in np.unique(codes[_combining_codes()[codes]]):
+            text = text.replace(chr(code), "")
+    return text
+
+
+def _has_any(text: str, table: np.ndarray) -> bool:
+    """Whether a text has a character for which `table`, bool [all code points], is true."""
+    return bool(table[_codes(text)].any())
+
+
+def _codes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+@functools.cache
+def _space_codes() -> np.ndarray:
+    """bool [all code points], true for `_SPACES`."""
+    table = np.zeros(sys.maxunicode + 1, bool)
+    table[[ord(space) for space in _SPACES]] = True
+    return table
+
+
+@functools.cache
+def _combining_codes() -> np.ndarray:
+    """bool [all code points], true for combining characters and characters made of them."""
+    table = np.zeros(sys.maxunicode + 1, bool)
+    planes = range(1 << 17)  # the later ones have none
+    table[: len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
+    table[[0x0F73, 0x0F75, 0x0F81, 0xFF9E, 0xFF9F]] = True  # of Tibetan and of Katakana
+    return table
+
+
+# Bytes of a protocol buffer: field 3 of a SentencePiece model, its normalizer_spec, has 2 bytes,
+# which set field 3 of the spec, add_dummy_prefix.
+_DUMMY_PREFIX = {True: b"\x1a\x02\x18\x01", False: b"\x1a\x02\x18\x00"}
+
+
+class Tokenizer:
+    """A SentencePiece model with XLNet's cleaning and special ids.
+
+    Args:
+      path: the model file.
+      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the descriptions say,
+        or, without any, as for the released models.
+      descriptions: further files that say how text is cleaned; all must agree.
+
+    Attributes:
+      path, sha256: the model file and its checksum.
+      uncased, keep_accents: how text is cleaned.
+      marks_first_word: whether the first word of a text has the mark of a space, as others have.
+      vocab_size: V.
+      unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
+      pad_id, mask_id, eop_id: the same, None where the model has no such piece.
+      byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
+      is_special: bool [V], pieces that are not text: <unk>, <cls>, <sep>, <eod>, ...
+      is_word_start: bool [V], pieces that begin a word (`begins_word`), and special pieces.
+      is_punctuation: bool [V], pieces that are words by themselves (`is_punctuation`).
+      is_legacy_word_start: bool [V], pieces that begin a word in the original implementation.
+      split_pieces: the rule for commas after digits: a piece such as "▁2010," is replaced by the
+        pieces "▁2010" and ",".
+      split_ids: the same with ids.
+      ids_without_mark: int32 [V], of the pieces without the mark of a word; -1 for the mark alone,
+        the same id if there is no mark or no such piece.
+
+    Raises:
+      UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
+        descriptions are of another model or contradict each other or the arguments.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        uncased: Optional[bool] = None,
+        keep_accents: Optional[bool] = None,
+        descriptions: Sequence[str] = (),
+    ) -> None:
+        files.require_file(path, "SentencePiece model")
+        self._bytes, self.marks_first_word = _read_model(path)
+        self._model = sentencepiece.SentencePieceProcessor(model_proto=self._bytes)
+        self.path = path
+        self.sha256 = files.sha256(path)
+        cleaning = _find_cleaning(
+            path, self.sha256, descriptions, {"uncased": uncased, "keep_accents": keep_accents}
+        )
+        self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
+        self.vocab_size = self._model.vocab_size()
+        self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
+
+        # Special pieces, by name.
+        known = {name: id for id, name in enumerate(self._pieces)}
+        missing = [name for name in _REQUIRED if name not in known]
+        if missing:
+            raise UserError(
+                "SentencePiece model {}: missing {}; train it with --control_symbols={}".format(
+                    self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])
+                )
+            )
+        self.unk_id = self._model.unk_id()
+        self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
+        self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
+        self.byte_ids = tuple(
+            id
+            for id, piece in enumerate(self._pieces)
+            if piece.startswith("<0x") and self._model.is_byte(id)
+        )
+        special = {
+            self.unk_id,
+            self.cls_id,
+            self.sep_id,
+            self.eod_id,
+            self.pad_id,
+            self.mask_id,
+            self.eop_id,
+        }
+        self.is_special = np.array(
+            [id in special or self._model.is_control(id) for id in range(self.vocab_size)]
+        )
+
+        # Properties of pieces, and what the rule for commas makes of them.
+        self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
+        self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
+        self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
+        self.split_pieces = {
+            piece: _split_digit_comma(self._model_with_prefix, piece)
+            for piece in self._pieces
+            if ends_in_digit_comma(piece)
+        }
+        to_id = self._model.piece_to_id
+        self.split_ids = {to_id(piece): to_id(parts) for piece, parts in self.split_pieces.items()}
+        self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
+
+    def pieces(self, text: str) -> list[str]:
+        """Returns the pieces of `text`; unknown characters remain as they are."""
+        _refuse_halves([text])
+        pieces = self._model.encode(self.clean(text), out_type=str)
+        return [part for piece in pieces for part in self.split_pieces.get(piece, (piece,))]
+
+    def ids(self, text: str) -> list[int]:
+        """Returns the ids of `text`."""
+        return self.encode_to_array([text])[0].tolist()
+
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text."""
+        ids, lengths = self.encode_to_array(lines)
+        ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
+        return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
+
+    def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]."""
+        return self._encode(self._model, lines)
+
+    def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
+        """Returns the ids, one or more, of W words, each encoded by itself.
+
+        A word that follows a space is encoded with the mark of one, any other word without; a word
+        that cleaning removes is <unk>.
+        """
+        # The ids of words between spaces are those of the text, as no piece of a released
+        # vocabulary crosses a space. A word that occurs several times is encoded once.
+        known: dict[tuple[str, bool], list[int]] = {}
+        for is_spaced, model in (
+            (True, self._model_with_prefix),
+            (False, self._model_without_prefix),
+        ):
+            different = list(
+                dict.fromkeys(
+                    word for word, after in zip(words, after_space) if bool(after) is is_spaced
+                )
+            )
+            ids, lengths = self._encode(model, different)
+            ends = np.cumsum(lengths).tolist()
+            known.update(
+                ((word, is_spaced), ids[end - length : end].tolist() or [self.unk_id])
+                for word, end, length in zip(different, ends, lengths.tolist())
+            )
+        return [known[word, bool(after)] for word, after in zip(words, after_space)]
+
+    @functools.cached_property
+    def _model_with_prefix(self) -> sentencepiece.SentencePieceProcessor:
+        return self._model_with(True)
+
+    @functools.cached_property
+    def _model_without_prefix(self) -> sentencepiece.SentencePieceProcessor:
+        return self._model_with(False)
+
+    def _model_with(self, has_prefix: bool) -> sentencepiece.SentencePieceProcessor:
+        """The model that puts a space before each text, or none."""
+        if has_prefix == self.marks_first_word:
+            return self._model
+        # Protocol buffers merge concatenated messages, so a few bytes behind the model change one
+        # field: normalizer_spec.add_dummy_prefix.
+        return sentencepiece.SentencePieceProcessor(
+            model_proto=self._bytes + _DUMMY_PREFIX[has_prefix]
+        )
+
+    def model_bytes(self) -> bytes:
+        """The SentencePiece model as bytes, as `_read_model` makes it of the file."""
+        return self._bytes
+
+    def _encode(
+        self, model: sentencepiece.SentencePieceProcessor, lines: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        # Some lines at a time are cleaned and encoded; the rule for commas is applied to all at
+        # once.
+        for low in range(0, len(lines), _BATCH_LINES):
+            texts = clean_lines(lines[low : low + _BATCH_LINES], self.uncased, self.keep_accents)
+            _refuse_halves(texts)
+            encoded = model.encode(texts, num_threads=1)
+            lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+            ids.append(
+                np.fromiter(itertools.chain.from_iterable(encoded), np.int32, lengths[-1].sum())
+            )
+        return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
+
+    def clean(self, text: str) -> str:
+        """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
+        return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
+
+    def spans(self, cleaned: str) -> Iterator[tuple[int, int, int]]:
+        """Yields (id, begin, end) of each piece of a cleaned text: it is `cleaned[begin:end]`, with
+        the spaces around it. Of several pieces of one character the last one has it."""
+        _refuse_halves([cleaned])
+        for piece in self._model.encode(cleaned, out_type="immutable_proto").pieces:
+            parts = self.split_ids.get(piece.id)
+            if parts is None:
+                yield piece.id, piece.begin, piece.end
+                continue
+            # The comma is the last character, and the digits before it divide the others.
+            begin = piece.begin
+            for id in parts[:-1]:
+                part = self._pieces[id]
+                end = begin + len(part.lstrip(WORD_START))
+                end += part.startswith(WORD_START) and cleaned[begin : begin + 1] == " "
+                end = min(end, piece.end - 1)
+                yield id, begin, end
+                begin = end
+            yield parts[-1], piece.end - 1, piece.end
+
+    def save(self, path: str) -> None:
+        """Copies the model and its description to `path`; a UserError if the file is not the one
+        that was loaded any more."""
+        if files.sha256(self.path) != self.sha256:
+            raise UserError(
+                f"SentencePiece model {self.path}: it was replaced by another one since it was "
+                "read; run the same command again"
+            )
+        describe(path, self.sha256, self.uncased, self.keep_accents)
+        files.copy(self.path, path)
+
+    def id_to_piece(self, id: int) -> str:
+        """Returns the piece of an id in [0, V)."""
+        return self._pieces[id]
+
+    @functools.cached_property
+    def ids_without_mark(self) -> np.ndarray:
+        known = {piece: id for id, piece in enumerate(self._pieces)}
+        without_mark = []
+        for id, piece in enumerate(self._pieces):
+            if not piece.startswith(WORD_START):
+                without_mark.append(id)
+            elif piece == WORD_START:  # nothing but the mark
+                without_mark.append(-1)
+            else:
+                without_mark.append(known.get(piece[1:], id))
+        return np.array(without_mark, np.int32)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of ids, without control pieces."""
+        return self._model.decode([int(id) for id in ids])
+
+    def _split_commas(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rule for commas after digits, on the arrays of `encode_to_array`."""
+        # Example: in the ids 5 8 6 8 7, 8 is the piece "▁2010,", which becomes the two pieces 3 4.
+        # `where` is 1 3. Each of these ids is repeated as often as it has parts: 5 8 8 6 8 8 7. The
+        # repetitions begin at `begins`, 1 4, and are at `places`, 1 2 4 5, where the parts replace
+        # them: 5 3 4 6 3 4 7. Their line gets longer by the number of parts less one.
+        where = np.flatnonzero(self._is_split[ids])
+        if not len(where):
+            return ids, lengths
+        parts = [self.split_ids[id] for id in ids[where].tolist()]
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        line = np.searchsorted(np.cumsum(lengths), where, "right")
+        np.add.at(lengths, line, sizes - 1)
+        repeats = np.ones(len(ids), np.int64)
+        repeats[where] = sizes
+        begins = np.cumsum(repeats)[where] - sizes
+        ids = np.repeat(ids, repeats)
+        places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+        ids[places] = list(itertools.chain.from_iterable(parts))
+        return ids, lengths
+
+
+def _read_model(path: str) -> tuple[bytes, bool]:
+    """(the bytes of a SentencePiece model, in which no text is encoded as a special piece; whether
+    it puts a space before each text).
+
+    A text may have the characters "<sep>". They are that piece if the model was trained with it as
+    a user-defined symbol; as a control symbol, as released models have it, they are text.
+
+    Raises:
+      UserError: not a SentencePiece model, or one that has the mark of a space behind words.
+    """
+    with open(path, "rb") as f:
+        content = f.read()
+    try:
+        model = ModelProto.FromString(content)
+        if not model.pieces:
+            raise RuntimeError("an empty file")
+        sentencepiece.SentencePieceProcessor(model_proto=content)
+    except (DecodeError, RuntimeError):
+        raise UserError(f"SentencePiece model {path}: not a SentencePiece model") from None
+    # The mark before a piece tells where words begin, for masks, tags and answers.
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        raise UserError(
+            f"SentencePiece model {path}: trained with treat_whitespace_as_suffix, which marks the "
+            "ends of words; expected a model that marks where they begin; train it without"
+        )
+    spelled = [
+        piece
+        for piece in model.pieces
+        if piece.piece in _NEVER_TEXT
+        and piece.type in (ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED)
+    ]
+    for piece in spelled:
+        piece.type = ModelProto.SentencePiece.CONTROL
+    has_prefix = model.normalizer_spec.add_dummy_prefix
+    return model.SerializeToString() if spelled else content, has_prefix
+
+
+def ends_in_digit_comma(piece: str) -> bool:
+    """Whether the rule for commas after digits splits a piece."""
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _split_digit_comma(model: sentencepiece.SentencePieceProcessor, piece: str) -> list[str]:
+    """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","]."""
+    # The digits are encoded as a text, and so get the mark of a word; it is removed again if the
+    # piece had none.
+    pieces = model.encode(piece[:-1].replace(WORD_START, ""), out_type=str)
+    if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
+        pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
+    return pieces + [","]
+
+
+# ---- the original implementation's `prepro_utils`, as its README documents it
+
+
+def preprocess_text(
+    inputs: str, lower: bool = False, remove_space: bool = True, keep_accents: bool = False
+) -> str:
+    """As `clean_text`, under the name and with the arguments of the original implementation."""
+    return clean_text(inputs, lower, remove_space, keep_accents)
+
+
+def encode_ids(
+    sp_model: sentencepiece.SentencePieceProcessor, text: str, sample: bool = False
+) -> list[int]:
+    """The ids of a text that `preprocess_text` has cleaned, with commas after digits separate.
+
+    Args:
+      sp_model: a loaded SentencePiece model.
+      sample: take one of the 64 best segmentations (subword regularization).
+    """
+    if sample:
+        pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
+    else:
+        pieces = sp_model.encode(text, out_type=str)
+    parts = []
+    for piece in pieces:
+        if ends_in_digit_comma(piece):
+            parts += _split_digit_comma(sp_model, piece)
+        else:
+            parts.append(piece)
+    return sp_model.piece_to_id(parts)
+
+
+# Letters of scripts without spaces between words, if they can begin a syllable: without small kana,
+# length and repetition marks (ー 々), tone marks, and vowels written behind their consonant. Korean
+# has spaces, so Hangul is not among them.
+_UNSPACED = re.compile(
+    "[\u0e01-\u0e2e\u0e40-\u0e44"  # Thai: consonants, vowels written in front
+    "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"  # Lao: the same
+    "\u1000-\u102a\u103f\u1050-\u1055\u1780-\u17b3"  # Burmese, Khmer: and independent vowels
+    "\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"  # Hiragana, Katakana, the half-width one
+    "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Han
+    "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])"
+)
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether a text begins with a letter of a script without spaces between words."""
+    return bool(_UNSPACED.match(text))
+
+
+def begins_word(piece: str) -> bool:
+    """Whether a piece of text begins a word, as far as the piece shows."""
+    # With spaces between words, the mark decides. Without them a clause would be a single word, too
+    # long for any n-gram of words, so each piece is a word: SentencePiece has it because it is
+    # frequent, mostly a word or a part of one. Digits and other letters in such text belong to the
+    # word before them.
+    return piece.startswith(WORD_START) or is_unspaced(piece) or is_punctuation(piece)
+
+
+_APOSTROPHES = "'\u2019"
+
+
+def is_punctuation(piece: str) -> bool:
+    """Whether a piece has only punctuation and symbols (categories P and S of Unicode)."""
+    # Such a piece is a word by itself, so that a full stop is not always predicted together with
+    # the word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
+    text = piece[piece.startswith(WORD_START) :]
+    return all(unicodedata.category(c)[0] in "PS" for c in text) and not all(
+        c in _APOSTROPHES for c in text
+    )
+
+
+# The list of the original data_utils.py: without ' < = >.
+_LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+
+
+def begins_legacy_word(piece: str) -> bool:
+    """The rule of the original implementation, for `mask_mode=legacy`."""
+    # A piece after a space, one mark of ASCII punctuation, or a name in angle brackets.
+    return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
+
+
+def description_path(path: str) -> str:
+    """The file that says how text is cleaned for the SentencePiece model at `path`."""
+    return path + ".json"
+
+
+def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
+    """The descriptions that the directories of checkpoints (directories, prefixes or None) may
+    have."""
+    directories = [
+        path if os.path.isdir(path) else os.path.dirname(path) for path in checkpoints if path
+    ]
+    return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
+
+
+def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
+    """Writes how text is cleaned for the SentencePiece model at `path`, which is to be written
+    afterwards: without a description it would pass for a released one."""
+    files.write_json(
+        description_path(path), {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents}
+    )
+
+
+def _find_cleaning(
+    path: str, sha256: str, descriptions: Sequence[str], flags: Mapping[str, Optional[bool]]
+) -> dict[str, bool]:
+    """How text is cleaned before it is tokenized: as flags and descriptions say, which must agree,
+    or else as in the released models.
+
+    Args:
+      path: of the SentencePiece model, whose own description is next to it.
+      sha256: of that file.
+      descriptions: paths of other descriptions; a path need not exist.
+      flags: the values of flags; None: not given.
+    """
+    sources: dict[str, str] = {}  # who said it first, for errors
+    cleaning: dict[str, bool] = {}
+    for name, flag in flags.items():
+        if flag is not None:
+            sources[name], cleaning[name] = "the setting", flag
+
+    for file in (description_path(path), *descriptions):
+        if not os.path.exists(file):
+            continue
+        for name, value in _read_description(file, path, sha256).items():
+            if name not in cleaning:
+                sources[name], cleaning[name] = file, value
+            elif cleaning[name] != value:
+                raise UserError(
+                    f"{name}: {sources[name]} says {cleaning[name]}, {file} says {value}"
+                )
+    return {**RELEASED_CLEANING, **cleaning}
+
+
+def _read_description(file: str, path: str, sha256: str) -> dict[str, Any]:
+    """The cleaning that a description has; a UserError if it is not of the model in `path`."""
+    stored = files.read_json(file, "vocabulary description")
+    cleaning = {name: stored.get(name) for name in RELEASED_CLEANING}
+    if any(type(value) is not bool for value in cleaning.values()):
+        raise UserError(f"{file}: expected true or false for {', '.join(cleaning)}")
+    if stored.get("sha256") != sha256:
+        raise UserError(f"{file} describes another SentencePiece model than {path}")
+    return cleaning
+
+
+def _refuse_halves(texts: Iterable[str]) -> None:
+    """Raises UserError for half a surrogate pair, which is not a character."""
+    if not is_text("".join(texts)):
+        raise UserError(
+            f"the text {next(text for text in texts if not is_text(text))!r:.80} has half "
+            "a character, which no file can hold"
+        )
+
+
+def is_text(text: str) -> bool:
+    """Whether `text` can be written as UTF-8: not with half a surrogate pair, which comes from a
+    byte that could not be decoded or from an escape in JSON."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Classes of characters for the package regex and for RE2, TensorFlow's regular expressions. Those
+# for RE2 come from Python's Unicode data, so that a graph does not depend on the version of Unicode
+# of the process that serves it.
+
+# The inside of a class, for `regex`: characters of Chinese and Japanese words. `_UNSPACED` has its
+# own ranges, of characters that can begin a syllable, on which stored runs depend; CMRC's scorer
+# has those of its authors.
+HAN_OR_KANA = r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc"
+
+
+def character_class(codes: Iterable[int]) -> str:
+    """The inside of a class that holds these characters."""
+    spans: list[list[int]] = []
+    for code in sorted(codes):
+        if spans and spans[-1][1] == code - 1:
+            spans[-1][1] = code
+        else:
+            spans.append([code, code])
+    return "".join("\\x{{{:x}}}-\\x{{{:x}}}".format(*tuple(span)) for span in spans)
+
+
+@functools.cache
+def space_class() -> str:
+    """The inside of a class that holds the characters of which `str.isspace` is true."""
+    return character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())

@@ -1,0 +1,163 @@
+"""The predictions of the query stream for every token of a text, in one factorization order.
+
+This is equation 3 of the paper, to be looked at: log p(x) = sum over t of log p(x_z[t] | x_z[<t]).
+
+Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlnet.inference.generation import best
+from xlnet.inference.inference import Inference, require_finite
+from xlnet.inference.settings import FACTORIZATION_ORDERS, FactorizationSettings, numbers_in_order
+from xlnet.inference.texts import as_text
+from xlnet.support.errors import escape_control_characters, wrong
+
+
+@dataclasses.dataclass(frozen=True)
+class Factorization:
+    """The masks of both streams in a factorization order, and the predictions of the query stream.
+    `print` shows them as a table, a row for each token in the order.
+
+    Attributes:
+      pieces: T of them, in the order of the text.
+      ids: theirs, T of them.
+      order: the positions of the tokens, from 0 on, in the factorization order, T of them.
+      known: how many tokens at the beginning of the order are read, but not predicted.
+      candidates: for each position, the C likeliest pieces there; none for a known token.
+      candidate_log_probabilities: theirs, the likeliest first [nats].
+      log_probabilities: float [T], of the token that the text has at each position [nats]; nan for
+        a known token.
+      likelier: int [T], how many pieces of the vocabulary are likelier than that token; -1 for a
+        known token.
+      content_hides: bool [T,T], the mask of the content stream: True where a row may not see a
+        column.
+      query_hides: bool [T,T], the mask of the query stream. A known token has no query: its row is
+        True everywhere.
+      query_attention: float [T,T], the attention probabilities of the query stream, rows attend to
+        columns: the mean over layers and heads.
+    """
+
+    pieces: Sequence[str]
+    ids: Sequence[int]
+    order: Sequence[int]
+    known: int
+    candidates: Sequence[Sequence[str]]
+    candidate_log_probabilities: Sequence[Sequence[float]]
+    log_probabilities: np.ndarray
+    likelier: np.ndarray
+    content_hides: np.ndarray
+    query_hides: np.ndarray
+    query_attention: np.ndarray
+
+    def __str__(self) -> str:
+        rows = [("predicts", "rank", "sees", "probability", "likeliest instead")]
+        for place, position in enumerate(self.order):
+            rank, probability, candidates = "known", "", ""
+            hides = self.content_hides[position]
+            if place >= self.known:
+                rank = str(place - self.known)
+                probability = f"{100 * math.exp(self.log_probabilities[position]):.2f} %"
+                candidates = " ".join(self.candidates[position])
+                hides = self.query_hides[position]
+            seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
+            piece = self.pieces[position]
+            rows.append((piece, rank, " ".join(seen) or "nothing", probability, candidates))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = []
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths)]
+            lines.append(escape_control_characters("  ".join(cells).rstrip()))
+        total = float(np.nansum(self.log_probabilities))
+        lines.append(f"log probability of the text in this order: {total:.4f}")
+        return "\n".join(lines)
+
+
+def factorize(inference: Inference, text: Any, settings: FactorizationSettings) -> Factorization:
+    """Predicts each token of a text from those before it in a factorization order.
+
+    Args:
+      inference: of a pretrained model with a query stream.
+      text: of at most `most_tokens` tokens, more than `known`.
+      settings: the order, and how many candidates are wanted.
+
+    Raises:
+      UserError: the model reads from left to right only, or the text does not fit the settings.
+    """
+    model, tokenizer = inference.language_model(), inference.tokenizer
+    model.require_queries()
+    ids = tokenizer.ids(as_text(text))
+    count = len(ids)
+    if not settings.known < count <= settings.most_tokens:
+        raise wrong("text", f"{count} pieces", f"{settings.known + 1} to {settings.most_tokens}")
+    order = _order(count, settings)  # [T]
+    targets = order[settings.known :]  # [P], in the order in which they are predicted
+
+    # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target its
+    # place in the order. A row sees the columns of lower rank. In the content stream it sees its
+    # own token, too; a query does not. (For known tokens all ranks are equal: they see each other.)
+    rank = np.full(count, -1)
+    rank[targets] = np.arange(len(targets))
+    content_hides = rank > rank[:, None]  # [T,T]
+    query_hides = rank >= rank[:, None]  # [T,T]
+
+    # One pass of the network predicts all targets: its rows are the T tokens of the content stream,
+    # then the P queries. Their numbers do not depend on each other, as no row sees a query.
+    with model.reading(count) as reading:
+        predicted, layers = reading.read(
+            np.array([ids]),
+            range(count),
+            targets.tolist(),
+            hidden=np.concatenate([content_hides, query_hides[targets]]),  # [T+P,T]
+            layers=range(model.n_layer),
+        )
+    require_finite(predicted)
+
+    # From targets in their order to positions in the text.
+    log_probabilities = np.full(count, np.nan)
+    likelier = np.full(count, -1)
+    candidates: list[list[str]] = [[] for _ in ids]
+    candidate_log_probabilities: list[list[float]] = [[] for _ in ids]
+    for target, scores in zip(targets, predicted[0]):
+        log_probabilities[target] = scores[ids[target]]
+        likelier[target] = np.count_nonzero(scores > scores[ids[target]])
+        (likeliest,) = best(scores, settings.top)
+        candidates[target] = [tokenizer.id_to_piece(int(id)) for id in likeliest]
+        candidate_log_probabilities[target] = scores[likeliest].tolist()
+    query_attention = np.zeros((count, count))
+    mean = np.mean([layer[0] for layer in layers], axis=(0, 1))  # [T+P,T]
+    query_attention[targets] = np.where(query_hides[targets], 0, mean[count:])
+    return Factorization(
+        pieces=[tokenizer.id_to_piece(id) for id in ids],
+        ids=list(ids),
+        order=order.tolist(),
+        known=settings.known,
+        candidates=candidates,
+        candidate_log_probabilities=candidate_log_probabilities,
+        log_probabilities=log_probabilities,
+        likelier=likelier,
+        content_hides=content_hides,
+        query_hides=np.where(rank[:, None] < 0, True, query_hides),
+        query_attention=query_attention,
+    )
+
+
+def _order(count: int, settings: FactorizationSettings) -> np.ndarray:
+    """The positions of the tokens in the factorization order, int [T]."""
+    if settings.order == "left_to_right":
+        return np.arange(count)
+    if settings.order == "right_to_left":
+        return np.arange(count)[::-1]
+    if settings.order == "random":
+        return np.random.default_rng(settings.seed).permutation(count)
+    tokens = numbers_in_order(settings.order, FACTORIZATION_ORDERS, "tokens")
+    if len(tokens) != count:
+        raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
+    return np.array(tokens)

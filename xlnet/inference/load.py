@@ -1,0 +1,94 @@
+"""`xlnet.load`: a trained model as a Python object. TensorFlow is imported when it is called."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Optional, Union
+
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.support import files, quiet
+from xlnet.support.errors import UserError
+
+if TYPE_CHECKING:
+    from xlnet.inference.model import Model
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def load(
+    path: Path,
+    *,
+    model_config_path: Optional[Path] = None,
+    spiece_model_file: Optional[Path] = None,
+    batch_size: int = 32,
+    device: str = "auto",
+    precision: str = "fp32",
+    progress: bool = True,
+    own_module: Optional[Path] = None,
+) -> Model:
+    """Loads a trained model.
+
+    Args:
+      path: a model directory of any of the programs, of which the checkpoint in `best/` is taken
+        if it is there, or else the newest; its DIRECTORY/latest, the newest; a directory with a
+        released checkpoint, its config and its vocabulary; or a checkpoint prefix.
+      model_config_path: the architecture, if it is not xlnet_config.json next to the checkpoint.
+      spiece_model_file: the vocabulary, if it is not spiece.model next to the checkpoint.
+      batch_size: texts that go through the network together.
+      device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
+      precision: of the matmuls, "fp32", "bf16" or "fp16".
+      progress: whether calls of some seconds show a progress bar on a terminal.
+      own_module: FILE.py that registers the model's own task type, if nothing else imports it.
+
+    Returns:
+      A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
+      manager.
+
+    Examples:
+      >>> with xlnet.load("model") as model:
+      ...     print(model.classify("It rains.").label)
+      weather
+
+    Raises:
+      UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
+    """
+    quiet.import_tensorflow()
+    from xlnet.inference.model import Model
+    from xlnet.inference.settings import LoadSettings, PythonSettings, from_keywords
+    from xlnet.runs import model_files
+    from xlnet.tasks.types import known
+
+    # All arguments are checked before a file is read; a task type that `own_module` registers must
+    # be known before the model directory names it.
+    own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
+    chosen = from_keywords(
+        LoadSettings,
+        {
+            "model_dir": _plain("path", path),
+            "model_config_path": _plain("model_config_path", model_config_path),
+            "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
+            "device": device,
+            "precision": precision,
+            "own_module": _plain("own_module", own_module),
+        },
+    )
+    known.load(chosen.own_module)
+    devices = DeviceSettings(device=chosen.device)
+    devices.check()
+    found = model_files.read(
+        chosen.model_dir,
+        model_config_path=chosen.model_config_path,
+        spiece_model_file=chosen.spiece_model_file,
+        network=NetworkSettings(precision=chosen.precision),
+    )
+    return Model(found, devices, own.batch_size, own.progress)
+
+
+def _plain(name: str, path: Optional[Path]) -> Optional[str]:
+    """A path as a str; None stays."""
+    path = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(path, str) and (name == "path" or path is not None):
+        raise UserError(f"{name} is {path!r}, expected a path")
+    files.require_utf8(path or "", name)
+    return path

@@ -1,0 +1,355 @@
+"""Heads: a summary of the network's output, losses, and layers that task types build on.
+
+Shape letters as in `modeling`; C classes or choices. Variable names are those of the original
+implementation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet.model.kernels import Dropout, Mask, additive_mask, dropout, layer_norm
+from xlnet.model.modeling import masked_softmax
+from xlnet.model.ops import (
+    count_to,
+    dense,
+    dense_back,
+    gather_rows,
+    merge_heads,
+    shape_of,
+    split_heads,
+)
+from xlnet.model.parameters import (
+    DTYPES,
+    LayerContext,
+    dense_weights,
+    get_initializer,
+    get_weight,
+    head_kernel,
+    norm_weights,
+)
+from xlnet.model.stateless_random import fold_in
+from xlnet.settings.network import RunConfig, XLNetConfig
+
+
+class HeadOutputs(NamedTuple):
+    """loss: [B], of each example. logits: [B,C]."""
+
+    loss: tf.Tensor
+    logits: tf.Tensor
+
+
+# ---- summary ----
+
+
+def summarize(
+    config: XLNetConfig,
+    run: RunConfig,
+    sequence: tf.Tensor,
+    *,
+    summary_type: str = "last",
+    padding: Optional[tf.Tensor] = None,
+    use_proj: bool = True,
+    seed: Optional[tf.Tensor] = None,
+    first_row: Optional[tf.Tensor] = None,
+    scope: str = "sequnece_summary",
+) -> tf.Tensor:
+    """One vector per example of sequence, float32 [B,Q,D] -> [B,D], variables under `scope`.
+
+    Args:
+      summary_type: "last" position, "first", "mean", or "attn" (attention with one learned query).
+      padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
+        padding. None: all positions count, as in the original implementation.
+      use_proj: whether to add a dense tanh layer.
+      scope: misspelt in the released checkpoints, and therefore here.
+    """
+    # The dropouts of the network fold 1, 2, ... into the seed; folding in 0 first gives the summary
+    # other masks. Everything is computed in float32, which costs little for one vector per example.
+    net = LayerContext(config, run, None if seed is None else fold_in(seed, 0), first_row)
+    net.dtype = tf.float32
+    with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
+        summary = _summary(net, sequence, summary_type, padding)
+        if use_proj:
+            summary = tf.tanh(
+                dense(summary, *dense_weights(net, "summary", config.d_model, config.d_model))
+            )
+        return net.dropout(summary, run.dropout)
+
+
+def _summary(
+    net: LayerContext, sequence: tf.Tensor, summary_type: str, padding: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """The vector [B,D] before the dense layer; arguments as for `summarize`."""
+    # <cls> is the last token of a text; its padding is on the left.
+    if summary_type == "last":
+        return sequence[:, -1]
+    if summary_type == "first":
+        if padding is None:
+            return sequence[:, 0]
+        return gather_rows(sequence, tf.argmin(padding, axis=1)[:, None])[:, 0]
+    if summary_type == "mean":
+        if padding is None:
+            return tf.reduce_mean(sequence, axis=1)
+        real = 1.0 - tf.cast(padding, tf.float32)
+        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)  # of padding alone: 0
+        return tf.matmul(real[:, None], sequence)[:, 0] / count
+    if summary_type == "attn":
+        return _attention_summary(net, sequence, padding)
+    raise ValueError(f"summary_type is {summary_type!r}, expected last, first, mean or attn")
+
+
+def _attention_summary(
+    net: LayerContext, sequence: tf.Tensor, padding: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """Multi-head attention of one learned query to all positions of the sequence, [B,Q,D] -> [B,D].
+
+    Positions do not count, and there is no residual connection.
+    """
+    config, run = net.config, net.run
+
+    def project(x: tf.Tensor, name: str) -> tf.Tensor:
+        """x [B,T,D] by the kernel of this name: [B,N,T,H]."""
+        return split_heads(dense(x, head_kernel(net, name)), config.n_head)
+
+    # All examples share the query, which checkpoints call a bias.
+    query = net.variable("summary_bias", [config.d_model])
+    query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
+    mask = None
+    if padding is not None:  # the query does not see it
+        mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))  # of [B,1,Q]
+    with tf.variable_scope("abs_attn"):  # "absolute", as positions are not relative
+        q = project(query, "q")  # [B,N,1,H]
+        k = project(sequence, "k")  # [B,N,Q,H]
+        v = project(sequence, "v")  # [B,N,Q,H]
+        scores = tf.matmul(q, k, transpose_b=True) / config.d_head**0.5  # [B,N,1,Q]
+        probabilities = net.dropout(masked_softmax(scores, mask), run.dropatt)
+        heads = tf.matmul(probabilities, v)  # [B,N,1,H]
+        merged = merge_heads(heads)[:, 0]  # [B,N*H]
+        output = net.dropout(dense_back(merged, head_kernel(net, "o")), run.dropout)  # [B,D]
+        return net.kernels.layer_norm(output, *norm_weights(net))
+
+
+# ---- losses and output layers ----
+
+
+def lm_loss(
+    sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
+) -> tf.Tensor:
+    """-log p(target | the tokens before it in the order), of each target (paper, section 2.3), a
+    softmax over the vocabulary:
+
+        p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
+
+    with the embeddings e: the softmax is tied to them.
+
+    sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
+    precision: of the matmul, as in `RunConfig`.
+    """
+    return _softmax_cross_entropy(lm_logits(sequence, embedding_table, precision), target)
+
+
+def lm_logits(
+    sequence: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
+) -> tf.Tensor:
+    """The logits at each target position, tied to the embedding: [B,P,D], [V,D] -> float32
+    [B,P,V]."""
+    vocabulary, width = embedding_table.shape.as_list()
+    with tf.variable_scope("lm_loss"):
+        bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
+    # One matmul for the targets of all sequences. The softmax over V that follows is float32.
+    dtype = DTYPES[precision]
+    flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
+    logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
+    logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)  # [B*P,V]
+    return tf.reshape(logits, shape_of(sequence)[:-1] + [vocabulary])
+
+
+def classification(
+    run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int, scope: str
+) -> HeadOutputs:
+    """Softmax over classes: summary [B,D], labels int [B] -> `HeadOutputs`, logits [B,C]."""
+    logits = _dense(run, summary, num_classes, scope + "/logit")
+    return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
+
+
+def _dense(run: RunConfig, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+    with tf.variable_scope(name):
+        kernel = get_weight("kernel", [inputs.shape.as_list()[-1], size], get_initializer(run))
+        return dense(inputs, kernel, get_weight("bias", [size], tf.initializers.zeros()))
+
+
+def _softmax_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0
+) -> tf.Tensor:
+    """logits [...,C], labels int [...] -> [...]; smoothing: fraction of the target's probability
+    that is spread evenly over all classes."""
+    count = logits.shape.as_list()[-1]
+    flat, classes = tf.reshape(logits, [-1, count]), tf.reshape(labels, [-1])
+    if smoothing:
+        targets = tf.one_hot(classes, count) * (1.0 - smoothing) + smoothing / count
+        loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=flat)
+    else:
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=flat)
+    return tf.reshape(loss, shape_of(labels))
+
+
+class HeadBuilder:
+    """The layers from which a task's head is built: `nn` in `tasks.types.contract.Head`.
+
+    Args:
+      scope: name of the output layer's variables.
+      sequence: the network's output [B*C,T,D], the choices of an example one after the other.
+      padding: [B*C,T], 1 where there is no token.
+      summarize: function without arguments, called as `nn.summary()`: a vector of each text,
+        [B*C,D]. `TaskModel._logits` gives it `summarize` above.
+      seed: of dropout in training, uint64 [1]; None: inference.
+    """
+
+    def __init__(
+        self,
+        run: RunConfig,
+        scope: str,
+        sequence: tf.Tensor,
+        padding: tf.Tensor,
+        summarize: Callable[[], tf.Tensor],
+        seed: Optional[tf.Tensor] = None,
+    ):
+        self._run = run
+        self._seed = seed
+        self.scope = scope
+        self.sequence = sequence
+        self.padding = padding
+        self.summary = summarize
+
+    def dense(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+        """[...,D] -> [...,size], by the variables `name`/kernel and `name`/bias."""
+        return _dense(self._run, inputs, size, name)
+
+    def dense_of_pairs(
+        self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
+    ) -> tf.Tensor:
+        """The dense layer `name` of each input concatenated with each other one: [B,T,D], [B,k,E]
+        -> [B,k,T,size].
+
+        The kernel is [D+E,size]; its two parts are multiplied separately, so that the k * T pairs
+        are never built.
+        """
+        widths = [x.shape.as_list()[-1] for x in (inputs, others)]
+        with tf.variable_scope(name):
+            kernel = get_weight("kernel", [sum(widths), size], get_initializer(self._run))
+            bias = get_weight("bias", [size], tf.initializers.zeros())
+        of_input, of_other = tf.split(kernel, widths)
+        return dense(inputs, of_input, bias)[:, None] + dense(others, of_other)[:, :, None]
+
+    def linear(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+        """[...,D] -> [...,size], by the variable `name`/kernel: a dense layer without bias."""
+        with tf.variable_scope(name):
+            return dense(
+                inputs,
+                get_weight(
+                    "kernel", [inputs.shape.as_list()[-1], size], get_initializer(self._run)
+                ),
+            )
+
+    def layer_norm(self, inputs: tf.Tensor, name: str) -> tf.Tensor:
+        """Normalizes the last axis, by the variables `name`/gamma and `name`/beta."""
+        width = inputs.shape.as_list()[-1:]
+        with tf.variable_scope(name):
+            return layer_norm(
+                inputs,
+                get_weight("gamma", width, tf.initializers.ones()),
+                get_weight("beta", width, tf.initializers.zeros()),
+            )
+
+    @staticmethod
+    def beside_network() -> tf.variable_scope:
+        """The variable scope of an output layer outside of `model/`: in the original checkpoints
+        the names of multiple choice and question answering begin with that of the layer."""
+        inner = tf.get_variable_scope()
+        return tf.variable_scope(tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter))
+
+    def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The network's dropout of hidden states, in training. Call it once in an output layer."""
+        if self._seed is None or not self._run.dropout:
+            return inputs
+        # The seed of layer 0; the dropouts of that layer fold in a further number.
+        return dropout(inputs, Dropout(self._run.dropout, fold_in(self._seed, -1)))
+
+    softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
+    count_to = staticmethod(count_to)
+    gather_rows = staticmethod(gather_rows)
+
+    @staticmethod
+    def best_path(
+        logits: tf.Tensor,
+        is_step: tf.Tensor,
+        edges: tf.Tensor,
+        may_follow: np.ndarray,
+        may_begin: np.ndarray,
+        may_end: np.ndarray,
+    ) -> tf.Tensor:
+        """The sequence of classes with the highest sum of logits among those that are allowed
+        (Viterbi): int32 [B,T]; the values at other positions have no meaning.
+
+        Args:
+          logits: [B,T,L]. is_step: bool [B,T], the positions that belong to the sequence.
+          edges: bool [B,2], whether it must begin, and must end, as allowed.
+          may_follow: bool [L,L], whether the class of the column may follow that of the row.
+          may_begin, may_end: bool [L].
+        """
+        # A transition that is not allowed costs more than any logits can gain. Example: the classes
+        # are O, B and I, where I may only follow B or I; the logits of two positions are:
+        #
+        #     position 0   O 2   B 1.5   I 0     each on its own: O I, which is not allowed
+        #     position 1   O 0   B 0     I 1     the best sequence: B I with 2.5; O O has 2
+        begin, follow, end = (
+            tf.constant(np.where(allowed, 0.0, -1e9), tf.float32)
+            for allowed in (may_begin, may_follow, may_end)
+        )
+        edges = tf.cast(edges, tf.float32)
+        start = edges[:, :1] * begin  # [B,L]
+        stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
+
+        # The forward pass finds the score of the best path to each class, and from which class that
+        # path comes. Positions that do not belong to the sequence pass the scores on.
+        def step(state: tuple[tf.Tensor, ...], inputs: tuple[tf.Tensor, ...]) -> tuple[Any, ...]:
+            scores, _, has_begun = state
+            logits, is_step = inputs  # [B,L], [B,1]
+            paths = scores[:, :, None] + follow  # [B,L,L]
+            reached = tf.where(
+                tf.tile(has_begun, [1, stay.shape.as_list()[1]]),
+                tf.reduce_max(paths, axis=1),
+                start,
+            )
+            where = tf.tile(is_step, [1, stay.shape.as_list()[1]])
+            return (
+                tf.where(where, reached + logits, scores),
+                tf.where(where, tf.argmax(paths, axis=1, output_type=tf.int32), stay),
+                has_begun | is_step,
+            )
+
+        scores, before, _ = tf.scan(
+            step,
+            (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
+            (start, stay, tf.zeros_like(start[:, :1], tf.bool)),
+            back_prop=False,
+        )  # [T,B,L]
+        # The backward pass begins at the best last class, and follows each class to the one that
+        # its path comes from.
+        last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
+        classes = tf.scan(
+            lambda later, before: tf.gather(before, later, batch_dims=1),
+            before,
+            last,
+            reverse=True,
+            back_prop=False,
+        )  # [T,B]: the class of the step before
+        return tf.transpose(tf.concat([classes[1:], last[None]], axis=0))
+
+    @staticmethod
+    def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """logits, labels: float32 of one shape; labels from 0 to 1."""
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)

@@ -1,0 +1,183 @@
+"""Incremental decoding: the network reads a few tokens at a time and caches their keys and values,
+so the cost of a token does not grow with the number of tokens before it.
+
+Masks and distances are inputs of each step; nothing here knows about positions or orders. All
+tokens are in one segment, whose term softmax ignores.
+
+Shape letters as in `modeling`, but for T, the tokens that a step reads, and S, the slots of the
+cache. P are blanks to predict. The rows of a step are its tokens, then its blanks: T + P, of which
+it predicts W. B are texts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.model import heads, modeling
+from xlnet.model.kernels import Mask, Stream, Weights, additive_mask, gather_keys
+from xlnet.model.modeling import masked_softmax, relative_scores
+from xlnet.model.ops import dense, shape_of, split_heads
+from xlnet.model.parameters import LayerContext, layer_weights
+from xlnet.settings.network import RunConfig, XLNetConfig
+
+
+class Inputs(NamedTuple):
+    """Placeholders of a step.
+
+    ids: int32 [B,T], the tokens.
+    asked: int32 scalar, P.
+    first_text: int32 scalar; the texts are batch elements first_text to first_text + B - 1 of the
+      cache.
+    first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
+    hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
+    distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to S;
+      any number where masked.
+    wanted: int32 [W], the rows to predict.
+    """
+
+    ids: tf.Tensor
+    asked: tf.Tensor
+    first_text: tf.Tensor
+    first_slot: tf.Tensor
+    hidden: tf.Tensor
+    distances: tf.Tensor
+    wanted: tf.Tensor
+
+
+class _Kept(NamedTuple):
+    """What is kept of a layer. keys, values: [B,N,S,H], of the tokens. distance_keys: [1,N,2S,H],
+    of the distances from S to -S+1."""
+
+    keys: tf.Variable
+    values: tf.Variable
+    distance_keys: tf.Variable
+
+
+class IncrementalNetwork:
+    """The graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
+    has_queries: whether blanks can be predicted; a causal network has no vector for them.
+
+    Attributes:
+      inputs: `Inputs` of a step.
+      log_probabilities: float32 [B,W,V], for the wanted rows: for a blank, of the token there; for
+        a token, of the next one. Computing them writes the tokens into their slots.
+      attention: list over layers of float32 [B,N,T+P,S], the attention probabilities of a step.
+      size: int32 scalar, S; the operation `clear` creates that many empty slots and resets B to 1.
+      parents: int32 [B]; the operation `select` copies the slots of batch element parents[b] to b.
+      order: int32 [S]; the operation `arrange` selects and copies slot order[s] to s; it takes
+        `size`, too.
+    """
+
+    def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
+        self._net = LayerContext(config, run, seed=None)
+        placeholder = lambda dtype, *shape: tf.placeholder(dtype, list(shape))
+        self.inputs = Inputs(
+            ids=placeholder(tf.int32, None, None),
+            asked=placeholder(tf.int32),
+            first_text=placeholder(tf.int32),
+            first_slot=placeholder(tf.int32),
+            hidden=placeholder(tf.bool, None, None, None),
+            distances=placeholder(tf.int32, None, None),
+            wanted=placeholder(tf.int32, None),
+        )
+        self.size = placeholder(tf.int32)
+        self.parents, self.order = placeholder(tf.int32, None), placeholder(tf.int32, None)
+        with tf.variable_scope("transformer"):
+            sequence, table = self._build(has_queries)
+        logits = heads.lm_logits(sequence, table, run.precision or "fp32")  # [B,W,V]
+        self.log_probabilities = tf.nn.log_softmax(logits)
+        every = [slots for layer in self._layers for slots in (layer.keys, layer.values)]
+        selected = [tf.gather(slots, self.parents) for slots in every]
+        self.select = tf.group(
+            *[slots.assign(new, read_value=False) for slots, new in zip(every, selected)]
+        )
+        self.arrange = tf.group(
+            *[
+                slots.assign(tf.gather(new, self.order, axis=2), read_value=False)
+                for slots, new in zip(every, selected)
+            ],
+            *self._write_distance_keys,  # they depend on S, which `order` may have changed
+        )
+
+    def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
+        net, inputs, config = self._net, self.inputs, self._net.config
+        # `embed` reads only the shape: all blanks begin with the same vector.
+        blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)  # [B,P]
+        query = modeling.Query(positions=blanks) if has_queries else None
+        table, h, g = modeling.embed(net, inputs.ids, query)
+        # Tokens and queries are rows of one tensor. They differ in their masks, and only keys and
+        # values of tokens are kept.
+        x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
+        self._layers, self.attention = [], []
+        clears, self._write_distance_keys = [], []
+        weights_of = layer_weights(net, has_segments=False)
+        sinusoids = modeling.sinusoids_of(net, self.size, 0, "bi")
+        for layer in range(config.n_layer):
+            weights = weights_of(layer)
+            kept = _Kept(*(self._slots(f"{name}_{layer}") for name in _Kept._fields))
+            clears += [
+                kept.keys.assign(self._empty(), read_value=False),
+                kept.values.assign(self._empty(), read_value=False),
+            ]
+            self._write_distance_keys.append(
+                kept.distance_keys.assign(
+                    modeling.position_keys(net, weights.r, sinusoids), read_value=False
+                )
+            )
+            self._layers.append(kept)
+            x, probabilities = self._layer(weights, kept, x)
+            self.attention.append(probabilities)
+        self.clear = tf.group(*clears, *self._write_distance_keys)
+        return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table  # [B,W,D]
+
+    def _slots(self, name: str) -> tf.Variable:
+        """A local variable [*,N,*,H], whose size may change."""
+        config = self._net.config
+        return tf.Variable(
+            tf.zeros([1, config.n_head, 1, config.d_head], self._net.dtype),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+            name=name,
+            shape=tf.TensorShape([None, config.n_head, None, config.d_head]),
+        )
+
+    def _empty(self) -> tf.Tensor:
+        """Empty slots, [1,N,S,H]."""
+        config = self._net.config
+        return tf.zeros([1, config.n_head, self.size, config.d_head], self._net.dtype)
+
+    def _layer(self, weights: Weights, kept: _Kept, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
+        net, inputs, n_head = self._net, self.inputs, self._net.config.n_head
+        tokens = x[:, : tf.shape(inputs.ids)[1]]  # [B,T,D]
+        k, v = (
+            self._write(slots, split_heads(dense(tokens, kernel), n_head))
+            for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v))
+        )
+        # Slots are in the order of reading; the distance of each to a row is an input.
+        q = split_heads(dense(x, weights.q), n_head)  # [B,N,T+P,H]
+        index = shape_of(k)[2] - inputs.distances  # [T+P,S]
+        scores = relative_scores(
+            q,
+            k,
+            kept.distance_keys,
+            weights,
+            Stream(),
+            shift=lambda by_distance: gather_keys(by_distance, index[None]),
+        )
+        probabilities = masked_softmax(scores, additive_mask(Mask(masked=inputs.hidden)))
+        x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
+        return x, probabilities
+
+    def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:
+        """Writes new [B,N,T,H] into its slots; returns all slots of these texts, [B,N,S,H]."""
+        first_text, first_slot = self.inputs.first_text, self.inputs.first_slot
+        texts = slice(first_text, first_text + shape_of(new)[0])
+        # The write comes before any read, so that it can be done in place.
+        write = slots[texts, :, first_slot : first_slot + shape_of(new)[2]].assign(new)
+        with tf.control_dependencies([write]):
+            return slots.read_value()[texts]

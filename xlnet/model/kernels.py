@@ -1,0 +1,293 @@
+"""The kernels of a layer behind one interface, `Kernels`: relative attention, the feed-forward
+layer, layer norm, dropout.
+
+The plain form of each is its specification: tests compare with it the forms of `kernels_tuned`,
+which runs use. Attention's is the equation of the paper, in `modeling`; the others are here, as is
+the shift by distances that all forms of attention share. Tensors only, no variables. Shape letters
+as in `modeling`; T query positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.model.ops import count_to, dense, shape_of
+from xlnet.model.stateless_random import bits16
+
+LAYER_NORM_EPSILON = 1e-12
+MASKED_SCORE = -1e30  # added to the score of a masked key; scores are always float32
+
+
+# ---- the interface ----
+
+
+class Kernels(NamedTuple):
+    """The forms that a run uses.
+
+    relative_attention: as `modeling.relative_attention`. prepare_mask: turns a `Mask` into what
+    this form of attention reads as `Stream.mask`; called once for all layers. position_keys: as
+    `modeling.position_keys`, returns what this form reads as the keys of the distances; None: that
+    function. The others: as the functions of these names below.
+    """
+
+    relative_attention: Callable[..., tf.Tensor]
+    prepare_mask: Callable[[Mask], Any]
+    feed_forward: Callable[..., tf.Tensor]
+    layer_norm: Callable[..., tf.Tensor]
+    dropout: Callable[..., tf.Tensor]
+    position_keys: Optional[Callable[..., Any]] = None
+
+
+# ---- dropout ----
+
+
+class Dropout(NamedTuple):
+    """A dropout mask: a function of `seed`, see `stateless_random`, and of the batch element."""
+
+    rate: float = 0.0  # the fraction of elements that is dropped; 0: off
+    seed: Optional[tf.Tensor] = None  # uint64 [1]
+    first_row: Any = None  # index of batch element 0 in the global batch, or None
+
+    @property
+    def dropped_of_65536(self) -> int:
+        """The rate as a threshold for 16 random bits."""
+        return min(65535, max(1, round(self.rate * 65536))) if self.rate else 0
+
+    @property
+    def scale(self) -> float:
+        """The factor of the elements that are kept."""
+        return 65536.0 / (65536 - self.dropped_of_65536)
+
+    def kept(self, shape: Sequence[Any]) -> tf.Tensor:
+        """bool of `shape` [B,...], True where an element is kept."""
+        return bits16(shape, self.seed, self.first_row) >= tf.constant(
+            self.dropped_of_65536, tf.uint16
+        )
+
+
+NO_DROPOUT = Dropout()
+
+
+def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
+    """Zeroes elements of x [B,...] and scales up the others."""
+    if not drops.rate:
+        return x
+    return tf.where_v2(drops.kept(shape_of(x)), x * drops.scale, tf.zeros([], x.dtype))
+
+
+# ---- what attention is given ----
+
+
+class Mask(NamedTuple):
+    """Which keys a query may see, in a form from which each implementation of attention makes what
+    it needs.
+
+    Query i sees key j if `key_rank[j] < query_rank[i]`; or, where `masked` is given instead of the
+    ranks, if it is False there. A query also sees its own key, if it has one.
+
+    key_rank: int [B,K]. query_rank: int [B,T]. masked: bool [B or 1,T or 1,K]. own_key: int
+    [B or 1,T], the index of each query's own key; None: queries do not see their own token.
+    """
+
+    key_rank: Optional[tf.Tensor] = None
+    query_rank: Optional[tf.Tensor] = None
+    masked: Optional[tf.Tensor] = None
+    own_key: Optional[tf.Tensor] = None
+
+    def dense(self) -> tf.Tensor:
+        """bool [B or 1,T or 1,K], True where a query may not see a key."""
+        masked = self.masked
+        if masked is None:
+            assert self.key_rank is not None and self.query_rank is not None
+            masked = self.query_rank[:, :, None] <= self.key_rank[:, None, :]
+        if self.own_key is not None:
+            key = count_to(shape_of(masked)[2], self.own_key.dtype)  # [K]
+            masked &= tf.not_equal(self.own_key[:, :, None], key)
+        return masked
+
+
+class AdditiveMask(NamedTuple):
+    """A mask as a number for each score, which the plain and the tuned form read.
+
+    bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked.
+    has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see one.
+    """
+
+    bias: tf.Tensor
+    has_visible_key: Optional[tf.Tensor] = None
+
+
+def additive_mask(mask: Mask) -> AdditiveMask:
+    """`Kernels.prepare_mask` of the plain and the tuned form."""
+    masked = mask.dense()
+    bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
+    if mask.own_key is not None:
+        return AdditiveMask(bias)
+    sees_none = tf.reduce_all(masked, axis=-1)
+    return AdditiveMask(bias, tf.cast(~sees_none, tf.float32)[:, None, :, None])
+
+
+class Stream(NamedTuple):
+    """The inputs of attention that the T queries of one stream have in all layers.
+
+    mask: what `Kernels.prepare_mask` returns; None: every query sees every key.
+    segments, key_segments: one-hot [B,1,T,S] and [B,1,K,S]; None: there are no segments.
+    first_distance_index: int [B,T], of the distance between each query and the first key, among the
+      R distances; None: the queries are the complete sequence, Q - i for query i.
+    query_weights: [B,T], 0 switches a query's attention off; None: all are on.
+    """
+
+    mask: Any = None
+    segments: Optional[tf.Tensor] = None
+    key_segments: Optional[tf.Tensor] = None
+    first_distance_index: Optional[tf.Tensor] = None
+    query_weights: Optional[tf.Tensor] = None
+
+
+class Weights(NamedTuple):
+    """The weights of a layer, in the compute dtype except for the norms.
+
+    q, k, v, r, o: the projections of attention, [D,N*H].
+    r_w, r_r, r_s: added to a query in the content, position and segment term, [N,1,H].
+    seg_embed: [2,N,1,H], the vectors for "same segment" and "another segment". It and r_s are None
+      in a network without segments.
+    attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each.
+    inner, outer: (kernel, bias) of the feed-forward layer, [D,F], [F] and [F,D], [D].
+    """
+
+    q: tf.Tensor
+    k: tf.Tensor
+    v: tf.Tensor
+    r: tf.Tensor
+    o: tf.Tensor
+    r_w: tf.Tensor
+    r_r: tf.Tensor
+    r_s: Optional[tf.Tensor]
+    seg_embed: Optional[tf.Tensor]
+    attention_norm: tuple[tf.Tensor, tf.Tensor]
+    inner: tuple[tf.Tensor, tf.Tensor]
+    outer: tuple[tf.Tensor, tf.Tensor]
+    feed_forward_norm: tuple[tf.Tensor, tf.Tensor]
+
+
+# ---- from scores by distance to scores by key, and back (Transformer-XL, appendix B) ----
+
+
+def relative_shift(
+    x: tf.Tensor, num_keys: int, first_distance_index: Optional[tf.Tensor] = None
+) -> tf.Tensor:
+    """Takes, for query i and key j, the score at their distance (Transformer-XL, appendix B).
+
+    Args:
+      x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
+      first_distance_index: as in `Stream`.
+
+    Returns:
+      [B,N,T,K] with `y[i, j] = x[i, first_distance_index[i] + j]`, as key j is M + i - j away from
+      position i.
+    """
+    if first_distance_index is not None:
+        return gather_keys(
+            x, first_distance_index[:, :, None] + count_to(num_keys, first_distance_index.dtype)
+        )
+    # All positions of the sequence are queries. In memory, a row begins R cells after the row
+    # before, and its first wanted column is one further to the left. If the first Q cells are
+    # dropped, and the rest is read as rows of R - 1 cells, each row begins at its first wanted
+    # column. Example with Q = 2, K = 2, R = 4:
+    #
+    #     a b c d | e f g h   ->   c d e | f g h   ->   c d | f g
+    batch, heads, length, distances = shape_of(x)
+    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]  # [B,N,Q*(R-1)]
+    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]  # [B,N,Q,K]
+
+
+def shift_back(y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
+
+    back: the result of `inverse_shift_index`; None: the queries are the complete sequence.
+    """
+    if back is not None:
+        return gather_keys(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
+    # With Q = 2, K = 2, R = 4:  c d | f g   ->   c d 0 | f g 0   ->   0 0 c d | 0 f g 0
+    batch, heads, length, num_keys = shape_of(y)
+    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])  # [B,N,Q,R-1]
+    x = tf.reshape(x, [batch, heads, length * (distances - 1)])
+    x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])  # [B,N,Q*R]
+    return tf.reshape(x, [batch, heads, length, distances])
+
+
+def inverse_shift_index(
+    num_keys: int, distances: int, first_distance_index: tf.Tensor
+) -> tf.Tensor:
+    """int [B,T,R]: the index of the key whose score has the distance of index r; K, the zero that
+    `shift_back` appends, where no key has it.
+
+    With first_distance_index 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
+    """
+    index = (
+        count_to(distances, first_distance_index.dtype) - first_distance_index[:, :, None]
+    )  # [B,T,R]
+    beyond = tf.cast(num_keys, index.dtype)
+    return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
+
+
+def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """x [B,N,T,R] at index [B or 1,T,K]: [B,N,T,K].
+
+    All heads are read at the same indices, so they are transposed to be adjacent: a gather costs by
+    the number of slices, not by their size.
+    """
+    batch, heads, length, width = shape_of(x)
+    count = shape_of(index)[-1]
+    cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * length * width, heads])
+    begins = count_to(batch * length, index.dtype) * tf.cast(width, index.dtype)  # [B*T]
+    indices = index + tf.reshape(begins, [batch, length, 1])  # [B,T,K]
+    y = tf.reshape(tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads])
+    return tf.transpose(y, [0, 3, 1, 2])
+
+
+# ---- feed-forward layer, layer norm ----
+
+
+def feed_forward(
+    x: tf.Tensor,
+    inner: tuple[tf.Tensor, tf.Tensor],
+    outer: tuple[tf.Tensor, tf.Tensor],
+    activation: str,
+    drops: Dropout = NO_DROPOUT,
+) -> tf.Tensor:
+    """dense(dropout(activation(dense(x)))): [B,T,D] -> [B,T,D].
+
+    inner, outer: (kernel, bias), [D,F], [F] and [F,D], [D]. activation: of `ACTIVATIONS`.
+    """
+    return dense(dropout(ACTIVATIONS[activation](dense(x, *inner)), drops), *outer)
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+    """Normalizes the last axis in float32, scales by gamma and shifts by beta, float32 [D] each."""
+    mean, variance = tf.nn.moments(tf.cast(x, tf.float32), axes=[-1], keep_dims=True)
+    normal = (tf.cast(x, tf.float32) - mean) * tf.rsqrt(variance + LAYER_NORM_EPSILON)
+    return tf.cast(normal * gamma + beta, x.dtype)
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2)."""
+    if x.dtype == tf.float16:  # x^3 would be infinite beyond 40, and the slope NaN
+        return tf.cast(gelu(tf.cast(x, tf.float32)), tf.float16)
+    return tf2.nn.gelu(x, approximate=True)
+
+
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """The exact form, with the error function; `gelu` in Hugging Face Transformers."""
+    return tf2.nn.gelu(x, approximate=False)
+
+
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "relu": tf.nn.relu,
+    "gelu": gelu,
+    "gelu_erf": gelu_erf,
+}

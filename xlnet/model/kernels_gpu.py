@@ -1,0 +1,446 @@
+"""Fused relative attention in TensorFlow's graph: the programs of `fused_attention`, for XLA on an
+NVIDIA GPU.
+
+Triton compiles a program to PTX, NVIDIA's portable machine code, when the graph is built, and XLA
+launches that as a custom call: its target `__gpu$xla.gpu.ptx` belongs to XLA, so neither a library
+of one's own nor a compiler on the target machine is needed. TensorFlow 2.21 has it. What the
+programs do not cover (a mask that is no factorization order, other dtypes, dynamic shapes) takes
+the tuned form. `modeling.relative_attention` is the specification of both; shape letters as there.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+from tensorflow.compiler.tf2xla.python import xla
+
+from xlnet.model.kernels import AdditiveMask, Dropout, Kernels, Mask, Stream, Weights, additive_mask
+from xlnet.model.ops import count_to, repeated, shape_of
+from xlnet.model.stateless_random import in_32_bits, keys_of_rows, mixed
+from xlnet.support.errors import UserError
+
+BLOCK = 64  # queries and keys of a block
+ALIGNED_ROWS = 8
+MOST_QUERIES = 65536  # of a head: each query has a number, head x MOST_QUERIES + position
+PRECISIONS = (tf.bfloat16, tf.float16)
+HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
+DTYPES = {tf.bfloat16: "*bf16", tf.float16: "*fp16", tf.float32: "*fp32", tf.int32: "*i32"}
+PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
+_NO_KEY = -1  # as own_key: the query does not see its own token
+_BELOW_ALL_RANKS = -(2**31)  # as the rank of a query, which then sees nothing
+
+
+def fused(tuned: Kernels, compute_capability: tuple[int, int]) -> Kernels:
+    """The tuned forms with fused attention where it is possible.
+
+    Args:
+      tuned: the forms of `kernels_tuned`.
+      compute_capability: of the GPU, such as (9, 0) for an H100.
+    """
+    return tuned._replace(
+        relative_attention=functools.partial(relative_attention, tuned, compute_capability),
+        prepare_mask=prepare_mask,
+    )
+
+
+def prepare_mask(mask: Mask) -> Any:
+    """Ranks stay as they are: the programs compare them. Other masks are for the tuned form."""
+    return additive_mask(mask) if mask.masked is not None else mask
+
+
+def is_possible(q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, stream: Stream) -> bool:
+    """Whether the programs can compute this attention. They are called by XLA, so only within a
+    function that it compiles; outside of such a function a network is built for its variables
+    alone."""
+    sizes = [*shape_of(q), *shape_of(k), *shape_of(k_r)]
+    return (
+        tf.get_default_graph().building_function
+        and all(isinstance(size, int) for size in sizes)
+        and q.dtype in PRECISIONS
+        and sizes[3] in HEAD_SIZES
+        and sizes[2] <= MOST_QUERIES
+        and not isinstance(stream.mask, AdditiveMask)
+    )
+
+
+def relative_attention(
+    tuned: Kernels,
+    compute_capability: tuple[int, int],
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
+    weights: Weights,
+    stream: Stream,
+    drops: Dropout,
+) -> tf.Tensor:
+    """`modeling.relative_attention`; the first two arguments are those of `fused`."""
+    if not is_possible(q, k, k_r, stream):
+        mask = stream.mask
+        if isinstance(mask, Mask):
+            stream = stream._replace(mask=additive_mask(mask))
+        return tuned.relative_attention(q, k, v, k_r, weights, stream, drops)
+
+    # The number of target positions is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
+    # would otherwise copy the tensors.
+    given_queries = shape_of(q)[2]
+    added = 0 if stream.first_distance_index is None else -given_queries % ALIGNED_ROWS
+    q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]]) if added else q
+
+    batch, heads, num_queries, head_size = shape_of(q)
+    num_keys = shape_of(k)[2]
+    scale = 1.0 / math.sqrt(head_size)
+    q_w = (q + weights.r_w) * scale  # [B,N,T,H]
+    q_r = (q + weights.r_r) * scale
+
+    # The segment term. A softmax does not change if a constant is added to all scores of a query.
+    # So only the difference between "same segment" and "another segment" is added, at keys of the
+    # same segment.
+    if stream.segments is None or stream.key_segments is None:
+        segment_score = tf.zeros([batch, heads, num_queries])
+        query_segment = tf.zeros([batch, given_queries], tf.int32)
+        key_segment = tf.zeros([batch, num_keys], tf.int32)
+    else:
+        same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
+        terms = (q + weights.r_s) * (same - other)
+        segment_score = tf.reduce_sum(tf.cast(terms, tf.float32), axis=-1) * scale  # [B,N,T]
+        query_segment = _index_of(stream.segments, batch)
+        key_segment = _index_of(stream.key_segments, batch)
+
+    # The position term. Without `first_distance_index` the programs compute it from the keys of a
+    # band of distances; otherwise the scores are computed here and read from memory.
+    if stream.first_distance_index is None:
+        by_distance = tf.zeros([1], q.dtype)
+        first_distance_index = tf.zeros([1], tf.int32)
+    else:
+        keys = repeated(k_r, batch)
+        by_distance = tf.matmul(q_r, keys, transpose_b=True)  # [B,N,P,R]
+        first_distance_index = _padded(tf.cast(stream.first_distance_index, tf.int32), added, 0)
+
+    data = _Data(
+        first_distance_index,
+        _padded(query_segment, added, 0),
+        key_segment,
+        *_ranks(stream.mask, batch, given_queries, added, num_keys),
+        _dropout_keys(drops, batch),
+    )
+    programs = _Programs(
+        sizes=_Sizes(
+            T=num_queries,
+            K=num_keys,
+            R=shape_of(k_r)[2],
+            N=heads,
+            H=head_size,
+            DISTANCES_BY_EXAMPLE=shape_of(k_r)[0] > 1,
+            DROPPED=drops.dropped_of_65536,
+            IN_TILE=stream.first_distance_index is None,
+        ),
+        batch=batch,
+        dtype=q.dtype,
+        compute_capability=compute_capability,
+    )
+    q_w, q_r, k, v, k_r = (_heads_inside(x) for x in (q_w, q_r, k, v, k_r))
+    output = _attend(programs, q_w, q_r, k, v, k_r, by_distance, segment_score, data)
+    return _heads_inside(output[:, :given_queries] if added else output)
+
+
+# ---- what the programs read ----
+
+
+class _Data(NamedTuple):
+    """Integers, int32: [B,T] or one unused, [B,T], [B,K], [B,T], [B,K], [B,T], [B,2]."""
+
+    first_distance_index: tf.Tensor
+    query_segment: tf.Tensor
+    key_segment: tf.Tensor
+    query_rank: tf.Tensor
+    key_rank: tf.Tensor
+    own_key: tf.Tensor
+    dropout_keys: tf.Tensor
+
+
+def _heads_inside(x: tf.Tensor) -> tf.Tensor:
+    """[B,N,T,H] -> [B,T,N,H], and back."""
+    return tf.transpose(x, [0, 2, 1, 3])
+
+
+def _index_of(one_hot: tf.Tensor, batch: int) -> tf.Tensor:
+    """The segment ids of one-hot [B or 1,1,T,S]: int32 [B,T]."""
+    ids = tf.argmax(one_hot[:, 0], axis=-1, output_type=tf.int32)
+    return tf.broadcast_to(ids, [batch, shape_of(ids)[1]])
+
+
+def _padded(x: tf.Tensor, added: int, value: int) -> tf.Tensor:
+    """x [B,T] with `added` more columns of a value."""
+    return tf.pad(x, [[0, 0], [0, added]], constant_values=value) if added else x
+
+
+def _ranks(
+    mask: Optional[Mask], batch: int, num_queries: int, added: int, num_keys: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The mask as the programs read it. Query i sees key j if query_rank[i] > key_rank[j], or if
+    own_key[i] is j.
+
+    Args:
+      mask: by ranks, or None: every query sees every key.
+      batch: B.
+      num_queries: of the attention.
+      added: queries of padding, which see nothing; T = num_queries + added.
+      num_keys: K.
+
+    Returns:
+      query_rank [B,T], key_rank [B,K] and own_key [B,T], int32; own_key -1: the query has none.
+    """
+    of_queries, of_keys = [batch, num_queries], [batch, num_keys]
+    if mask is None or mask.query_rank is None or mask.key_rank is None:
+        query_rank = tf.ones(of_queries, tf.int32)  # above the rank of every key
+        key_rank = tf.zeros(of_keys, tf.int32)
+        own_key = tf.fill(of_queries, _NO_KEY)
+    else:
+        query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), of_queries)
+        key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), of_keys)
+        if mask.own_key is None:
+            own_key = tf.fill(of_queries, _NO_KEY)
+        else:
+            own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), of_queries)
+    query_rank = _padded(query_rank, added, _BELOW_ALL_RANKS)
+    own_key = _padded(own_key, added, _NO_KEY)
+    return query_rank, key_rank, own_key
+
+
+# ---- dropout ----
+
+
+def _dropout_keys(drops: Dropout, batch: int) -> tf.Tensor:
+    """Two numbers of each example, functions of the seed and of its index: int32 [B,2]."""
+    if not drops.rate:
+        return tf.zeros([batch, 2], tf.int32)
+    first_row = 0 if drops.first_row is None else drops.first_row
+    return tf.bitcast(tf.stack(keys_of_rows(batch, drops.seed, first_row), axis=1), tf.int32)
+
+
+def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
+    """The dropout mask of the programs: bool [B,N,T,K], True where a probability is kept.
+
+    Each probability has 32 random bits of its own: a hash of its query and one of its key, combined
+    and mixed by two multiplications, so that both passes can afford to compute them. The programs
+    do it in registers; this is the specification.
+    """
+    batch, heads, num_queries, num_keys = shape
+    # Two random words of each example, of the seed and the example's index.
+    first_row = 0 if drops.first_row is None else drops.first_row
+    first_word, second_word = (
+        tf.reshape(word, [batch, 1, 1, 1]) for word in keys_of_rows(batch, drops.seed, first_row)
+    )
+
+    # A hash of the query, whose number counts on through the heads, and a hash of the key.
+    head = in_32_bits(count_to(heads, tf.int64))[:, None, None]  # [N,1,1]
+    position = in_32_bits(count_to(num_queries, tf.int64))[:, None]  # [T,1]
+    query = head * in_32_bits(MOST_QUERIES) + position  # [N,T,1]
+    key = tf.reshape(in_32_bits(count_to(num_keys, tf.int64)), [1, 1, 1, num_keys])
+    query_hash = mixed(mixed(query + first_word) + second_word)  # [B,N,T,1]
+    key_hash = mixed(key + second_word)  # [B,1,1,K]
+
+    # The constants are those of MurmurHash3's finalizer, as in `stateless_random`.
+    bits = (query_hash ^ key_hash) * in_32_bits(0x85EBCA6B)  # [B,N,T,K]
+    bits = (bits ^ tf.bitwise.right_shift(bits, in_32_bits(15))) * in_32_bits(0xC2B2AE35)
+
+    # A threshold in 32 bits: the fraction dropped_of_65536 / 65536 of all bit patterns is below.
+    return bits >= in_32_bits(drops.dropped_of_65536 << 16)
+
+
+# ---- the operation and its gradient ----
+
+
+class _Sizes(NamedTuple):
+    """The constants of the programs, by their names there."""
+
+    T: int
+    K: int
+    R: int
+    N: int
+    H: int
+    DISTANCES_BY_EXAMPLE: bool
+    DROPPED: int
+    IN_TILE: bool
+
+
+def _attend(
+    programs: _Programs,
+    q_w: tf.Tensor,
+    q_r: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
+    by_distance: tf.Tensor,
+    segment_score: tf.Tensor,
+    data: _Data,
+) -> tf.Tensor:
+    """[B,T,N,H]; inputs as in `fused_attention.forward`."""
+    sizes, batch, dtype = programs.sizes, programs.batch, programs.dtype
+    of_queries = tf.TensorSpec([batch, sizes.T, sizes.N, sizes.H], dtype)
+    of_distances = tf.TensorSpec([batch, sizes.R, sizes.N, sizes.H], dtype)
+    of_rows = tf.TensorSpec([batch, sizes.N, sizes.T], tf.float32)
+    of_scores = tf.TensorSpec([batch, sizes.N, sizes.T, sizes.K], dtype)
+
+    @tf.custom_gradient
+    def attend(*inputs: tf.Tensor) -> Any:
+        q_w, q_r, k, v, k_r, by_distance, segment_score = inputs
+        given = [q_w, q_r, k, v, k_r, by_distance, segment_score, *data]
+        output, log_sum = programs.run("forward", sizes.T, given, [of_queries, of_rows])
+
+        def gradient(d_output: tf.Tensor) -> list[tf.Tensor]:
+            d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = programs.run(
+                "backward",
+                sizes.T,
+                [*given, output, log_sum, d_output],
+                [of_queries, of_rows, of_scores, of_scores, _spec(by_distance)],
+            )
+            # Sums over the queries.
+            d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
+            d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
+            if not sizes.IN_TILE:  # q_r and k_r are read through `by_distance`
+                d_q_r, d_k_r = tf.zeros_like(q_r), tf.zeros_like(k_r)
+                return [d_q_w, d_q_r, d_k, d_v, d_k_r, d_by_distance, d_segment_score]
+            (d_q_r,) = programs.run(
+                "distance_query_gradient", sizes.T, [d_scores, k_r], [of_queries]
+            )
+            (d_k_r,) = programs.run(
+                "distance_key_gradient", sizes.R, [d_scores, q_r], [of_distances]
+            )
+            if not sizes.DISTANCES_BY_EXAMPLE:  # the batch shares them
+                d_k_r = tf.reduce_sum(d_k_r, axis=0, keepdims=True)
+            no_gradient = tf.zeros_like(by_distance)
+            return [d_q_w, d_q_r, d_k, d_v, d_k_r, no_gradient, d_segment_score]
+
+        return output, gradient
+
+    return attend(q_w, q_r, k, v, k_r, by_distance, segment_score)
+
+
+def _spec(x: tf.Tensor) -> tf.TensorSpec:
+    return tf.TensorSpec(x.shape, x.dtype)
+
+
+class _Programs(NamedTuple):
+    """The programs for these sizes."""
+
+    sizes: _Sizes
+    batch: int
+    dtype: tf.DType
+    compute_capability: tuple[int, int]
+
+    def run(
+        self,
+        name: str,
+        num_rows: int,
+        inputs: Sequence[tf.Tensor],
+        outputs: Sequence[tf.TensorSpec],
+    ) -> list[tf.Tensor]:
+        """Runs a program of `fused_attention`: on each block of rows, head and example."""
+        types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
+        program = compiled(name, types, self.sizes, self.compute_capability)
+        assert program.num_parameters >= len(types), f"{name} takes {program.num_parameters}"
+        # Triton's programs have further pointers at the end that they do not use; each gets a
+        # buffer.
+        unused = [tf.zeros([1 + i], tf.int32) for i in range(program.num_parameters - len(types))]
+        first_output = len(inputs)
+        config = {
+            "name": program.name,
+            "kernel_type": "ptx",
+            "kernel_data": program.ptx,
+            "grid_x": math.ceil(num_rows / BLOCK),
+            "grid_y": self.sizes.N,
+            "grid_z": self.batch,
+            "block_x": program.threads,
+            "block_y": 1,
+            "block_z": 1,
+            "shared_mem_bytes": program.shared_bytes,
+            "output_indices": list(range(first_output, first_output + len(outputs))),
+        }
+        return list(
+            xla.custom_call_v2(
+                "__gpu$xla.gpu.ptx", [*inputs, *unused], list(outputs), _attributes(config)
+            )
+        )
+
+
+def _attributes(values: dict[str, Any]) -> str:
+    """A dictionary as MLIR writes its attributes: JSON with names unquoted."""
+    pairs = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    return "{" + ", ".join(pairs) + "}"
+
+
+# ---- compiling ----
+
+
+class Program(NamedTuple):
+    """A compiled program. ptx: its code; threads, shared_bytes: of a block; num_parameters: how
+    many pointers it takes."""
+
+    name: str
+    ptx: str
+    threads: int
+    shared_bytes: int
+    num_parameters: int
+
+
+# Warps of a block, and how many blocks of keys are loaded ahead: the fastest on an H200
+# (benchmarks/README.md). Eight warps hold the tiles of the backward program without spilling
+# registers, but take 1.7 times the time of four.
+_WARPS_AND_STAGES = {
+    "forward": (4, 1),
+    "backward": (4, 1),
+    "distance_query_gradient": (4, 2),
+    "distance_key_gradient": (4, 2),
+}
+
+
+@functools.cache
+def compiled(
+    name: str, types: tuple[str, ...], sizes: _Sizes, compute_capability: tuple[int, int]
+) -> Program:
+    """Compiles a program of `fused_attention`, in a process of its own: see `compile_attention`.
+
+    Args:
+      name: its name there.
+      types: Triton's types of its pointers, inputs then outputs.
+      sizes: constants; a program has those that it names.
+      compute_capability: of the GPU.
+
+    Raises:
+      UserError: Triton is not installed, or does not compile the program.
+    """
+    if importlib.util.find_spec("triton") is None:
+        raise UserError("fused_attention: Triton is not installed; pip install triton")
+    major, minor = compute_capability
+    warps, stages = _WARPS_AND_STAGES[name]
+    request = {
+        "name": name,
+        "types": types,
+        "constants": dict(sizes._asdict(), BLOCK=BLOCK),
+        "capability": 10 * major + minor,
+        "warps": warps,
+        "stages": stages,
+        "ptx_version": PTX_VERSION,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "xlnet.model.compile_attention"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"fused_attention: Triton did not compile {name}: {reason}")
+    return Program(**json.loads(done.stdout))

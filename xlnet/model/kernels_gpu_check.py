@@ -1,0 +1,148 @@
+"""Whether fused attention computes on this GPU what the plain form does: asked before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.model import kernels_gpu, kernels_tuned, modeling
+from xlnet.model.kernels import Dropout, Kernels, Mask, Stream, Weights
+from xlnet.model.parameters import DTYPES
+from xlnet.support.errors import UserError
+
+_BATCH, _HEADS, _LENGTH, _MEMORY, _TARGETS = 2, 2, 96, 64, 24
+MOST_DIFFERENCE = 0.03  # of the norm of a result; bfloat16 alone makes 0.005 to 0.01
+NAMES = ("the output", *(f"the gradient of {name}" for name in "q k v k_r r_w r_r r_s".split()))
+
+
+class _SameDropout(Dropout):
+    """Dropout with the mask of the fused form."""
+
+    def kept(self, shape: Any) -> tf.Tensor:
+        return kernels_gpu.kept(shape, self)
+
+
+def check(
+    compute_capability: tuple[int, int], precision: str, head_size: int, config: tf.ConfigProto
+) -> None:
+    """Compares outputs and gradients of both streams with the plain form, on random numbers.
+
+    Args:
+      compute_capability: of the GPU.
+      precision: "bf16" or "fp16".
+      head_size: H.
+      config: of the session.
+
+    Raises:
+      UserError: the programs do not cover this head size or precision, do not run here, or a
+        result differs by more than rounding does.
+    """
+    if DTYPES[precision] not in kernels_gpu.PRECISIONS or head_size not in kernels_gpu.HEAD_SIZES:
+        raise UserError(
+            "fused_attention: expected precision bf16 or fp16 and a d_head of "
+            f"{', '.join(map(str, kernels_gpu.HEAD_SIZES))}; found {precision} and {head_size}"
+        )
+
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        return tf2.function(function, jit_compile=True, autograph=False)
+
+    for targets in (0, _TARGETS):
+        try:
+            found = differences(
+                compute_capability, DTYPES[precision], head_size, targets, config, compiled
+            )
+        except tf.errors.OpError as error:  # of XLA, or of the GPU's driver
+            reason = str(error.message).splitlines()[0]
+            raise UserError(f"fused_attention: does not run on this GPU: {reason}") from error
+        for name, difference in zip(NAMES, found):
+            if not difference <= MOST_DIFFERENCE:  # NaN too
+                raise UserError(
+                    f"fused_attention: on this GPU {name} of the "
+                    f"{'query' if targets else 'content'} stream differs from the plain form by "
+                    f"{difference:.1%}, expected at most {MOST_DIFFERENCE:.0%}"
+                )
+
+
+def differences(
+    compute_capability: tuple[int, int],
+    dtype: tf.DType,
+    head_size: int,
+    targets: int,
+    config: tf.ConfigProto,
+    compiled: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> list[float]:
+    """How far each result of the fused form is from the plain one, as a fraction of its norm.
+
+    Args:
+      compute_capability: of the GPU.
+      dtype: of the matmuls; the plain form computes in float32.
+      head_size: H.
+      targets: P, for the query stream; 0: the content stream.
+      config: of the session.
+      compiled: what a function becomes that XLA compiles.
+
+    Returns:
+      A number for each of `NAMES`.
+    """
+    rng = np.random.RandomState(0)
+    num_keys, queries = _MEMORY + _LENGTH, targets or _LENGTH
+    rank = np.stack([rng.permutation(_LENGTH) for _ in range(_BATCH)])
+    positions = np.stack([np.sort(rng.permutation(_LENGTH)[:queries]) for _ in range(_BATCH)])
+    of_memory = np.full((_BATCH, _MEMORY), modeling.RANK_OF_MEMORY)
+
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+
+        def normal(*shape: int) -> tf.Tensor:
+            return tf.cast(tf.constant(rng.randn(*shape), tf.float32), dtype)
+
+        d_output = normal(_BATCH, _HEADS, queries, head_size)
+        inputs = [
+            normal(_BATCH, _HEADS, queries, head_size),
+            normal(_BATCH, _HEADS, num_keys, head_size),
+            normal(_BATCH, _HEADS, num_keys, head_size),
+            normal(1, _HEADS, num_keys + _LENGTH, head_size),
+            *(normal(_HEADS, 1, head_size) for _ in range(3)),
+        ]
+        seg_embed = normal(2, _HEADS, 1, head_size)
+        segments = tf.one_hot(rng.randint(0, 2, (_BATCH, queries)), 2)[:, None]
+        key_segments = tf.one_hot(rng.randint(0, 2, (_BATCH, num_keys)), 2)[:, None]
+        mask = Mask(
+            key_rank=tf.constant(np.concatenate([of_memory, rank], axis=1)),
+            query_rank=tf.constant(np.take_along_axis(rank, positions, axis=1)),
+            own_key=None if targets else tf.constant(_MEMORY + positions),
+        )
+        first_distance_index = tf.constant(_LENGTH - positions) if targets else None
+        drops = _SameDropout(0.1, tf.constant([7], tf.uint64), 0)
+
+        def results(form: Kernels, compute_dtype: tf.DType) -> Callable[..., list[tf.Tensor]]:
+            """Output and gradients, of `inputs` and the gradient of the output."""
+
+            def compute(*given: tf.Tensor) -> list[tf.Tensor]:
+                *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
+                q, k, v, k_r, r_w, r_r, r_s = cast
+                of_attention: dict[str, Any] = dict.fromkeys(Weights._fields)
+                of_attention.update(r_w=r_w, r_r=r_r, r_s=r_s)
+                of_attention.update(seg_embed=tf.cast(seg_embed, compute_dtype))
+                weights = Weights(**of_attention)
+                stream = Stream(
+                    form.prepare_mask(mask),
+                    tf.cast(segments, compute_dtype),
+                    tf.cast(key_segments, compute_dtype),
+                    first_distance_index,
+                )
+                output = form.relative_attention(q, k, v, k_r, weights, stream, drops)
+                return [output, *tf.gradients(output, cast, d_output)]
+
+            return compute
+
+        tuned = kernels_tuned.choose("xla", is_training=True, recompute=False, d_inner=1)
+        fused = kernels_gpu.fused(tuned, compute_capability)
+        plain = modeling.PLAIN
+        wanted = results(plain, tf.float32)(*inputs, d_output)
+        found = compiled(results(fused, dtype))(*inputs, d_output)
+        pairs = [(tf.cast(a, tf.float32), b) for a, b in zip(found, wanted)]
+        return session.run([tf.norm(a - b) / tf.norm(b) for a, b in pairs])

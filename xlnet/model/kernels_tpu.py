@@ -1,0 +1,189 @@
+"""Relative attention for TPUs, without a shift and without gathers of scores.
+
+`modeling.relative_attention` is the specification; shape letters as in `modeling`.
+
+The plain form computes the score of each query at all R distances and then reads, for each key, the
+score at its distance. A TPU's memory is laid out in tiles of 8 x 128 numbers: a shift that moves
+each row by another number of cells copies the scores several times, and a gather reads them one by
+one. Distances here are encoded by sines and cosines, so that the addition theorems do without both,
+as in Funnel-Transformer (https://arxiv.org/abs/2006.03236). With a the distance from a query to the
+first key, key j is a - j away, and for each frequency w
+
+    u sin((a - j) w) + v cos((a - j) w)
+        = (u sin(a w) + v cos(a w)) cos(j w)  +  (v sin(a w) - u cos(a w)) sin(j w)
+
+where (u, v) are the query multiplied by the position kernel. In brackets is a vector of the query
+alone, beside them one of the key alone, the same for all examples and heads: the position term is
+one matmul. It has D terms in place of H, almost half more operations for a step of Base, and writes
+nothing but the scores: a tenth of the traffic (benchmarks/README.md).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.model.kernels import NO_DROPOUT, Dropout, Kernels, Stream, Weights
+from xlnet.model.kernels_tuned import attention_passes, fused, mask_source_of, widened
+from xlnet.model.ops import shape_of
+
+
+class Distances(NamedTuple):
+    """What this form reads as the keys of the distances.
+
+    kernel: [D,N*H], the position kernel. sine, cosine: [1,R,D/2], as `modeling.sinusoids_of`
+    returns them. sign: [B,1,1,1], -1 where the text runs backward; or None.
+    """
+
+    kernel: tf.Tensor
+    sine: tf.Tensor
+    cosine: tf.Tensor
+    sign: Optional[tf.Tensor]
+
+    @classmethod
+    def of(
+        cls,
+        net: Any,
+        kernel: tf.Tensor,
+        sinusoids: tuple[tf.Tensor, tf.Tensor],
+        sign: Optional[tf.Tensor] = None,
+    ) -> Distances:
+        """From the arguments of `modeling.position_keys`; nothing is multiplied yet."""
+        del net
+        return cls(kernel, *sinusoids, sign)
+
+
+def without_shift(tuned: Kernels) -> Kernels:
+    """The forms of `kernels_tuned` with this form of attention. Distances must not be clipped: then
+    the addition theorems do not hold."""
+    return tuned._replace(position_keys=Distances.of, relative_attention=relative_attention)
+
+
+def relative_attention(
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    distances: Distances,
+    weights: Weights,
+    stream: Stream,
+    drops: Dropout = NO_DROPOUT,
+) -> tf.Tensor:
+    """`modeling.relative_attention`, the keys of the distances as `Distances`."""
+    scale = 1.0 / math.sqrt(shape_of(q)[3])
+    q = q * scale
+    wide_q, wide_k = widened(q, k, weights, stream, scale)
+    turned = _turned(q + weights.r_r * scale, distances, stream.first_distance_index)
+    of_keys = _of_keys(distances, shape_of(k)[2])
+    mask = stream.mask
+    bias = None if mask is None else mask.bias
+    heads = _attend(_Inputs(wide_q, turned, wide_k, v), of_keys, bias, drops)
+    if mask is None or mask.has_visible_key is None:
+        return heads
+    return heads * tf.cast(mask.has_visible_key, heads.dtype)
+
+
+def _turned(
+    q_r: tf.Tensor, distances: Distances, first_distance_index: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """The vectors of the queries q_r [B,N,T,H]: the two brackets above, [B,N,T,D]."""
+    batch, heads, rows, head_size = shape_of(q_r)
+    # The sine and the cosine of a w: the distance of index r is K - r, so a is at
+    # `first_distance_index`.
+    if first_distance_index is None:  # Q - i for query i
+        sine, cosine = (
+            tf.reverse(table[:, 1 : rows + 1], [1])[:, None]  # [1,1,T,D/2]
+            for table in (distances.sine, distances.cosine)
+        )
+    else:
+        sine, cosine = (
+            tf.gather(table[0], first_distance_index)[:, None]  # [B,1,T,D/2]
+            for table in (distances.sine, distances.cosine)
+        )
+    # u and v, [B,N,T,D/2] each.
+    of_sine, of_cosine = tf.split(
+        tf.reshape(distances.kernel, [distances.kernel.shape[0], heads, head_size]), 2
+    )
+    u, v = (tf.einsum("bnth,dnh->bntd", q_r, kernel) for kernel in (of_sine, of_cosine))
+    if distances.sign is not None:
+        u = u * distances.sign
+    return tf.concat([u * sine + v * cosine, v * sine - u * cosine], axis=-1)
+
+
+def _of_keys(distances: Distances, num_keys: int) -> tf.Tensor:
+    """The vectors of the keys, cos(j w) and sin(j w): [K,D]."""
+    return tf.concat(
+        [
+            tf.reverse(table[0, 1 : num_keys + 1], [0])
+            for table in (distances.cosine, distances.sine)
+        ],
+        axis=-1,
+    )
+
+
+def _softmax(score: tf.Tensor) -> tf.Tensor:
+    """Probabilities over the last axis. `tf.nn.softmax` divides exponentials by their sum, and XLA
+    would store these, in float32; it computes them twice here."""
+    score -= tf.reduce_max(score, axis=-1, keepdims=True)
+    total = tf.reduce_sum(tf.exp(score), axis=-1, keepdims=True)
+    # The largest score is subtracted first: large numbers would lose the digits of the logarithm.
+    return tf.exp(score - tf.math.log(total))
+
+
+class _Inputs(NamedTuple):
+    """The tensors that have gradients. q: [B,N,T,H+S]. turned: [B,N,T,D]. k: [B,N,K,H+S].
+    v: [B,N,K,H]."""
+
+    q: tf.Tensor
+    turned: tf.Tensor
+    k: tf.Tensor
+    v: tf.Tensor
+
+
+def _attend(
+    inputs: _Inputs, of_keys: tf.Tensor, bias: Optional[tf.Tensor], drops: Dropout
+) -> tf.Tensor:
+    """dropout(softmax(q k + turned of_keys + bias)) v: [B,N,T,H], with an explicit gradient.
+
+    The backward pass gets the inputs, the result and the probabilities.
+
+    Args:
+      of_keys: [K,D], the vectors of the keys for the position term; they have no gradient.
+      bias: added to the scores, very negative where a query does not see a key; None: all see all.
+    """
+    drop, score_gradient = (fused(each) for each in attention_passes(drops.dropped_of_65536))
+    p_shape = [*shape_of(inputs.q)[:3], shape_of(inputs.k)[2]]  # [B,N,T,K]
+    mask_source = mask_source_of(p_shape, drops, fused)
+
+    @tf.custom_gradient
+    def attend(q: tf.Tensor, turned: tf.Tensor, k: tf.Tensor, v: tf.Tensor) -> Any:
+        # The content and the segment term, and the position term.
+        score = tf.matmul(q, k, transpose_b=True)  # [B,N,T,K]
+        score += tf.einsum("bntd,kd->bntk", turned, of_keys)
+        # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
+        score = tf.cast(score, tf.float32)
+        if bias is not None:
+            score += bias
+        p = tf.cast(_softmax(score), q.dtype)  # [B,N,T,K]
+        # The scale of dropout is applied after the matmul, where the tensor is narrower.
+        output = tf.matmul(drop(p, *mask_source), v) * drops.scale  # [B,N,T,H]
+
+        def gradient(dy: tf.Tensor) -> list[tf.Tensor]:
+            scaled_dy = dy * drops.scale
+            # Back through dropout and the softmax: dscore = dropout(p) (v dy) - p sum(output dy).
+            # `kernels_tuned` has an example with numbers.
+            dp = tf.matmul(scaled_dy, v, transpose_b=True)
+            total = tf.reduce_sum(tf.cast(output * dy, tf.float32), axis=-1, keepdims=True)
+            dscore, dropped_out_p = score_gradient(p, dp, tf.cast(total, p.dtype), *mask_source)
+            # Then through the matmuls, in the order of `_Inputs`.
+            return [
+                tf.matmul(dscore, k),
+                tf.einsum("bntk,kd->bntd", dscore, of_keys),
+                tf.matmul(dscore, q, transpose_a=True),
+                tf.matmul(dropped_out_p, scaled_dy, transpose_a=True),
+            ]
+
+        return output, gradient
+
+    return attend(*inputs)

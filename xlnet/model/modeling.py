@@ -1,0 +1,607 @@
+"""The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
+
+In the order of the paper: who sees whom, how far away it is, attention, the layer with its two
+streams, the stack with memory. This file is the specification. Runs compute attention in a tuned
+form (`kernels_tuned`); `layer_graph` says how a layer enters TensorFlow's graph; `parameters` reads
+the weights; the prediction of a token (paper, equation 4) and other losses are in `heads`.
+
+Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
+P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
+"uni"), D d_model, N heads, H d_head, F d_inner, S segment ids, V vocabulary, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.model import layer_graph, ops, parameters
+from xlnet.model.kernels import (
+    NO_DROPOUT,
+    AdditiveMask,
+    Dropout,
+    Kernels,
+    Mask,
+    Stream,
+    Weights,
+    additive_mask,
+    dropout,
+    feed_forward,
+    layer_norm,
+    relative_shift,
+)
+from xlnet.model.ops import count_to, dense, shape_of, split_heads
+from xlnet.model.parameters import LayerContext, get_initializer, get_weight
+from xlnet.settings.network import RunConfig, XLNetConfig
+
+NUM_SEGMENTS = 8  # segment ids are 0 ... 7; released models use 0 to 4
+RANK_OF_MEMORY = -(2**31)  # lower than every rank of a sequence, so everyone sees the memory
+
+
+# ---- who sees whom (paper, sections 2.2 and 2.3) ----
+
+
+def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
+    """The mask of a factorization order z, the objective of which is (paper, equations 3 and 5):
+
+        sum over the targets t of  log p(x_z[t] | x_z[1], ..., x_z[t - 1])
+
+    so that position i sees j if j comes earlier: `rank[j] < rank[i] + (0 if target else 1)`. A
+    target sees neither itself nor later tokens; any other token sees itself. The query stream has
+    this mask as it is; in the content stream each position also sees itself.
+
+    For the order 2, 0, 1 of three targets, rank = [1, 2, 0]: token 2 comes first and sees none of
+    the three, token 0 sees token 2, token 1 sees both.
+
+    Args:
+      rank: int [B,Q], the place in the order. Tokens outside of the order have a rank that is lower
+        than those of all positions that see them: see `batches.permutation.Sampled`.
+      is_target: bool [B,Q], the predicted tokens.
+
+    Returns:
+      A `Mask` over the sequence, K = T = Q, by ranks.
+    """
+    rank = tf.convert_to_tensor(rank)
+    return Mask(key_rank=rank, query_rank=tf.where_v2(is_target, rank, rank + 1))
+
+
+def with_memory(
+    mask: Optional[Mask],
+    length: Any,
+    memory_length: Any,
+    attn_type: str,
+    same_length: bool,
+    dtype: tf.DType = tf.int64,
+) -> Optional[Mask]:
+    """Extends a mask over the sequence, or None, to the keys: K = M + Q. dtype: of indices.
+
+    All of memory is visible. "uni" masks later keys and, with `same_length`, keys further than M
+    away.
+    """
+    if attn_type not in ("bi", "uni"):
+        raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
+    if attn_type == "uni":
+        position = _positions(length, memory_length, dtype)[:, None]  # [Q,1]
+        key = count_to(memory_length + length, dtype)  # [K]
+        masked = key > position
+        if same_length:
+            masked |= key < position - tf.cast(memory_length, dtype)
+        if mask is None:
+            return Mask(masked=masked[None])
+        of_sequence = tf.pad(mask.dense(), [[0, 0], [0, 0], [memory_length, 0]])  # pads False
+        return Mask(masked=masked[None] | of_sequence)
+    if mask is None:
+        return None
+    if mask.masked is not None:
+        return Mask(masked=tf.pad(mask.masked, [[0, 0], [0, 0], [memory_length, 0]]))
+    rank = tf.convert_to_tensor(mask.key_rank)
+    of_memory = tf.constant(RANK_OF_MEMORY, rank.dtype)
+    of_memory = tf.fill([shape_of(rank)[0], memory_length], of_memory)
+    return mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
+
+
+def _positions(length: Any, memory_length: Any, dtype: tf.DType) -> tf.Tensor:
+    """The index of each position of the sequence among the keys, [Q]."""
+    return count_to(length, dtype) + tf.cast(memory_length, dtype)
+
+
+# ---- how far away it is (Transformer-XL, section 3.3) ----
+
+
+def sinusoids_of(
+    net: LayerContext, length: Any, memory_length: Any, attn_type: str
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The sine and the cosine half of the encodings of all distances, from K down to -Q+1 ("bi") or
+    to 0 ("uni"), clipped to ±clamp_len if > 0: [1,R,D/2] each.
+
+    Computed in float32: bfloat16 cannot tell large distances apart.
+    """
+    d_model, clamp_len = net.config.d_model, net.run.clamp_len
+    # The distances fall from K, the number of keys, to 0, and with "bi" further to -Q + 1, as there
+    # are keys after a position, too. No key is K away: `relative_shift` needs this first entry, and
+    # drops it.
+    farthest = memory_length + length  # K
+    num_not_positive = 1 if attn_type == "uni" else length  # 0, and with "bi" -1 to -Q + 1
+    num_distances = farthest + num_not_positive  # R
+    distances = tf.cast(farthest, tf.float32) - count_to(num_distances, tf.float32)  # [R]
+    if clamp_len > 0:
+        distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
+
+    exponents = 2.0 * count_to(d_model // 2, tf.float32) / d_model  # [D/2]
+    frequencies = 1.0 / 10000.0**exponents
+    angles = distances[:, None] * frequencies[None, :]  # [R,D/2]
+    sine = net.cast(tf.sin(angles))[None]
+    cosine = net.cast(tf.cos(angles))[None]
+
+    return sine, cosine
+
+
+def position_keys(
+    net: LayerContext,
+    kernel: tf.Tensor,
+    sinusoids: tuple[tf.Tensor, tf.Tensor],
+    sign: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
+    """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H].
+
+    sign: [B,1,1,1], -1 where the text runs backward. Its distances are negated; the cosine is even
+    and the sine odd, so the sine half changes its sign, and both directions share the projection.
+    """
+    sine, cosine = (
+        split_heads(dense(half, part), net.config.n_head)
+        for half, part in zip(sinusoids, tf.split(kernel, 2, axis=0))
+    )
+    return cosine + (sine if sign is None else sign * sine)
+
+
+# ---- attention (section 2.5; Transformer-XL, section 3.3) ----
+
+
+def relative_attention(
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
+    weights: Weights,
+    stream: Stream,
+    drops: Dropout = NO_DROPOUT,
+) -> tf.Tensor:
+    """Attention with relative positions and segments:
+
+        softmax(scores + mask) v,    with dropout of the probabilities: [B,N,T,H]
+
+    Args:
+      q: queries [B,N,T,H].
+      k: keys [B,N,K,H].
+      v: values [B,N,K,H].
+      k_r: keys of the relative distances, [B or 1,N,R,H].
+      weights: of these r_w, r_r, r_s and seg_embed.
+      stream: whose queries they are; its mask as `additive_mask` returns it. A query that sees no
+        key gets zeros.
+      drops: the dropout of the probabilities.
+    """
+    probabilities = attention_probabilities(q, k, k_r, weights, stream)
+    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), v)
+
+
+def attention_probabilities(
+    q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, weights: Weights, stream: Stream
+) -> tf.Tensor:
+    """The probabilities of `relative_attention`, float32 [B,N,T,K]; arguments as there."""
+    num_keys = shape_of(k)[2]
+
+    def shift(by_distance: tf.Tensor) -> tf.Tensor:
+        """Scores by distance [B,N,T,R] -> scores by key [B,N,T,K]."""
+        return relative_shift(by_distance, num_keys, stream.first_distance_index)
+
+    scores = relative_scores(q, k, k_r, weights, stream, shift)  # [B,N,T,K]
+    return masked_softmax(scores, stream.mask)
+
+
+def relative_scores(
+    q: tf.Tensor,
+    k: tf.Tensor,
+    k_r: tf.Tensor,
+    weights: Weights,
+    stream: Stream,
+    shift: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
+
+        ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
+
+    that is what key j holds, how far away it is, and whether it is in the same segment. The first
+    two terms are the four of Transformer-XL, section 3.3, with r_w and r_r for its u and v; the
+    third is a_ij of the paper, section 2.5, with r_s for its b. The position term is computed for
+    all R distances, then shifted.
+
+    Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
+    key [B,N,T,K].
+    """
+    # What the key holds.
+    scores = tf.matmul(q + weights.r_w, k, transpose_b=True)  # [B,N,T,K]
+    # How far away it is.
+    if k_r.shape[0] == 1:  # a matmul must not broadcast: see `ops.repeated`
+        by_distance = tf.einsum("bnth,nrh->bntr", q + weights.r_r, k_r[0])  # [B,N,T,R]
+    else:
+        by_distance = tf.matmul(q + weights.r_r, k_r, transpose_b=True)
+    scores += shift(by_distance)
+    # Whether it is in the same segment: one of two numbers of each query.
+    if stream.segments is not None:
+        same, other = (
+            tf.reduce_sum((q + weights.r_s) * vector, axis=-1, keepdims=True)
+            for vector in tf.unstack(weights.seg_embed)
+        )  # [B,N,T,1]
+        is_same = tf.matmul(stream.segments, stream.key_segments, transpose_b=True) > 0
+        scores += tf.where_v2(is_same, same, other)
+    return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
+
+
+def masked_softmax(scores: tf.Tensor, mask: Optional[AdditiveMask]) -> tf.Tensor:
+    """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
+    the original implementation it attends equally to all keys."""
+    if mask is None:
+        return tf.nn.softmax(scores)
+    probabilities = tf.nn.softmax(scores + mask.bias)
+    if mask.has_visible_key is None:
+        return probabilities
+    return probabilities * mask.has_visible_key
+
+
+PLAIN = Kernels(relative_attention, additive_mask, feed_forward, layer_norm, dropout)
+
+
+# ---- a layer of both streams (paper, section 2.3 and appendix A.2) ----
+
+
+def layer(
+    net: LayerContext,
+    weights: Weights,
+    h: tf.Tensor,
+    g: Optional[tf.Tensor],
+    memory: Optional[tf.Tensor],
+    content_stream: Stream,
+    query_stream: Optional[Stream],
+    sinusoids: tuple[tf.Tensor, tf.Tensor],
+    sign: Optional[tf.Tensor],
+    is_last_layer: bool,
+    with_attention: bool,
+) -> tuple[Optional[tf.Tensor], Optional[tf.Tensor], Optional[tf.Tensor]]:
+    """One layer of both streams, with the same weights and the same keys and values, those of h:
+
+        g_i ← attention(q=g_i, kv=h_j),  rank[j] <  rank[i]      it does not see its own token
+        h_i ← attention(q=h_i, kv=h_j),  rank[j] <  rank[i] or j = i
+
+    where h_j are positions of the memory and of the sequence. Without g it is a layer of
+    Transformer-XL.
+
+    Args:
+      h: the content stream, [B,Q,D].
+      g: the query stream, [B,P,D]; or None.
+      memory: [B,M,D]; or None.
+      content_stream: who sees whom in the content stream.
+      query_stream: the same in the query stream; None without g.
+      sinusoids: as `sinusoids_of` returns them.
+      sign: of the distances, as in `position_keys`.
+      is_last_layer: h is then not computed if there is a g: nothing would read it.
+      with_attention: whether to return the attention probabilities.
+
+    Returns:
+      h and g of the next layer, None for one that does not exist; then, `with_attention`, the
+      probabilities of g, or without g of h, float32 [B,N,T,K].
+    """
+    k = keys_or_values(net, weights.k, h, memory)
+    v = keys_or_values(net, weights.v, h, memory)
+    # Some tuned forms of attention read the keys of the distances in a form of their own.
+    make_position_keys = position_keys
+    if net.kernels.position_keys is not None and not with_attention:
+        make_position_keys = net.kernels.position_keys
+    k_r = make_position_keys(net, weights.r, sinusoids, sign)
+
+    def attention(x: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """The stream x [B,T,D] of the next layer, and its probabilities."""
+        heads, probabilities = attend(net, weights, x, k, v, k_r, stream, with_attention)
+        return after_attention(net, weights, x, heads), probabilities
+
+    new_h = new_g = probabilities = None
+    if g is None or not is_last_layer:
+        new_h, probabilities = attention(h, content_stream)
+    if g is not None and query_stream is not None:
+        new_g, probabilities = attention(g, query_stream)
+    return new_h, new_g, probabilities
+
+
+def keys_or_values(
+    net: LayerContext, kernel: tf.Tensor, h: tf.Tensor, memory: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """Projects [memory, h] by kernel [D,N*H]: [B,N,K,H]. No gradient reaches the memory."""
+    projected = dense(h, kernel)
+    if memory is not None:
+        of_memory = dense(tf.stop_gradient(net.cast(memory)), kernel)
+        projected = tf.concat([of_memory, projected], axis=1)
+    return split_heads(projected, net.config.n_head)
+
+
+def attend(
+    net: LayerContext,
+    weights: Weights,
+    x: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
+    stream: Stream,
+    with_attention: bool,
+) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+    """`relative_attention` of the stream x [B,T,D], in the form of the run: [B,N,T,H]; and the
+    probabilities if `with_attention`."""
+    q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
+    if with_attention:  # tuned forms do not have the probabilities as one tensor
+        probabilities = attention_probabilities(q, k, k_r, weights, stream)
+        heads = tf.matmul(net.cast(probabilities), v)
+    else:
+        probabilities = None
+        drops = net.next_dropout(net.run.dropatt)
+        heads = net.kernels.relative_attention(q, k, v, k_r, weights, stream, drops)
+    if stream.query_weights is not None:
+        heads *= net.cast(stream.query_weights)[:, None, :, None]
+    return heads, probabilities
+
+
+def after_attention(
+    net: LayerContext, weights: Weights, x: tf.Tensor, heads: tf.Tensor
+) -> tf.Tensor:
+    """The rest of a layer (paper, appendix A.2), of its input x [B,T,D] and the output of
+    attention, heads [B,N,T,H]: [B,T,D].
+
+        x ← LayerNorm(x + heads projected)
+        x ← LayerNorm(x + feed_forward(x))
+    """
+    run, kernels = net.run, net.kernels
+    attended = net.dropout(ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout)
+    x = kernels.layer_norm(x + attended, *weights.attention_norm)
+    fed = net.dropout(
+        kernels.feed_forward(
+            x, weights.inner, weights.outer, net.config.ff_activation, net.next_dropout(run.dropout)
+        ),
+        run.dropout,
+    )
+    return kernels.layer_norm(x + fed, *weights.feed_forward_norm)
+
+
+# ---- the stack, with memory (paper, section 2.4; Transformer-XL, section 3.2) ----
+
+
+class Query(NamedTuple):
+    """The query stream. positions: int [B,P], what each target position predicts; weights: float32
+    [B,P], 0 switches its attention off. With `positions` None every position has a query (P = Q),
+    and masked, float32 [B,Q], says which of them hide their token."""
+
+    positions: Optional[tf.Tensor] = None
+    weights: Optional[tf.Tensor] = None
+    masked: Optional[tf.Tensor] = None
+
+
+class Outputs(NamedTuple):
+    """sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
+    stream. new_mems: over layers [B,M',D] in the dtype of the matmuls, or None. embedding_table:
+    [V,D]. attention: if asked for, over layers this stream's probabilities, float32 [B,N,T,K]."""
+
+    sequence: tf.Tensor
+    new_mems: Any
+    embedding_table: tf.Tensor
+    attention: Sequence[tf.Tensor] = ()
+
+
+def transformer_xl(
+    config: XLNetConfig,
+    run: RunConfig,
+    *,
+    input_ids: tf.Tensor,
+    seg_ids: Optional[tf.Tensor] = None,
+    direction: Optional[tf.Tensor] = None,
+    mask: Union[Mask, tf.Tensor, None] = None,
+    mems: Optional[Sequence[tf.Tensor]] = None,
+    query: Optional[Query] = None,
+    attn_type: str = "bi",
+    seed: Optional[tf.Tensor] = None,
+    first_row: Optional[tf.Tensor] = None,
+    token_scale: Optional[tf.Tensor] = None,
+    with_attention: bool = False,
+) -> Outputs:
+    """Runs the network in variable scope `transformer`.
+
+    Args:
+      run: its `bi_data` is not read, see `direction`.
+      input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not;
+        a TPU computes int64 in two parts.
+      seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
+      direction: int [B], 1 where the text runs backward. None: all forward.
+      mask: who sees whom in the sequence: by ranks, as `permutation_mask` returns it, or bool
+        [B or 1,Q or 1,Q], True where i may not see j. The content stream sees itself all the same;
+        a query that sees nothing attends to nothing. None: all see all.
+      mems: per layer [B,M,D], the memory of earlier sequences, visible, without gradients. None:
+        M = 0.
+      query: `Query`, or None for the content stream alone.
+      attn_type: "bi", or "uni" for the causal Transformer-XL.
+      seed: of dropout in training, see `stateless_random`.
+      first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
+        micro-batch has the dropout masks of its part. None: batch elements have no index.
+      token_scale: float32 [B,Q], factors of the tokens' embeddings; None: all 1.
+      with_attention: whether to return the attention probabilities; for inference.
+    """
+    net = LayerContext(config, run, seed, first_row)
+    with tf.variable_scope("transformer"):
+        batch, length = shape_of(input_ids)
+        memory_length = shape_of(mems[0])[1] if mems else 0
+
+        # Begin the two streams: h with the embeddings of the tokens, g with one learned vector.
+        table, h, g = embed(net, input_ids, query)
+        if token_scale is not None:
+            h *= net.cast(token_scale)[:, :, None]
+        h = net.dropout(h, run.dropout)
+        if g is not None:
+            g = net.dropout(g, run.dropout)
+
+        # Prepare who sees whom, and the encodings of the distances: they are the same in all
+        # layers.
+        if mask is not None and not isinstance(mask, Mask):
+            mask = Mask(masked=mask)
+        mask = with_memory(mask, length, memory_length, attn_type, run.same_length, input_ids.dtype)
+        prepare_mask = additive_mask if with_attention else net.kernels.prepare_mask
+        content_stream = content_stream_of(net, mask, seg_ids, length, memory_length, prepare_mask)
+        query_stream = None
+        if query is not None:
+            query_stream = query_stream_of(content_stream, query, mask, length, prepare_mask)
+        # A query at a target position reads the scores of all keys, also of those after it, which
+        # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
+        has_targets = query is not None and query.positions is not None
+        sinusoids = sinusoids_of(net, length, memory_length, "bi" if has_targets else attn_type)
+        sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
+
+        if net.run.device == "tpu":
+            # What each layer makes of these tables would be half of the program.
+            sinusoids = layer_graph.not_constant(sinusoids)
+
+        # Run the layers; compiled with gradient checkpointing, the first ones as a loop.
+        weights_of = parameters.layer_weights(net, has_segments=seg_ids is not None)
+        weights = [weights_of(i) for i in range(config.n_layer)]
+        memories = list(mems) if mems else [None] * config.n_layer
+        same = {
+            "content_stream": content_stream,
+            "query_stream": query_stream,
+            "sinusoids": sinusoids,
+            "sign": sign,
+            "with_attention": with_attention,
+        }
+        h_of_layers: list[tf.Tensor] = []
+        attention = []
+        first = 0 if with_attention else layer_graph.looped_layers(net)
+        if first:
+            h_of_layers, h, g = layer_graph.looped(
+                layer, net, weights[:first], memories[:first], h, g, same
+            )
+        run_layer = layer_graph.wrapped(layer, net)
+        for i in range(first, config.n_layer):
+            h_of_layers.append(h)
+            h, g, probabilities = run_layer(
+                i,
+                weights=weights[i],
+                h=h,
+                g=g,
+                memory=memories[i],
+                is_last_layer=i == config.n_layer - 1,
+                **same,
+            )
+            if with_attention:
+                attention.append(probabilities)
+
+        # The memory of a layer is its input, since the next sequence sees it as input of the same
+        # layer.
+        new_mems = [
+            update_memory(x, memory, run.mem_len, run.reuse_len)
+            for x, memory in zip(h_of_layers, memories)
+        ]
+
+        # The output is that of the query stream, or, without one, of the content stream.
+        sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
+    return Outputs(sequence, new_mems if run.mem_len else None, table, attention)
+
+
+def embed(
+    net: LayerContext, input_ids: tf.Tensor, query: Optional[Query]
+) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
+    """The table [V,D], the beginning h [B,Q,D] of the content stream, and g [B,P,D] of the query
+    stream or None: one learned vector for all targets, as a target must not see its own token."""
+    config = net.config
+    with tf.variable_scope("word_embedding"):
+        table = get_weight(
+            "lookup_table", [config.n_token, config.d_model], get_initializer(net.run)
+        )
+    h = net.cast(ops.lookup(table, input_ids))
+    if query is None:
+        return table, h, None
+    with tf.variable_scope("mask_emb"):
+        mask_embedding = net.variable("mask_emb", [1, 1, config.d_model])
+    if query.positions is None:
+        masked = net.cast(query.masked)[:, :, None]
+        return table, h, masked * mask_embedding + (1.0 - masked) * h
+    batch, target_count = shape_of(query.positions)
+    return table, h, tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model])
+
+
+def content_stream_of(
+    net: LayerContext,
+    mask: Optional[Mask],
+    seg_ids: Optional[tf.Tensor],
+    length: Any,
+    memory_length: Any,
+    prepare_mask: Callable[[Mask], Any],
+) -> Stream:
+    """The content `Stream`: all positions, which see their own token, too. mask: over K keys."""
+    segments = key_segments = None
+    if seg_ids is not None:  # memory counts as segment 0
+        of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
+        key_ids = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
+        segments, key_segments = (
+            tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None] for ids in (seg_ids, key_ids)
+        )
+    if mask is not None:
+        # Of the type of other integers: int64 stays on a GPU, int32 is a TPU's own.
+        given = mask.key_rank if seg_ids is None else seg_ids
+        dtype = tf.int64 if given is None else given.dtype
+        own_key = _positions(length, memory_length, dtype)[None]
+        mask = prepare_mask(mask._replace(own_key=own_key))
+    return Stream(mask, segments, key_segments)
+
+
+def query_stream_of(
+    content_stream: Stream,
+    query: Query,
+    mask: Optional[Mask],
+    length: Any,
+    prepare_mask: Callable[[Mask], Any],
+) -> Stream:
+    """The query `Stream`: of all positions those of the targets, without their own token. mask:
+    over K keys."""
+    segments, first_distance_index, positions = content_stream.segments, None, query.positions
+    if positions is not None:
+        # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
+        # K - d, which is Q - i.
+        first_distance_index = tf.cast(length, positions.dtype) - positions
+        if segments is not None:
+            segments = _at(segments[:, 0], positions)[:, None]  # [B,1,P,S]
+        if mask is not None and mask.masked is not None:
+            mask = Mask(masked=_at(mask.masked, positions))
+        elif mask is not None:
+            mask = mask._replace(query_rank=tf.gather(mask.query_rank, positions, batch_dims=1))
+    if mask is not None:
+        mask = prepare_mask(mask)
+    return Stream(mask, segments, content_stream.key_segments, first_distance_index, query.weights)
+
+
+def _at(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """x [B or 1,Q or 1,...] at the positions [B,P]: [B,P or 1,...]."""
+    x = tf.broadcast_to(x, tf.concat([[shape_of(positions)[0]], tf.shape(x)[1:]], axis=0))
+    return x if x.shape[1] == 1 else tf.gather(x, positions, batch_dims=1)
+
+
+def update_memory(
+    h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int], reuse_len: Optional[int]
+) -> Optional[tf.Tensor]:
+    """The memory for the next sequence.
+
+    The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory
+    [B,M,D]; the last `mem_len` are kept, as numbers without gradient. None if `mem_len` is.
+    """
+    if not mem_len:
+        return None
+    # The next sequence continues the text after the first `reuse_len` positions, so the rest of
+    # this one is not remembered.
+    new = h[:, :reuse_len] if reuse_len else h
+    if memory is not None:
+        new = tf.concat([tf.cast(memory, h.dtype), new], axis=1)
+    # The gradient stops here: it would need the activations of all earlier sequences.
+    return tf.stop_gradient(new[:, -mem_len:])

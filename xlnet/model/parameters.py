@@ -1,0 +1,174 @@
+"""The learned weights, under the names of the released checkpoints, and what all layers share:
+precision, dropout, the kernels of the device.
+
+Shape letters as in `modeling`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.model import kernels_tpu, kernels_tuned
+from xlnet.model.kernels import NO_DROPOUT, Dropout, Weights
+from xlnet.model.stateless_random import folding
+from xlnet.settings.network import RunConfig, XLNetConfig
+
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+
+
+class LayerContext:
+    """What a layer needs besides its inputs: sizes, rates, precision, kernels, the next dropout.
+    seed: of all dropout, see `stateless_random`; None: there is none. first_row: see
+    `kernels.Dropout`."""
+
+    def __init__(
+        self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor], first_row: Any = None
+    ):
+        self.config = config
+        # The device is determined here, as the device scope is lost within the function of a layer.
+        device = run.device or kernels_tuned.device_here()
+        self.run = dataclasses.replace(run, device=device)
+        self.seed = seed
+        self.first_row = first_row
+        # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
+        assert run.precision, "a RunConfig has a precision from its making on"
+        self.dtype = DTYPES[run.precision]
+        self.kernels = kernels_tuned.choose(device, run.is_training, run.recompute, config.d_inner)
+        if run.fused_attention:
+            from xlnet.model import kernels_gpu  # imports a part of TensorFlow that others do not
+
+            self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
+        elif device == "tpu" and run.clamp_len < 0:  # clipped ones have no addition theorems
+            self.kernels = kernels_tpu.without_shift(self.kernels)
+        self._fold = None if seed is None else folding(seed)
+        self._dropouts = 0
+
+    def variable(
+        self,
+        name: str,
+        shape: Sequence[int],
+        initializer: Optional[tf.initializers.Initializer] = None,
+    ) -> tf.Tensor:
+        """A float32 master weight, read in the compute dtype."""
+        return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
+
+    def cast(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, self.dtype)
+
+    def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
+        """Dropout of x [B,...]. Each call has its own mask, a function of the seed and the batch
+        element."""
+        return self.kernels.dropout(x, self.next_dropout(rate))
+
+    def next_dropout(self, rate: float) -> Dropout:
+        """The next dropout. The seed of the n-th dropout folds in n, so the masks of a network
+        depend on the order in which its parts call this."""
+        if not self.run.is_training or not rate:
+            return NO_DROPOUT
+        assert self._fold is not None, "dropout in training needs a seed"
+        self._dropouts += 1
+        return Dropout(rate, self._fold(self._dropouts), self.first_row)
+
+
+def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
+    """The initializer of all kernels and embeddings, per `run.init`."""
+    if run.init == "uniform":
+        return tf.initializers.random_uniform(-run.init_range, run.init_range)
+    return tf.initializers.random_normal(stddev=run.init_std)
+
+
+def get_weight(
+    name: str, shape: Sequence[int], initializer: tf.initializers.Initializer
+) -> tf.Tensor:
+    """A float32 weight. Reading it costs nothing, but a gather from the variable itself would make
+    later reads copy it."""
+    return tf.convert_to_tensor(
+        tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
+    )
+
+
+def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weights]:
+    """Returns a function from a layer's number to its `Weights`, variables in `layer_<i>`."""
+    r_w, r_r, r_s, seg_embed = _attention_biases(net, has_segments)
+
+    def of_layer(layer: int) -> Weights:
+        with tf.variable_scope(f"layer_{layer}"):
+            with tf.variable_scope("rel_attn"):
+                q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
+                attention_norm = norm_weights(net)
+            with tf.variable_scope("ff"):
+                inner = dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
+                outer = dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
+                feed_forward_norm = norm_weights(net)
+        return Weights(
+            q=q,
+            k=k,
+            v=v,
+            r=r,
+            o=o,
+            r_w=r_w[layer],
+            r_r=r_r[layer],
+            r_s=r_s[layer],
+            seg_embed=seg_embed[layer],
+            attention_norm=attention_norm,
+            inner=inner,
+            outer=outer,
+            feed_forward_norm=feed_forward_norm,
+        )
+
+    return of_layer
+
+
+def head_kernel(net: LayerContext, name: str) -> tf.Tensor:
+    """A projection kernel `[D,N,H]`, read as a matrix [D,N*H]."""
+    config = net.config
+    with tf.variable_scope(name):
+        kernel = net.variable("kernel", [config.d_model, config.n_head, config.d_head])
+    return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
+
+
+def dense_weights(
+    net: LayerContext, scope: str, width_in: int, width_out: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Kernel [width_in,width_out] and bias [width_out]."""
+    with tf.variable_scope(scope):
+        return (
+            net.variable("kernel", [width_in, width_out]),
+            net.variable("bias", [width_out], tf.initializers.zeros()),
+        )
+
+
+def norm_weights(net: LayerContext) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gamma and beta of a layer norm, float32 [D] each."""
+    with tf.variable_scope("LayerNorm"):
+        beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
+        gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
+    return gamma, beta
+
+
+def _attention_biases(
+    net: LayerContext, has_segments: bool
+) -> tuple[list[tf.Tensor], list[tf.Tensor], list[Optional[tf.Tensor]], list[Optional[tf.Tensor]]]:
+    """r_w, r_r, r_s and seg_embed of `Weights`, a list over layers each. Untied (`untie_r`), a
+    layer has its own r_w, r_r and r_s; seg_embed is always the layer's own."""
+    config = net.config
+    heads = [config.n_head, config.d_head]
+
+    def of_layers(name: str) -> list[tf.Tensor]:
+        """[N,1,H] of each layer."""
+        # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
+        if config.untie_r:
+            return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
+        return [net.variable(name, heads)[:, None]] * config.n_layer
+
+    r_w, r_r = of_layers("r_w_bias"), of_layers("r_r_bias")
+    if not has_segments:
+        nothing: list[Optional[tf.Tensor]] = [None] * config.n_layer
+        return r_w, r_r, nothing, nothing
+    r_s = of_layers("r_s_bias")
+    seg_embed = tf.unstack(net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None])
+    return r_w, r_r, r_s, seg_embed

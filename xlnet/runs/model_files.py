@@ -1,0 +1,171 @@
+"""Reads the files of a trained model: its network, its vocabulary and its task.
+
+A model directory may come from anybody. Only files with the names below are read, and they cannot
+lead elsewhere: a symbolic link out of the directory is refused, and so is a file `checkpoint` that
+points elsewhere (`checkpoint.newest`). Nothing is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Optional, Union
+
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer, description_path
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.runs import run_document, task_settings
+from xlnet.runs.run_document import RunDocument
+from xlnet.runs.task_settings import FineTunedTask
+from xlnet.settings.fields import check_value, field_of
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
+from xlnet.support import files
+from xlnet.support.errors import UserError
+from xlnet.tasks.types import known
+
+MAX_SEQ_LENGTH = 512  # of a model that is only pretrained: that of its pretraining [tokens]
+
+_SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
+    group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)
+}
+_READ = (RUN_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint", BEST)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedModel:
+    """A trained model without its weights, which are in the checkpoint `prefix`; tuned: None for a
+    model that is only pretrained, on `objective`; run: None for a released one."""
+
+    prefix: str
+    config: XLNetConfig
+    tokenizer: Tokenizer
+    network: NetworkSettings
+    tuned: Optional[FineTunedTask]
+    objective: str = PretrainingSettings.objective
+    run: Optional[RunDocument] = None
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens of a text, special ones included."""
+        return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
+
+    @property
+    def attn_type(self) -> str:
+        """That of the network as it was trained: "uni" of a causal one; fine-tuning is "bi"."""
+        return "uni" if self.objective == "causal" else "bi"
+
+    @property
+    def tokens_before(self) -> Optional[int]:
+        """How many tokens before its own each token sees, as it was trained; None: all. Those of a
+        causal network with `same_length` are as many as its memory had."""
+        resolved = self.run.resolved if self.run else {}
+        is_same_length = self.objective == "causal" and resolved.get("same_length")
+        return resolved.get("mem_len") if is_same_length else None
+
+
+def read(
+    path: str,
+    *,
+    model_config_path: Optional[str] = None,
+    spiece_model_file: Optional[str] = None,
+    network: Optional[NetworkSettings] = None,
+) -> LoadedModel:
+    """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
+    does not fit the others, or leads out of the directory.
+
+    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
+    architecture and the vocabulary are the files next to the checkpoint unless others are given.
+    Of a model directory the checkpoint in `best/` is taken if it is there, or else the newest.
+    """
+    network = network or NetworkSettings()
+    given: dict[str, Any] = dict(
+        model_dir=path,
+        model_config_path=model_config_path or "",
+        spiece_model_file=spiece_model_file or "",
+    )
+    network.check()
+    TaskSettings(do_predict=True, **given).check()
+
+    # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
+    # them, or that of the run.
+    if os.path.isdir(path):
+        _check_inside(path, path)
+        _check_inside(os.path.join(path, BEST), path)
+        found = best_checkpoint.best_or_newest(path)
+        prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
+    else:
+        prefix = checkpoint.resolve(path, "model_dir")
+    home = os.path.dirname(prefix) or "."
+    _check_inside(home, home)
+    run = run_document.read(home)
+    if run is None and os.path.isdir(path):
+        home, run = path, run_document.read(path)
+    is_tuned = run is not None and run.task is not None
+    if is_tuned:
+        given["model_dir"] = home
+
+    # The settings, the architecture and the vocabulary that hold.
+    settings: Any = TaskSettings(**given)
+    if run and is_tuned:
+        with run_document.malformed_as_user_error(run.path):
+            settings = _settings_to_predict(run, given)
+    settings = task_settings.with_own_files(settings, home)
+    for name, file in task_settings.OWN_FILES.items():
+        if not getattr(settings, name):
+            raise UserError(f"model: no {file} in {home}; give {name}")
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = task_settings.read_vocabulary(settings, config)
+    if run:
+        (network,), _ = run_document.inherit((network,), (), run, of_run=False)
+    checkpoint.check_config(prefix, config)
+    if not (run and is_tuned):
+        return LoadedModel(prefix, config, tokenizer, network, None, _objective(run), run)
+
+    # The task, which must be what the weights were trained for.
+    with run_document.malformed_as_user_error(run.path):
+        task = task_settings.task_of_run(settings, run)
+        document = task_settings.document_of(settings, network, task, tokenizer)
+        task_settings.check_trained_for(home, document, settings)
+    return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run)
+
+
+def _check_inside(directory: str, root: str) -> None:
+    """Raises UserError if a model's file in `directory` is a symbolic link out of `root`."""
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+        if name in _READ or ".ckpt" in name:
+            files.require_inside(os.path.join(directory, name), root, "the model's")
+
+
+def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningSettings:
+    """The settings of a run that predicts with a fine-tuned model."""
+    # A file from a stranger: only what is checked here and by `resolve` is used.
+    stored = run.task or {}
+    its_type = known.type_of(stored, run.path)
+    labels = stored["labels"]
+    are_names = (
+        isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels)
+    )
+    if its_type.has_labels and not are_names:
+        raise UserError(f"{run.path}: labels is {labels!r}, expected a list of names")
+    settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
+    names = [name for name, value in given.items() if value]
+    resolved = task_settings.resolve(
+        settings, NetworkSettings(), OptimizationSettings(), names, run
+    )
+    return resolved[0]
+
+
+def _objective(run: Optional[RunDocument]) -> str:
+    """That of a pretraining run; a released model has the default."""
+    if not run or "objective" not in run.resolved:
+        return PretrainingSettings.objective
+    check_value(field_of(PretrainingSettings, "objective"), run.resolved["objective"], run.path)
+    return run.resolved["objective"]

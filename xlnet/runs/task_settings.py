@@ -1,0 +1,459 @@
+"""The settings of a task: those given, and those that the model keeps in its `run.json`.
+
+The document says what a model was trained for, so that its directory and one file are enough to
+evaluate, to predict and to continue. TensorFlow is imported only where checkpoints are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Collection
+from typing import Any, Optional, TypeVar
+
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
+from xlnet.runs import run_document
+from xlnet.runs.run_document import RunDocument
+from xlnet.settings.fields import HelpGroup, field_of
+from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
+from xlnet.support import files
+from xlnet.support.errors import MissingFlag, UserError
+from xlnet.tasks.features import encoding
+from xlnet.tasks.features.by_length import Padding
+from xlnet.tasks.task import Task
+from xlnet.tasks.types import custom, known
+
+_log = logging.getLogger(__name__)
+
+OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
+_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
+_EPOCHS = 3.0  # the default length of training
+_MOST_SEGMENTS = 8  # of a text, with --long_document=memory
+_ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
+
+# Entries of the section `task` that the weights depend on.
+_OF_WEIGHTS = ("task", "labels", "is_regression", "head", "summary_type", "use_summ_proj", "kind")
+
+AnySettings = TypeVar("AnySettings", bound=TaskSettings)
+
+
+@dataclasses.dataclass(frozen=True)
+class FineTunedTask:
+    """What a model is fine-tuned for: the task and the settings of the run; of a loaded model,
+    those of a run that predicts."""
+
+    task: Task
+    settings: FineTuningSettings
+
+    @property
+    def scope(self) -> str:
+        """The name of the output layer's variables."""
+        return self.task.head.scope(self.settings.cls_scope)
+
+    @property
+    def layout(self) -> encoding.Layout:
+        """The length of a record's text or choice (of all segments with --long_document=memory),
+        and how longer texts are truncated."""
+        settings = self.settings
+        segments = _MOST_SEGMENTS if settings.long_document == "memory" else 1
+        return encoding.Layout(
+            settings.max_seq_length * segments, self.task.cut_first, settings.long_document
+        )
+
+    @property
+    def padding(self) -> Padding:
+        """With memory, empty segments before a text are left out; its last segment is complete."""
+        if self.settings.long_document == "memory":
+            return Padding("left", (), self.settings.max_seq_length)
+        return Padding(self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskRun:
+    """A run of fine-tuning, evaluation or prediction once it is resolved: nothing below it knows
+    what was given on the command line, and what is from the directory.
+
+    Attributes:
+      tuned: the task and the settings.
+      network: how the network is run.
+      optimization: of the optimizer.
+      config: the architecture.
+      tokenizer: the vocabulary, and how text is cleaned.
+      document: that of the run, but for what its files say.
+    """
+
+    tuned: FineTunedTask
+    network: NetworkSettings
+    optimization: OptimizationSettings
+    config: XLNetConfig
+    tokenizer: Tokenizer
+    document: RunDocument
+
+
+# ---- where a model is
+
+
+def home_of(model_dir: str) -> str:
+    """The directory of a model's files: `model_dir`, or its `best` if only that has weights."""
+    # A directory that was copied to predict may be `best` alone, without the checkpoints to resume.
+    best = os.path.join(model_dir, BEST)
+    return (
+        best
+        if run_document.weights_in(best) and not run_document.weights_in(model_dir)
+        else model_dir
+    )
+
+
+def read_model(model_dir: str) -> Optional[RunDocument]:
+    """The document of the fine-tuned model in a directory; None if there is none."""
+    # A run that failed before its first checkpoint leaves a document, but nothing resumes.
+    home = home_of(model_dir)
+    found = run_document.read(home) if run_document.weights_in(home) else None
+    return found if found and found.task is not None else None
+
+
+# ---- the settings of a run
+
+
+def resolve_run(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    given: Collection[str],
+) -> TaskRun:
+    """The run that a command line and its model directory say, checked as far as that is possible
+    without the data. Arguments and errors as for `resolve`."""
+    before = read_model(settings.model_dir)
+    settings, network, optimization = resolve(settings, network, optimization, given, before)
+    check_directories(settings)
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = read_vocabulary(settings, config)
+    check_columns(settings)
+    task = task_of_run(settings, before)
+    document = dataclasses.replace(
+        document_of(settings, network, task, tokenizer), program=settings.program
+    )
+    tuned = FineTunedTask(task, settings)
+    return TaskRun(tuned, network, optimization, config, tokenizer, document)
+
+
+def resolve(
+    settings: AnySettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    given: Collection[str],
+    run: Optional[RunDocument],
+) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
+    """The settings of a run.
+
+    A value comes from the first of: the flag, the run that is there, the files next to the initial
+    weights, the default. The vocabulary and the architecture are the model's own files.
+
+    Args:
+      settings: as given, or their defaults, like the next two.
+      network: how the network is run.
+      optimization: of the optimizer.
+      given: names of the settings that the user gave, at any value.
+      run: the model in `model_dir`, as of `read_model`.
+
+    Raises:
+      UserError: a given setting contradicts the model, without `allow_changes`.
+      MissingFlag: a required setting is neither given nor kept.
+    """
+    # The run that is there.
+    if run:
+        with run_document.malformed_as_user_error(run.path):
+            _check_program(settings, given, run)
+            # What a split of the run's own files is read by is the run's; other files, such as one
+            # to predict, have a form of their own.
+            (settings, network, optimization), different = run_document.inherit(
+                (settings, network, optimization),
+                given,
+                run,
+                of_run=settings.do_train or settings.needs_data_dir and not settings.data_dir,
+            )
+        if settings.do_train:
+            run_document.refuse(run, different, settings.allow_changes)
+        settings = with_own_files(settings, run.directory)
+        settings.check()
+    else:
+        _check_directory(settings)
+    # Files next to the initial weights.
+    if settings.init_checkpoint:
+        if settings.do_train and not run_document.weights_in(settings.model_dir):  # else it resumes
+            _require_checkpoint(settings.init_checkpoint)
+        start = files.directory_of(settings.init_checkpoint)
+        settings = with_own_files(settings, start)
+        # The weights were trained with a limit of distances (`clamp_len`), which they keep.
+        start_run = None if run else run_document.read(start)
+        if start_run:
+            (network,), _ = run_document.inherit((network,), given, start_run, of_run=False)
+    # Settings that no file has must be given, or have a default.
+    require(settings, "task_name", "spiece_model_file", "model_config_path")
+    if settings.needs_data_dir:
+        require(settings, "data_dir")
+    if settings.do_train and not settings.output_dir:
+        settings = dataclasses.replace(
+            settings, output_dir=os.path.join(settings.model_dir, "records")
+        )
+    resumes = run is not None and run.program is not None
+    if settings.do_train and not resumes and not {"epochs", "train_steps"} & set(given):
+        _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
+        settings = dataclasses.replace(settings, epochs=_EPOCHS)
+    return settings, network, optimization
+
+
+def _check_program(settings: TaskSettings, given: Collection[str], run: RunDocument) -> None:
+    """Raises UserError if a model is one of another program, or of another task."""
+    task = run.task or {}
+    trained = known.type_of(task, run.path) if "kind" in task else None
+    if trained and trained.program != settings.program:
+        raise UserError(
+            f"model_dir: the model of {run.path} was trained with {trained.program}; use that"
+        )
+    if "task_name" in given and _answered_by(settings.task_name) != task["task"]:
+        raise UserError(
+            f"model_dir: {run.path} has task {task['task']}, not {_answered_by(settings.task_name)}"
+        )
+
+
+def check_columns(settings: TaskSettings) -> None:
+    """Raises UserError for columns of own files that are given for a known task."""
+    if known.canonical_name(settings.task_name) in (known.CUSTOM, "tsv"):
+        return
+    task = known.find_task(settings.task_name)
+    for field in dataclasses.fields(settings):
+        is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
+        if is_column and getattr(settings, field.name) != field.default:
+            raise UserError(
+                f"{field.name} is for --task_name=custom; the columns of task {task.name} are known"
+            )
+
+
+def check_directories(settings: TaskSettings) -> None:
+    """Raises UserError for directories that do not exist, are files, or cannot be written to:
+    before hours of work, not after."""
+    if settings.data_dir and not os.path.exists(settings.data_dir):
+        raise UserError(f"data_dir: no such file or directory: {settings.data_dir}")
+    for name in ("model_dir", "output_dir", "predict_dir"):
+        path = getattr(settings, name)
+        if path and os.path.exists(path) and not os.path.isdir(path):
+            raise UserError(f"{name}: {path} is a file, expected a directory")
+    written = {"output_dir": settings.output_dir}
+    if settings.do_train:
+        written["model_dir"] = settings.model_dir
+    if settings.do_predict and not settings.output:
+        flag = "predict_dir" if settings.predict_dir else "model_dir"
+        written[flag] = getattr(settings, flag)
+    for flag, path in written.items():
+        if path:
+            files.require_writable(path, flag)
+
+
+def _check_directory(settings: TaskSettings) -> None:
+    """Raises UserError where `model_dir`, which has no fine-tuned model, has nothing to predict
+    with, or weights from which no training resumes, before a task or a vocabulary is missed there.
+    Converted weights may have an output layer to predict with."""
+    if not run_document.weights_in(settings.model_dir):
+        if not settings.do_train:
+            raise UserError(
+                f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True "
+                "first"
+            )
+        if not settings.init_checkpoint:
+            run_document.refuse_released(settings.model_dir)
+        return
+    run = run_document.read(settings.model_dir)
+    if run and run.task is None and (run.program or settings.do_train):
+        raise UserError(
+            f"model_dir: {settings.model_dir} has a pretrained model (by {run.path}), expected a "
+            "fine-tuned one; give it as init_checkpoint, and another model_dir, to fine-tune it"
+        )
+
+
+def _require_checkpoint(path: str) -> None:
+    """Raises UserError if there is no such checkpoint, before files next to it are missed."""
+    directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
+    if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
+        raise UserError(f"init_checkpoint: no checkpoint {path}")
+
+
+def _answered_by(task_name: str) -> str:
+    """The name, in `run.json`, of the task whose models predict the task `task_name`."""
+    if known.canonical_name(task_name) == known.CUSTOM:
+        return known.CUSTOM
+    task = known.find_task(task_name)
+    return task.published.trained_as or task.name
+
+
+def with_own_files(settings: AnySettings, home: str) -> AnySettings:
+    """The settings with the model's vocabulary and architecture, unless others are given."""
+    own: dict[str, Any] = {}
+    for name, file in OWN_FILES.items():
+        path = os.path.join(home, file)
+        if not getattr(settings, name) and os.path.exists(path):
+            own[name] = path
+    return dataclasses.replace(settings, **own)
+
+
+def require(settings: TaskSettings, *names: str) -> None:
+    """Raises MissingFlag for settings that have no value."""
+    for name in names:
+        if not getattr(settings, name):
+            raise MissingFlag(
+                "flag --{} is required: {}".format(name, field_of(settings, name).metadata["help"])
+            )
+
+
+def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
+    """The `Tokenizer`, which cleans text as in pretraining; has as many pieces as the network."""
+    tokenizer = Tokenizer(
+        settings.spiece_model_file,
+        settings.uncased,
+        settings.keep_accents,
+        descriptions=descriptions_beside(settings.model_dir, settings.init_checkpoint),
+    )
+    for flag in ("model_dir", "init_checkpoint"):
+        path = getattr(settings, flag)
+        if path:
+            run_document.check_vocabulary(files.directory_of(path), tokenizer, flag)
+    if tokenizer.vocab_size != config.n_token:
+        raise UserError(
+            f"n_token is {config.n_token} in {settings.model_config_path}, but "
+            f"{settings.spiece_model_file} has {tokenizer.vocab_size} pieces"
+        )
+    return tokenizer
+
+
+# ---- what a model was trained for
+
+
+def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Task:
+    """Returns the `Task` of resolved settings, and of the model that is there.
+
+    Without training, own files have the labels of the model: its directory and one file are enough
+    to predict. The one file that it was trained on has the dev split that training held out.
+    """
+    if not run:
+        return custom.resolve_task(settings)
+    stored = run.task or {}
+    with run_document.malformed_as_user_error(run.path):
+        if settings.dev_share is None and _is_train_file(settings, run):
+            settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
+        return custom.resolve_task(settings, stored)
+
+
+def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
+    """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
+    been added, or by its content."""
+    if settings.do_train or not os.path.isfile(settings.data_dir):
+        return False
+    named = run.resolved.get("train_file") or run.resolved.get("data_dir") or ""
+    if os.path.exists(named) and os.path.samefile(named, settings.data_dir):
+        return True
+    return run.read.get("train") == [files.digest_of(settings.data_dir)]
+
+
+def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
+    """The section `task` of `run.json`: what the output layer is for, with the labels, and what the
+    train file determined."""
+    return {
+        "task": task.published.trained_as or task.name,
+        "kind": task.type.name,
+        "module": known.module_of(task.type),
+        "kind_options": dataclasses.asdict(task.options),
+        "labels": None if task.labels is None else list(task.labels),
+        "is_regression": task.is_regression,
+        "head": task.head.scope(settings.cls_scope),
+        "summary_type": settings.summary_type,
+        "use_summ_proj": settings.use_summ_proj,
+        "columns": {name: getattr(task.columns, name) for name in _COLUMNS},
+        "dev_share": task.files.dev_share,
+    }
+
+
+def document_of(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    task: Task,
+    tokenizer: Tokenizer,
+) -> RunDocument:
+    """The document of a model that no run of ours has trained, or not yet: `program` is None, and
+    `resolved` has what belongs to the model alone."""
+    document = RunDocument(
+        run_document.path_in(settings.model_dir),
+        None,
+        run_document.values_of((settings, network)),
+        task=describe_task(settings, task),
+        text=run_document.text_of(tokenizer),
+    )
+    return run_document.to_share(document)
+
+
+def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
+    """Raises UserError if `model_dir` has checkpoints that were trained for something else than
+    `wanted`.
+
+    The original implementation writes no `run.json`: its checkpoints are used if they have the
+    output layer, but training does not continue from them.
+    """
+    from xlnet.engine import checkpoint
+
+    prefixes = checkpoint.all_prefixes(model_dir)
+    if not prefixes:
+        return
+    prefix, run, task = prefixes[-1][1], run_document.read(model_dir), wanted.task or {}
+    if not run or run.task is None:
+        scope = task["head"]
+        has_layer = any(
+            name.startswith((scope + "/", f"model/{scope}/")) for name in checkpoint.names(prefix)
+        )
+        if settings.do_train or not has_layer:
+            raise UserError(
+                f"model_dir: the checkpoints in {model_dir} are not {settings.program}'s (no "
+                f"{RUN_NAME} with a task); use another model_dir and give this one as "
+                "init_checkpoint"
+            )
+        _log.info(
+            "note: %s has no %s: task, vocabulary and settings are those given",
+            model_dir,
+            RUN_NAME,
+        )
+        return
+    different = []
+    with run_document.malformed_as_user_error(run.path):
+        for name in _OF_WEIGHTS:
+            was, now = run.task.get(name), task.get(name)
+            if was != now:
+                different.append(f"{name} {_entry(was)}, not {_entry(now)}")
+    if different:
+        raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
+
+
+def _entry(value: Any) -> str:
+    return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
+
+
+def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
+    """Compares the labels of a task with those of the initial output layer, if it is the same one
+    and depends on them; a UserError if their number differs. wanted: the task's section `task`."""
+    if task.head.fits_any_labels:
+        return
+    run = run_document.read(files.directory_of(init_checkpoint))
+    stored = run.task if run and run.task else {}
+    if not run or stored.get("head") != wanted["head"]:
+        return
+    before, now = stored.get("labels"), wanted["labels"]
+    if before == now:
+        return
+    what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
+        wanted["head"], run.path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
+    )
+    if len(before or ()) != len(now or ()):
+        raise UserError(f"{what}; give --cls_scope=NAME to begin with a new output layer")
+    _log.warning(
+        "note: %s, in this order; give --cls_scope=NAME to begin with a new output layer", what
+    )

@@ -1,0 +1,1 @@
+"""Serves a model over HTTP: the application, its limits, turns of the network, and a page."""

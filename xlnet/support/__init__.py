@@ -1,0 +1,1 @@
+"""What every room uses: files, errors, and how a process starts."""

@@ -1,0 +1,492 @@
+"""Files: checked by name, written completely or not at all, local or remote."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import glob
+import hashlib
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any, Optional, Union
+
+from xlnet.support.errors import UserError
+
+
+def sync_and_rename(source: str, target: str) -> None:
+    """Gives a file, or a directory with all its files, its final name."""
+    # The disk has the content before the name, and the name when this returns: even after a loss of
+    # power a final name never belongs to half a file.
+    for directory, _, names in os.walk(source):
+        for name in names:
+            sync(os.path.join(directory, name))
+        sync(directory)
+    if not os.path.isdir(source):
+        sync(source)
+    os.replace(source, target)
+    sync(os.path.dirname(os.path.abspath(target)))
+
+
+def sync(path: str) -> None:
+    """Waits until the disk has a file, or the names in a directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # the file system cannot sync
+            raise OSError(e.errno, e.strerror, path) from None
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
+    """Yields the name of a temporary file, which becomes the file `path` if the block succeeds.
+
+    A symbolic link stays, and the file that it leads to is replaced. A device or a FIFO is written
+    to itself.
+
+    Args:
+      path: the file to write.
+      is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
+        their checksum is wrong.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        yield target
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    temporary = _temporary(target)
+    try:
+        yield temporary
+        if is_lasting:
+            sync_and_rename(temporary, target)
+        else:
+            os.replace(temporary, target)
+    except OSError as e:
+        if e.filename is None:  # a failed write; NumPy's has no number, and only a text
+            raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
+        raise
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def _temporary(path: str) -> str:
+    """A name next to a path that no other process has, on any machine; it ends in the number of
+    this process (`remove_unfinished`)."""
+    return f"{path}.partial-{uuid.uuid4().hex[:8]}-{os.getpid()}"
+
+
+@contextlib.contextmanager
+def new_directory(path: str) -> Iterator[str]:
+    """Yields a temporary directory next to `path`, which may be an empty directory; renames it to
+    `path` only if the block succeeds."""
+    if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
+        raise UserError(f"{path} is there already, expected a new or an empty directory")
+    path = os.path.realpath(path)  # a link would not be replaced by a directory
+    remove_unfinished(path)
+    temporary = _temporary(path)
+    os.makedirs(temporary)
+    try:
+        yield temporary
+        sync_and_rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_unfinished(start: str) -> None:
+    """Removes the temporary files and directories of `replacing` and `new_directory` whose names
+    begin with `start`, and whose process has ended."""
+    # Only processes of this host are known, so this must not be called where other hosts write.
+    for path in glob.glob(glob.escape(start) + "*.partial-*"):
+        number = path.rpartition("-")[2]
+        if not number.isdecimal():
+            continue
+        # a killed run may have had our number: in containers it is often 1
+        is_alive = int(number) != os.getpid()
+        try:
+            os.kill(int(number), 0)
+        except (ProcessLookupError, OverflowError):
+            is_alive = False
+        except PermissionError:
+            is_alive = True
+        if not is_alive:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def is_standard_output(path: object) -> bool:
+    """Whether the value of a flag is a name of the standard output."""
+    return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a UTF-8 text file, completely or not at all; "-" is the standard output."""
+    write_lines(path, [text])
+
+
+def write_lines(
+    path: str, lines: Iterable[str], is_lasting: bool = True, encoding: str = "utf-8"
+) -> None:
+    """As `write_text`, with lines that include their ends, of which files get another encoding
+    where that is given; `is_lasting` as for `replacing`."""
+    if is_standard_output(path):
+        for line in lines:
+            print(line, end="")
+        sys.stdout.flush()
+        return
+    with replacing(path, is_lasting) as temporary:
+        with open(temporary, "w", encoding=encoding, newline="\n") as f:
+            f.writelines(lines)
+
+
+def write_json(path: str, value: object, is_lasting: bool = True) -> None:
+    """Writes `value` as indented JSON, as `write_lines` does. NaN, which JSON does not have, is
+    null."""
+    text = json.dumps(_without_nan(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_lines(path, [text + "\n"], is_lasting)
+
+
+def _without_nan(value: Any) -> Any:
+    """The value with null in place of NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
+    """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16; a ValueError
+    if it is not JSON."""
+    # In rows NaN is null: Python and pandas write it for a missing value. A key that an object has
+    # twice would have one of two meanings.
+    try:
+        return json.loads(
+            text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
+            parse_constant=(lambda name: None if name == "NaN" else float(name))
+            if has_rows
+            else None,
+            object_pairs_hook=_unique,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a ValueError if it has a key twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key '{again}' twice in an object")
+    return found
+
+
+def read_json(path: str, what: str) -> dict[str, Any]:
+    """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
+    require_file(path, what)
+    with open_binary(path) as f:
+        try:
+            value = parse_json(f.read())
+        except ValueError as e:
+            raise UserError(f"{what} {path}: not valid JSON: {e}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{what} {path}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
+    """A NumPy array from a .npy file, or from an open one at its position; never an object. A
+    ValueError if there is no complete array; `mapped`: map the file rather than read it."""
+    import numpy as np
+
+    try:
+        return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as e:
+        raise ValueError(f"is not a complete array: {e}") from None
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a file, completely or not at all; copying a file onto itself does nothing."""
+    if os.path.exists(target) and os.path.samefile(source, target):
+        return
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+def require_file(path: Optional[str], what: str) -> None:
+    """Raises UserError unless `path` is a file; `what` is its flag or role."""
+    if not path:
+        raise UserError(f"{what}: no file given")
+    if os.path.isdir(path):
+        raise UserError(f"{what}: {path} is a directory, expected a file")
+    if not exists(path):
+        raise UserError(f"{what}: no such file: {path}")
+
+
+def matching(pattern: str) -> list[str]:
+    """The local files and directories of a glob pattern, sorted; the name of one that exists is not
+    a pattern, whatever signs it has."""
+    if os.path.lexists(pattern):
+        return [pattern]
+    return sorted(glob.glob(pattern, recursive=True))
+
+
+def require_directory(path: str, what: str) -> None:
+    """Raises UserError unless `path` is a directory."""
+    if os.path.isdir(path) or is_remote(path):
+        return
+    if os.path.exists(path):
+        raise UserError(f"{what}: {path} is a file, expected a directory")
+    raise UserError(f"{what}: no such directory: {path}")
+
+
+def require_inside(path: str, root: str, whose: str) -> None:
+    """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
+    directory that is, for the error: "the model's". Remote files have no links, but names."""
+    if is_remote(root):
+        if not path.startswith(root.rstrip("/") + "/") or ".." in path.split("/"):
+            raise UserError(f"{path} is outside of {whose} directory")
+        return
+    root, target = os.path.realpath(root), os.path.realpath(path)
+    if os.path.commonpath([root, target]) != root:
+        raise UserError(
+            f"{path} leads to {target}, outside of {whose} directory; copy the file into it"
+        )
+
+
+def check_output(output: Optional[str], paths: Iterable[str], what: str = "output") -> None:
+    """Checks the path of an output file before the work begins.
+
+    Args:
+      output: the path; None or empty if no file is wanted.
+      paths: the input files; "-" is the standard input.
+      what: the flag that names the output.
+
+    Raises:
+      UserError: the output is a directory, is in a directory that does not exist, is one of the
+        input files, or cannot be written to.
+    """
+    if not output or is_standard_output(output):
+        return
+    if output.endswith(os.sep) or os.path.isdir(output):
+        raise UserError(f"{what}: {output} is a directory, expected a file")
+    for path in paths:
+        if os.path.isfile(output) and os.path.exists(path) and os.path.samefile(path, output):
+            raise UserError(f"{what}: {output} is an input, too; give another name")
+    directory = os.path.dirname(os.path.realpath(output))
+    if not os.path.exists(directory):  # a misspelt one is not made
+        raise UserError(f"{what}: no such directory: {directory}")
+    require_writable(directory, what)
+
+
+def require_writable(directory: str, what: str) -> None:
+    """Raises UserError unless files can be made in `directory`, which need not exist."""
+    if not is_writable(directory):
+        raise UserError(f"{what}: {directory} cannot be written to; give another directory")
+
+
+def is_writable(directory: str) -> bool:
+    """Whether files can be made in `directory`, which need not exist."""
+    there = os.path.abspath(directory)
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    return os.path.isdir(there) and os.access(there, os.W_OK)
+
+
+def require_utf8(path: str, what: str) -> None:
+    """Raises UserError for a path of bytes that are not UTF-8, which TensorFlow and SentencePiece
+    do not take."""
+    if any("\udc80" <= character <= "\udcff" for character in path):
+        raise UserError(
+            f"{what}: {path} has a byte that is not UTF-8; give the file or directory another name"
+        )
+
+
+def require_no_pattern(path: str, what: str) -> None:
+    """Raises UserError if TensorFlow would take the path of a checkpoint for a pattern."""
+    if set(path) & set("*?["):
+        raise UserError(
+            f"{what}: {path} has one of * ? [, which TensorFlow takes for a pattern of names; "
+            "rename it, or give it by another name"
+        )
+
+
+def utf8(line: bytes, where: str) -> str:
+    """The text of a line; a UserError, which says `where` it is, if it is not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"{where}: not UTF-8: byte 0x{line[e.start]:02x} at column {e.start + 1}"
+        ) from None
+
+
+def sha256(path: str) -> str:
+    """Returns the SHA-256 of a local or remote file as hexadecimal text."""
+    digest = hashlib.sha256()  # hashlib.file_digest is new in Python 3.11
+    with open_binary(path) as f:
+        for block in iter(lambda: f.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def digest_of(path: str) -> str:
+    """The SHA-256 of a file, or of all files in a directory with their names."""
+    if not os.path.isdir(path):
+        return sha256(path)
+    found = sorted(
+        os.path.join(directory, name) for directory, _, names in os.walk(path) for name in names
+    )
+    return hashlib.sha256(
+        b"".join(os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0") for each in found)
+    ).hexdigest()
+
+
+def directory_of(checkpoint: str) -> str:
+    """The directory of a checkpoint given as directory, prefix or `.../latest`."""
+    return checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
+
+
+# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
+# in training, on its own. It is not imported for them: each process that prepares text would wait.
+
+
+def is_remote(path: str) -> bool:
+    return "://" in path
+
+
+def match(pattern: str) -> dict[str, int]:
+    """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
+    if not is_remote(pattern):  # without links to nowhere, which have no size
+        return {path: os.path.getsize(path) for path in matching(pattern) if os.path.exists(path)}
+    if gfile := _gfile(pattern):
+        with _as_file_errors(pattern):
+            return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
+    return {
+        found.path: found.size_in_bytes
+        for result in _file_systems().match([pattern])
+        for found in result.metadata_list
+    }
+
+
+def exists(path: str) -> bool:
+    """Whether a local or remote file or directory exists."""
+    if not is_remote(path):
+        return os.path.exists(path)
+    with _as_file_errors(path):
+        return (_gfile(path) or _file_systems()).exists(path)
+
+
+def size(path: str) -> int:
+    """Returns the size of a local or remote file [bytes]."""
+    return sizes([path])[0]
+
+
+def sizes(paths: Sequence[str]) -> list[int]:
+    """Returns the sizes of local or remote files [bytes]."""
+    # The sizes of remote files come from lists of their directories: a request for each of 10,000
+    # files would take half an hour.
+    listed: dict[str, int] = {}
+    found = []
+    for path in paths:
+        if is_remote(path) and path not in listed:
+            folder = path.rpartition("/")[0]
+            listed.update(match(folder + "/*" if len(paths) > 1 else path))
+        if is_remote(path) and path not in listed:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        found.append(listed[path] if is_remote(path) else os.path.getsize(path))
+    return found
+
+
+def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
+    """Opens a local or remote file for reading, without unpacking it."""
+    if not is_remote(path):
+        return open(path, "rb", buffering=buffering)
+    if gfile := _gfile(path):
+        return gfile.GFile(path, "rb")
+    from apache_beam.io.filesystem import CompressionTypes
+
+    return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def local(path: str) -> str:
+    """The path; of a remote file that of a copy, which is removed when the process ends."""
+    if not is_remote(path):
+        return path
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copied = os.path.join(folder, os.path.basename(path))
+    with open_binary(path) as source, open(copied, "wb") as f:
+        shutil.copyfileobj(source, f)
+    return copied
+
+
+@contextlib.contextmanager
+def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
+    """Yields a new file, local or remote, that has its name only once it is complete."""
+    if not is_remote(path):
+        with replacing(path, is_lasting) as temporary, open(temporary, "wb") as f:
+            yield f
+        return
+    temporary = _temporary(path)
+    systems, folder = _file_systems(), os.path.dirname(path)
+    if not systems.exists(folder):
+        with contextlib.suppress(OSError):  # another worker has made it
+            systems.mkdirs(folder)
+    with systems.create(temporary) as f:
+        yield f
+    systems.rename([temporary], [path])
+
+
+def remove(paths: Iterable[str]) -> None:
+    """Removes local or remote files; those that are gone already are no error."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            if not is_remote(path):
+                os.remove(path)
+            elif exists(path):
+                _file_systems().delete([path])
+
+
+def _gfile(path: str) -> Any:
+    """`tf.io.gfile` where TensorFlow is loaded and knows the path's scheme; otherwise None."""
+    tensorflow: Any = sys.modules.get("tensorflow")
+    known = tensorflow.io.gfile.get_registered_schemes() if tensorflow else ()
+    return tensorflow.io.gfile if path.partition("://")[0] in known else None
+
+
+@contextlib.contextmanager
+def _as_file_errors(path: str) -> Iterator[None]:
+    """Turns TensorFlow's errors about a remote file into an `OSError` that names it."""
+    try:
+        yield
+    except Exception as e:
+        if not hasattr(e, "error_code"):
+            raise
+        raise OSError(errno.EIO, str(e).partition("\n")[0].strip(), path) from None
+
+
+def _file_systems() -> Any:
+    try:
+        from apache_beam.io.filesystems import FileSystems
+    except ImportError:
+        raise UserError(
+            "remote files need Apache Beam; pip install 'apache-beam[dask]>=2.50'"
+        ) from None
+    return FileSystems

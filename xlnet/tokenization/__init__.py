@@ -1,1 +1,0 @@
-"""Text to token ids and back to positions in the text; how SentencePiece models are stored."""
