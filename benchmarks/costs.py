@@ -16,9 +16,15 @@ FLOAT = 4  # bytes
 
 def parameters(config):
     """Weights of the network, the biases of the language model's softmax included."""
-    d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
+    d, heads, f = (
+        config["d_model"],
+        config["n_head"] * config["d_head"],
+        config["d_inner"],
+    )
     layer = 5 * d * heads + 2 * d * f + f + d + 4 * d
-    biases = 5 * heads if config["untie_r"] else 2 * heads + 3 * heads / config["n_layer"]
+    biases = (
+        5 * heads if config["untie_r"] else 2 * heads + 3 * heads / config["n_layer"]
+    )
     return config["n_layer"] * (layer + biases) + config["n_token"] * (d + 1) + d
 
 
@@ -41,15 +47,24 @@ def forward_operations(config, work, block=BLOCK):
 
     block: query positions of an attention block; on a GPU all are one block.
     """
-    d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
+    d, heads, f = (
+        config["d_model"],
+        config["n_head"] * config["d_head"],
+        config["d_inner"],
+    )
     b, keys = work.batch, work.memory + work.length
     parts = dict.fromkeys(("projections", "attention", "feed-forward", "softmax"), 0.0)
     for layer in range(config["n_layer"]):
         content, targets = query_rows(config, work, layer)
         rows = content + targets
-        parts["projections"] += 2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
+        parts["projections"] += (
+            2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
+        )
         parts["attention"] += (
-            2 * b * heads * (2 * rows * keys + position_pairs(work, content, targets, block))
+            2
+            * b
+            * heads
+            * (2 * rows * keys + position_pairs(work, content, targets, block))
         )
         parts["feed-forward"] += 4 * b * rows * d * f
     parts["softmax"] = 2.0 * b * work.targets * d * config["n_token"]
@@ -63,17 +78,25 @@ def step_operations(config, work, recompute=False, block=BLOCK):
     if work.kind == "infer":
         return forward
     heads = config["n_head"] * config["d_head"]
-    of_memory = config["n_layer"] * 4 * work.batch * work.memory * config["d_model"] * heads
+    of_memory = (
+        config["n_layer"] * 4 * work.batch * work.memory * config["d_model"] * heads
+    )
     return forward * (4 if recompute else 3) - of_memory
 
 
 def layer_activations(config, work, layer, size=FLOAT):
     """Bytes that the backward pass of a layer needs; `size` of a number in the compute dtype."""
-    d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
+    d, heads, f = (
+        config["d_model"],
+        config["n_head"] * config["d_head"],
+        config["d_inner"],
+    )
     b, keys = work.batch, work.memory + work.length
     content, targets = query_rows(config, work, layer)
     rows = content + targets
-    narrow = size * (5 * d + 5 * heads) + 2 * d  # inputs, norms, q, heads; what dropout kept
+    narrow = (
+        size * (5 * d + 5 * heads) + 2 * d
+    )  # inputs, norms, q, heads; what dropout kept
     wide = size * f + f  # before GELU; what dropout kept
     shared = size * (keys * (d + 2 * heads) + (keys + work.length) * heads)
     scores = size * config["n_head"] * rows * keys
@@ -82,7 +105,9 @@ def layer_activations(config, work, layer, size=FLOAT):
 
 def activations(config, work, recompute=False, size=FLOAT):
     """Bytes kept between forward and backward pass, and in the layer that is at work."""
-    layers = [layer_activations(config, work, i, size) for i in range(config["n_layer"])]
+    layers = [
+        layer_activations(config, work, i, size) for i in range(config["n_layer"])
+    ]
     loss = 3 * FLOAT * work.batch * work.targets * config["n_token"]
     if not recompute:
         return sum(layers) + loss
@@ -148,7 +173,9 @@ def scale_rows(name, config, share_of_tpu, rows=32):
 def main():
     configs = {}
     for name in ("base", "large"):
-        with open(os.path.join(ROOT, "configs", "model", name + ".json"), encoding="utf-8") as f:
+        with open(
+            os.path.join(ROOT, "configs", "model", name + ".json"), encoding="utf-8"
+        ) as f:
             configs[name] = json.load(f)
     share = tpu_share(configs["large"])
     print("TPU v3 chips in the paper: %.0f %% of their rate\n" % (100 * share))

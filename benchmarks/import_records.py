@@ -34,11 +34,15 @@ NAME = re.compile(
 class ImportSettings:
     """import_records.py: from where, to where."""
 
-    input: str = required("directory with record_info-*.json and *.tfrecords of the original")
+    input: str = required(
+        "directory with record_info-*.json and *.tfrecords of the original"
+    )
     spiece_model_file: str = required("their SentencePiece model")
     output: str = required("directory to write, new or empty")
     num_core_per_host: int = setting(
-        1, "as the records were made: half of the rows of each core are read backward", minimum=1
+        1,
+        "as the records were made: half of the rows of each core are read backward",
+        minimum=1,
     )
 
 
@@ -62,7 +66,8 @@ def main(settings):
                 arrays,
                 passes,
                 tokenizer,
-                bi_data and directions_of(arrays["input"].shape[1], settings.num_core_per_host),
+                bi_data
+                and directions_of(arrays["input"].shape[1], settings.num_core_per_host),
             )
         )
         count, rows, seq_len = arrays["input"].shape
@@ -101,7 +106,9 @@ def read(directory):
     import tensorflow as tf
 
     named, parts, passes = None, [], [0]
-    for info in sorted(glob.glob(os.path.join(glob.escape(directory), "record_info-*.json"))):
+    for info in sorted(
+        glob.glob(os.path.join(glob.escape(directory), "record_info-*.json"))
+    ):
         found = NAME.fullmatch(os.path.basename(info))
         if not found or named not in (None, found.groupdict()):
             raise UserError(
@@ -118,7 +125,10 @@ def read(directory):
             Feature("label", (1,), "int"),
         ]
         values = files.read_json(info, "record info")
-        paths = [os.path.join(directory, os.path.basename(name)) for name in values["filenames"]]
+        paths = [
+            os.path.join(directory, os.path.basename(name))
+            for name in values["filenames"]
+        ]
         serialized = [data.numpy() for data in tf.data.TFRecordDataset(paths)]
         if len(serialized) != values["num_batch"] * batch_size:
             raise UserError(
@@ -158,7 +168,9 @@ def word_starts(rows, direction, tokenizer):
     return np.stack(
         [
             sequences.read(
-                (row[::-1] if direction else row).astype(np.uint32), direction, vocabulary
+                (row[::-1] if direction else row).astype(np.uint32),
+                direction,
+                vocabulary,
             ).words
             for row in rows
         ]
@@ -174,9 +186,13 @@ def write(directory, arrays, passes, tokenizer, directions):
     order = (
         np.arange(rows)
         if directions is False
-        else np.stack([np.flatnonzero(directions == each) for each in (0, 1)], axis=1).ravel()
+        else np.stack(
+            [np.flatnonzero(directions == each) for each in (0, 1)], axis=1
+        ).ravel()
     )
-    encoder = ExampleBytes(feature_spec.pretraining_features(seq_len), tokenizer.vocab_size - 1)
+    encoder = ExampleBytes(
+        feature_spec.pretraining_features(seq_len), tokenizer.vocab_size - 1
+    )
     for stream, row in enumerate(order):
         direction = 0 if directions is False else int(directions[row])
         found = {name: arrays[name][:, row] for name in ("input", "seg_id")}
@@ -184,7 +200,9 @@ def write(directory, arrays, passes, tokenizer, directions):
             {
                 **found,
                 "label": arrays["label"][:, row, 0],
-                "word_start": word_starts(found["input"], direction, tokenizer).astype(int),
+                "word_start": word_starts(found["input"], direction, tokenizer).astype(
+                    int
+                ),
                 "direction": np.full(count, direction),
                 "starts_stream": np.isin(np.arange(count), passes).astype(int),
             }
@@ -207,5 +225,7 @@ if __name__ == "__main__":
         main,
         ImportSettings,
         about=__doc__,
-        examples=("--input=proc_data/tfrecords --spiece_model_file=spiece.model --output=records",),
+        examples=(
+            "--input=proc_data/tfrecords --spiece_model_file=spiece.model --output=records",
+        ),
     )

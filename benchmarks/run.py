@@ -46,18 +46,24 @@ class BenchmarkSettings:
         os.path.join(ROOT, "configs/model/base.json"),
         "JSON with the architecture; weights are random",
     )
-    works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
+    works: str = setting(
+        "pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS)
+    )
     precisions: str = setting("fp32", "comma-separated, of: " + ", ".join(PRECISIONS))
     recompute: bool = setting(False, "also time this library with --recompute")
     n_layer: Optional[int] = setting(None, "layers, in place of the file's", minimum=1)
     batch: Optional[int] = setting(None, "rows, in place of the work's", minimum=1)
-    length: Optional[int] = setting(None, "tokens of a row, in place of the work's", minimum=1)
+    length: Optional[int] = setting(
+        None, "tokens of a row, in place of the work's", minimum=1
+    )
     huggingface: Optional[str] = setting(
         None,
         "Python with torch and transformers, see scripts/setup_benchmark.sh; none: only "
         "this library",
     )
-    compiled: bool = setting(False, "also time Hugging Face's model as torch.compile makes it")
+    compiled: bool = setting(
+        False, "also time Hugging Face's model as torch.compile makes it"
+    )
     runtimes: bool = setting(
         False,
         "also time inference with OpenVINO and ONNX Runtime, in the precision and in int8, of "
@@ -74,7 +80,9 @@ class BenchmarkSettings:
     )
     xla: bool = setting(False, "also time training steps of this library with --xla")
     device: str = setting(
-        "cpu", "of all systems; gpu: the first one that is visible", choices=("cpu", "gpu")
+        "cpu",
+        "of all systems; gpu: the first one that is visible",
+        choices=("cpu", "gpu"),
     )
     peak_tflops: Optional[float] = setting(
         None,
@@ -95,8 +103,12 @@ def main(settings):
     for name in ("compiled", "runtimes"):
         if getattr(settings, name) and not settings.huggingface:
             raise UserError(name + ": also needs --huggingface")
-    if settings.device == "gpu" and (settings.kerashub or settings.halves or settings.runtimes):
-        raise UserError("device is gpu: kerashub, halves and runtimes are timed on the CPU alone")
+    if settings.device == "gpu" and (
+        settings.kerashub or settings.halves or settings.runtimes
+    ):
+        raise UserError(
+            "device is gpu: kerashub, halves and runtimes are timed on the CPU alone"
+        )
     if settings.device == "cpu" and settings.peak_tflops:
         raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
     works = [
@@ -129,7 +141,9 @@ def main(settings):
         with tempfile.TemporaryDirectory() as exports:
             for precision in precisions:
                 title = f"{name} {work.batch} × {work.length}, {precision}"
-                versions |= compare(title, work, precision, architecture, settings, exports)
+                versions |= compare(
+                    title, work, precision, architecture, settings, exports
+                )
     print("\n" + "; ".join(sorted(versions)))
 
 
@@ -180,7 +194,10 @@ def compare(title, work, precision, architecture, settings, exports):
     ours, total = results[OURS], operations(architecture, work, settings.device)
     for system, result in results.items():
         print(
-            row(title, system, result, work, in_products(result, ours, total, settings)), flush=True
+            row(
+                title, system, result, work, in_products(result, ours, total, settings)
+            ),
+            flush=True,
         )
     for system in list(results)[1:]:
         print(ratios(title, system, results[system], ours), flush=True)
@@ -214,7 +231,10 @@ def programs(kind, settings):
             {"compiled": True},
         )
     if settings.runtimes and kind == "infer":
-        for name, runtime in (("OpenVINO", "openvino"), ("ONNX Runtime", "onnxruntime")):
+        for name, runtime in (
+            ("OpenVINO", "openvino"),
+            ("ONNX Runtime", "onnxruntime"),
+        ):
             for suffix, quantize in (("", False), (", int8", True)):
                 yield (
                     name + suffix,

@@ -66,7 +66,13 @@ LANGUAGES = {
     ),
 }
 ARCHITECTURE = dict(
-    n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768, ff_activation="gelu", untie_r=True
+    n_layer=2,
+    d_model=192,
+    n_head=4,
+    d_head=48,
+    d_inner=768,
+    ff_activation="gelu",
+    untie_r=True,
 )
 INIT_STD = "--init_std=0.07"  # 1/sqrt(d_model): benchmarks/README.md
 PRETRAINING = dict(
@@ -139,7 +145,9 @@ def main(settings):
         vocab_size=settings.vocab_size,
         pretrain_steps=settings.pretrain_steps,
     )
-    rows = [row for name in languages for row in run(settings, name, LANGUAGES[name], tasks)]
+    rows = [
+        row for name in languages for row in run(settings, name, LANGUAGES[name], tasks)
+    ]
     print_table(HEADER, rows)
 
 
@@ -189,7 +197,8 @@ def pretrain(settings, name, language, out):
             heldout_share=0.01,
         )
     files.write_json(
-        os.path.join(out, "config.json"), dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size)
+        os.path.join(out, "config.json"),
+        dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size),
     )
     stage(
         f"{name}: pretraining",
@@ -217,7 +226,8 @@ def write_text(data_dir, language, path):
     files.write_text(
         path,
         "".join(
-            json.dumps({"text": document}, ensure_ascii=False) + "\n" for document in documents
+            json.dumps({"text": document}, ensure_ascii=False) + "\n"
+            for document in documents
         ),
     )
     return len(documents)
@@ -240,7 +250,9 @@ def raw_documents(directory, form):
                 parts = re.split(border, f.read())
             yield from (re.sub(old, new, part) for part in parts if part.strip())
         return
-    how = CorpusSettings(input_glob=directory, save_dir="", sp_path="", input_format=form)
+    how = CorpusSettings(
+        input_glob=directory, save_dir="", sp_path="", input_format=form
+    )
     lines = []
     paths = reading.find_files(directory, "data_dir")
     for chunk in reading.cut(paths, files.sizes(paths), sys.maxsize):
@@ -255,7 +267,11 @@ def task_documents(name, directory):
     """The different texts of a task's training file."""
     task = custom.complete(known.find_task(name), directory)
     rows = parsing.read_parts(task, directory, "train", need_labels=True)["train"]
-    return list(dict.fromkeys(text for row in rows for pair in row.pairs for text in pair if text))
+    return list(
+        dict.fromkeys(
+            text for row in rows for pair in row.pairs for text in pair if text
+        )
+    )
 
 
 # ---- tasks ----
@@ -266,7 +282,10 @@ def compare(settings, out, task, part, split, epochs):
     epochs = settings.epochs or epochs
     data_dir = os.path.join(settings.data_dir, part)
     known_task = custom.complete(known.find_task(task), data_dir)
-    starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
+    starts = {
+        "scratch": {},
+        "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")},
+    }
     program = known_task.type.program
     found = {
         start: [
@@ -313,7 +332,9 @@ def fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags):
         **flags,
         **dict(FINE_TUNING, **OF_PROGRAM[program]),
     )
-    results = files.read_json(os.path.join(model_dir, f"eval_results_{split}.json"), "results")
+    results = files.read_json(
+        os.path.join(model_dir, f"eval_results_{split}.json"), "results"
+    )
     return results["checkpoints"][-1]
 
 
@@ -333,12 +354,16 @@ def baselines(task, out, train, held_out):
     scorer = task.scorer
     truth = scorer.gold_labels(held_out)
     if task.type.name == "spans":
-        nothing = scorer.evaluate([BestSpans([], null_score=1e9)] * len(held_out), truth)
+        nothing = scorer.evaluate(
+            [BestSpans([], null_score=1e9)] * len(held_out), truth
+        )
         return nothing, nothing
     words = (
         most_frequent_tags(task, train, held_out)
         if task.type.name == "tagging"
-        else bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+        else bag_of_words(
+            task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out
+        )
     )
     constant = evaluation.constant_answer(task, truth, contract.THRESHOLD) or {}
     return constant, scorer.evaluate(words, truth)
@@ -347,14 +372,18 @@ def baselines(task, out, train, held_out):
 def most_frequent_tags(task, train, held_out):
     """Gives each word the tag that it has most often in training, and words that are not in
     training the most frequent tag of all: n `Tags`, as predictions are."""
-    counts_of_word: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    counts_of_word: dict[str, collections.Counter] = collections.defaultdict(
+        collections.Counter
+    )
     all_counts: collections.Counter = collections.Counter()
     for row in train:
         all_counts.update(row.label)
         for word, tag in zip(row.source.words, row.label):
             counts_of_word[word][tag] += 1
 
-    tag_of_word = {word: counts.most_common(1)[0][0] for word, counts in counts_of_word.items()}
+    tag_of_word = {
+        word: counts.most_common(1)[0][0] for word, counts in counts_of_word.items()
+    }
     tag_of_unknown = all_counts.most_common(1)[0][0]
     predictions = []
     for row in held_out:

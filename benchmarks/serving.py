@@ -39,7 +39,9 @@ _SPREAD = 0.25  # of the lengths of texts around that asked for
 class ServingBenchmark(Settings):
     """serving.py: what is served, how often it is asked."""
 
-    spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
+    spiece_model_file: str = required(
+        "SentencePiece model of as many pieces as the network has"
+    )
     model_config_path: str = setting(
         os.path.join(ROOT, "configs/model/base.json"),
         "JSON with the architecture; weights are random",
@@ -61,7 +63,9 @@ def main(settings):
         return
     for batch in settings.batches.split(","):
         if not (batch.isdecimal() and 1 <= int(batch) <= _TEXTS):
-            raise UserError(f"batches: '{batch}', expected numbers from 1 to {_TEXTS}, with commas")
+            raise UserError(
+                f"batches: '{batch}', expected numbers from 1 to {_TEXTS}, with commas"
+            )
     with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
         model_dir = os.path.join(directory, "model")
         make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
@@ -94,7 +98,10 @@ def main(settings):
                         precision,
                         row["batch"],
                         found["load"],
-                        " | ".join(f"{figure:.4g}" for figure in (*row["process"], *row["http"])),
+                        " | ".join(
+                            f"{figure:.4g}"
+                            for figure in (*row["process"], *row["http"])
+                        ),
                     ),
                     flush=True,
                 )
@@ -127,7 +134,9 @@ def make_model(directory, model_config_path, spiece_model_file):
     run_document.write(directory, document, config, tokenizer)
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
-        TaskModel(config, tuned, NetworkSettings()).outputs(predictor.placeholders(tuned))
+        TaskModel(config, tuned, NetworkSettings()).outputs(
+            predictor.placeholders(tuned)
+        )
         draw = np.random.default_rng(0)
         checkpoint.write_arrays(
             os.path.join(directory, "model.ckpt-1"),
@@ -150,7 +159,11 @@ def make_texts(spiece_model_file, pieces, count):
         if id < tokenizer.vocab_size and tokenizer.id_to_piece(id)[1:].isalpha()
     ]
     return [
-        " ".join(draw.choices(words, k=round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))))
+        " ".join(
+            draw.choices(
+                words, k=round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))
+            )
+        )
         for _ in range(count)
     ]
 
@@ -197,12 +210,18 @@ def in_process(model, texts, batch, seconds):
     draw = random.Random(batch)
 
     def ask():
-        model.run(model.call("text", {}), [{"text_a": text} for text in draw.sample(texts, batch)])
+        model.run(
+            model.call("text", {}),
+            [{"text_a": text} for text in draw.sample(texts, batch)],
+        )
 
     ask()
     before = time.process_time()
     times = timed(ask, seconds)
-    return [*in_figures(times, batch), 1000 * (time.process_time() - before) / (batch * len(times))]
+    return [
+        *in_figures(times, batch),
+        1000 * (time.process_time() - before) / (batch * len(times)),
+    ]
 
 
 def over_http(port, texts, clients, seconds):
@@ -216,7 +235,9 @@ def over_http(port, texts, clients, seconds):
             connection.request(
                 "POST",
                 "/v1/models/m:predict",
-                json.dumps({"signature_name": "text", "instances": [draw.choice(texts)]}),
+                json.dumps(
+                    {"signature_name": "text", "instances": [draw.choice(texts)]}
+                ),
             )
             assert connection.getresponse().read().startswith(b'{"predictions"')
 
@@ -240,7 +261,10 @@ def timed(ask, seconds):
 
 def in_figures(times, at_once):
     """p50, p99 [ms], texts a second."""
-    return [*(1000 * np.percentile(times, [50, 99])).tolist(), float(at_once / np.mean(times))]
+    return [
+        *(1000 * np.percentile(times, [50, 99])).tolist(),
+        float(at_once / np.mean(times)),
+    ]
 
 
 if __name__ == "__main__":

@@ -42,14 +42,20 @@ _PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
 class LoadBenchmark(Settings):
     """serving_load.py: what is served, for how long."""
 
-    spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
+    spiece_model_file: str = required(
+        "SentencePiece model of as many pieces as the network has"
+    )
     model_config_path: str = setting(
         os.path.join(ROOT, "configs/model/base.json"),
         "JSON with the architecture; weights are random",
     )
     checkout: str = setting(ROOT, "directory of the version that serves")
-    seconds: float = setting(2.0, "length of each measurement in a round [s]", minimum=1.0)
-    rounds: int = setting(5, "rounds, each of every light client alone and beside", minimum=1)
+    seconds: float = setting(
+        2.0, "length of each measurement in a round [s]", minimum=1.0
+    )
+    rounds: int = setting(
+        5, "rounds, each of every light client alone and beside", minimum=1
+    )
     beam_tokens: int = setting(700, "length of the 32 beams [tokens]", minimum=1)
     tokens: int = setting(32, "generated tokens of a text [tokens]", minimum=1)
     clients: int = setting(20, "clients that generate together", minimum=1)
@@ -62,14 +68,20 @@ def main(settings: LoadBenchmark) -> None:
         classifier = os.path.join(directory, "classifier")
         make_model(classifier, settings.model_config_path, settings.spiece_model_file)
         pretrained = os.path.join(directory, "pretrained")
-        make_pretrained(pretrained, settings.model_config_path, settings.spiece_model_file)
+        make_pretrained(
+            pretrained, settings.model_config_path, settings.spiece_model_file
+        )
         texts = make_texts(settings.spiece_model_file, 64, 64)
         long = make_texts(settings.spiece_model_file, 400, 4)
         print(
-            "| light client | beside | alone p50 ms | beside p50 ms | times |\n" + "|---" * 5 + "|"
+            "| light client | beside | alone p50 ms | beside p50 ms | times |\n"
+            + "|---" * 5
+            + "|"
         )
         with served(classifier, settings.checkout) as port:
-            explain = request("explain", [" ".join(text.split()[:400]) for text in long])
+            explain = request(
+                "explain", [" ".join(text.split()[:400]) for text in long]
+            )
             light = {
                 "text": request("text", texts[:1]),
                 "explain of 2 words": request("explain", ["two words"]),
@@ -77,12 +89,16 @@ def main(settings: LoadBenchmark) -> None:
             }
             show(port, settings, light, "explain", explain)
         with served(pretrained, settings.checkout) as port:
-            beams = request("generate", texts[:1], beams=32, max_tokens=settings.beam_tokens)
+            beams = request(
+                "generate", texts[:1], beams=32, max_tokens=settings.beam_tokens
+            )
             blank = "The ___ was here. " + " ".join(texts[0].split()[:20])
             light = {
                 "fill": request("fill", [blank], pieces="1", beams=5),
                 "vectors": request("vectors", texts[:1]),
-                "8 tokens": request("generate", [texts[1][:40]], temperature=0, max_tokens=8),
+                "8 tokens": request(
+                    "generate", [texts[1][:40]], temperature=0, max_tokens=8
+                ),
             }
             show(port, settings, light, "32 beams", beams)
             print("\n| generation | tokens/s |\n|---|---|")
@@ -90,7 +106,9 @@ def main(settings: LoadBenchmark) -> None:
                 print(f"| {name} | {rate:.1f} |", flush=True)
 
 
-def make_pretrained(directory: str, model_config_path: str, spiece_model_file: str) -> None:
+def make_pretrained(
+    directory: str, model_config_path: str, spiece_model_file: str
+) -> None:
     """A directory as pretraining leaves it, weights at random."""
     import tensorflow.compat.v1 as tf
 
@@ -126,7 +144,9 @@ def make_pretrained(directory: str, model_config_path: str, spiece_model_file: s
         for variable in tf.global_variables():
             name = devices.base_name(variable)
             mean = float(name.endswith("gamma"))
-            arrays[name] = draw.normal(mean, 0.02, variable.shape.as_list()).astype(np.float32)
+            arrays[name] = draw.normal(mean, 0.02, variable.shape.as_list()).astype(
+                np.float32
+            )
     checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), arrays)
     checkpoint.write_state_file(directory)
 
@@ -174,7 +194,11 @@ def ask(port: int, body: bytes) -> dict[str, Any]:
 
 
 def show(
-    port: int, settings: LoadBenchmark, light: dict[str, bytes], heavy: str, heavy_body: bytes
+    port: int,
+    settings: LoadBenchmark,
+    light: dict[str, bytes],
+    heavy: str,
+    heavy_body: bytes,
 ) -> None:
     """Prints a line of the first table for each light client."""
     # The heavy one, too: a server that refuses it has no load.
@@ -223,7 +247,10 @@ def repeated(port: int, body: bytes) -> Iterator[None]:
             try:
                 connection.request("POST", "/v1/models/m:predict", body)
                 connection.getresponse().read()
-            except (OSError, http.client.HTTPException):  # it has left, or the server is gone
+            except (
+                OSError,
+                http.client.HTTPException,
+            ):  # it has left, or the server is gone
                 return
             connection.close()
 
@@ -239,7 +266,9 @@ def repeated(port: int, body: bytes) -> Iterator[None]:
         time.sleep(_PAUSE)
 
 
-def generation(port: int, settings: LoadBenchmark, texts: list[str]) -> Iterator[tuple[str, float]]:
+def generation(
+    port: int, settings: LoadBenchmark, texts: list[str]
+) -> Iterator[tuple[str, float]]:
     """Yields (name, tokens a second) of one client, of a list, and of as many clients."""
     how = dict(max_tokens=settings.tokens, seed=1)
     prompts = [text[:60] for text in texts[: settings.clients]]
@@ -252,7 +281,10 @@ def generation(port: int, settings: LoadBenchmark, texts: list[str]) -> Iterator
             list(pool.map(functools.partial(ask, port), bodies))
 
     works: dict[str, tuple[int, Callable[[], object]]] = {
-        "one client": (settings.tokens, lambda: ask(port, request("generate", prompts[:1], **how))),
+        "one client": (
+            settings.tokens,
+            lambda: ask(port, request("generate", prompts[:1], **how)),
+        ),
         f"a list of {len(prompts)}": (
             count,
             lambda: ask(port, request("generate", prompts, **how)),

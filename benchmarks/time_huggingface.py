@@ -29,7 +29,9 @@ def model_config(config, dropout=0.1):
 
 def permutation_inputs(arrays):
     """perm_mask [B,Q,Q] and target_mapping [B,P,Q], float32, from ranks and positions."""
-    rank, positions = (torch.from_numpy(arrays[name]).long() for name in ("rank", "positions"))
+    rank, positions = (
+        torch.from_numpy(arrays[name]).long() for name in ("rank", "positions")
+    )
     is_target = torch.zeros_like(rank).scatter(1, positions, 1)
     hidden = (rank + 1 - is_target)[:, :, None] <= rank[:, None, :]
     mapping = torch.nn.functional.one_hot(positions, rank.shape[1])
@@ -52,7 +54,9 @@ class Step:
         self.model.to(device)
         if work.kind == "infer" and precision == "bf16":
             self.model.to(torch.bfloat16)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=1e-4, weight_decay=0.01
+        )
         if compiled:
             self.model = torch.compile(self.model)
         inputs = self._inputs(works.batch(work, config["n_token"]))
@@ -120,7 +124,9 @@ def main():
     works.measure(
         step,
         options,
-        (lambda: torch.cuda.max_memory_allocated() / 2**30) if device == "cuda" else None,
+        (lambda: torch.cuda.max_memory_allocated() / 2**30)
+        if device == "cuda"
+        else None,
         version=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
 

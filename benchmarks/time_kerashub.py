@@ -19,7 +19,9 @@ class Step:
         keras.utils.set_random_seed(0)
         is_training = work.kind == "finetune"
         if precision == "bf16":
-            keras.config.set_dtype_policy("mixed_bfloat16" if is_training else "bfloat16")
+            keras.config.set_dtype_policy(
+                "mixed_bfloat16" if is_training else "bfloat16"
+            )
         arrays = works.batch(work, config["n_token"])
         ids = arrays["input_ids"]
         self._inputs = {
@@ -56,7 +58,9 @@ def classifier(config, dropout=0.1):
         intermediate_dim=config["d_inner"],
         dropout=dropout,
     )
-    summary = keras.layers.Dense(config["d_model"], activation="tanh")(encoder.output[:, -1])
+    summary = keras.layers.Dense(config["d_model"], activation="tanh")(
+        encoder.output[:, -1]
+    )
     summary = keras.layers.Dropout(dropout)(summary)
     logits = keras.layers.Dense(2, dtype="float32")(summary)
     return keras.Model(encoder.input, logits)

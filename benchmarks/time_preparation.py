@@ -52,7 +52,9 @@ def pieces_alone(text, sp_path):
     with open(text, encoding="utf-8") as f:
         while lines := list(itertools.islice(f, 1000)):
             cleaned = clean_lines(
-                [line.strip() for line in lines], tokenizer.uncased, tokenizer.keep_accents
+                [line.strip() for line in lines],
+                tokenizer.uncased,
+                tokenizer.keep_accents,
             )
             began = time.process_time()
             model.encode(cleaned, num_threads=1)
@@ -76,7 +78,11 @@ def timed(*words):
     _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit("{} failed".format(" ".join(map(str, words))))
-    return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return (
+        time.monotonic() - began,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss / 1024,
+    )
 
 
 def peak(process):
@@ -87,7 +93,9 @@ def peak(process):
 
 def processor_seconds(process):
     """The processor time that a process has used so far [s]."""
-    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    fields = (
+        pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    )
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -140,11 +148,15 @@ def on_dask(workers, *words):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--text", required=True, help="pattern of files, as of input_format lines")
+    parser.add_argument(
+        "--text", required=True, help="pattern of files, as of input_format lines"
+    )
     parser.add_argument("--sp_path", required=True)
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--workers", default="1,2", help="comma-separated")
-    parser.add_argument("--without_beam", action="store_true", help="data_utils.py alone")
+    parser.add_argument(
+        "--without_beam", action="store_true", help="data_utils.py alone"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "text.txt")
@@ -167,7 +179,9 @@ def main():
                     if run is on_dask
                     else timed("data_utils.py", f"--num_workers={workers}", *words)
                 )
-                alone = pieces_alone(text, given.sp_path)  # each time: the machine's speed changes
+                alone = pieces_alone(
+                    text, given.sp_path
+                )  # each time: the machine's speed changes
                 manifest = pathlib.Path(directory, "manifest.json").read_bytes()
                 made.append(manifest)
                 tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])

@@ -13,7 +13,9 @@ import numpy as np
 import work as works
 
 MODEL_ENDINGS = {"openvino": ".xml", "onnxruntime": ".onnx"}
-CALIBRATION_BATCHES = 4  # of random tokens, for the ranges of OpenVINO's int8 activations
+CALIBRATION_BATCHES = (
+    4  # of random tokens, for the ranges of OpenVINO's int8 activations
+)
 
 
 def inputs_of(work, vocabulary, seed=0):
@@ -34,12 +36,17 @@ def write_onnx(work, config, path):
     class Classifier(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = transformers.XLNetForSequenceClassification(model_config(config))
+            self.model = transformers.XLNetForSequenceClassification(
+                model_config(config)
+            )
 
         def forward(self, input_ids, token_type_ids):
             mask = torch.ones_like(input_ids)
             return self.model(
-                input_ids, attention_mask=mask, token_type_ids=token_type_ids, use_mems=False
+                input_ids,
+                attention_mask=mask,
+                token_type_ids=token_type_ids,
+                use_mems=False,
             ).logits
 
     torch.manual_seed(0)
@@ -72,7 +79,10 @@ def write_model(work, config, runtime, quantize, folder):
     import nncf
     import openvino
 
-    batches = [inputs_of(work, config["n_token"], seed=1 + i) for i in range(CALIBRATION_BATCHES)]
+    batches = [
+        inputs_of(work, config["n_token"], seed=1 + i)
+        for i in range(CALIBRATION_BATCHES)
+    ]
     model = nncf.quantize(
         openvino.Core().read_model(full),
         nncf.Dataset(batches),
@@ -114,7 +124,9 @@ def main():
     # memory is short, this executor says so; `multiprocessing.Pool` would wait forever.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as writer:
-        exported = writer.submit(write_model, work, config, runtime, quantize, options["exports"])
+        exported = writer.submit(
+            write_model, work, config, runtime, quantize, options["exports"]
+        )
         path = exported.result()
     inputs = inputs_of(work, config["n_token"])
     step, version = (

@@ -30,8 +30,12 @@ def run_config(work, options):
         precision=options["precision"],
         recompute=options["recompute"],
         traced_once=is_training,
-        device=options.get("compiled_for", "xla") if options.get("xla") and is_training else None,
-        fused_attention=tuple(options["fused_attention"]) if "fused_attention" in options else None,
+        device=options.get("compiled_for", "xla")
+        if options.get("xla") and is_training
+        else None,
+        fused_attention=tuple(options["fused_attention"])
+        if "fused_attention" in options
+        else None,
         dropout=options.get("dropout", 0.1),
         dropatt=options.get("dropout", 0.1),
         mem_len=work.memory or None,
@@ -82,15 +86,21 @@ def build(work, config, options):
         compiled_for: "tpu" or "xla", with xla: the device of the kernels ("xla").
     """
     devices = connect(
-        DeviceSettings(device=options.get("device", "auto"), xla=bool(options.get("xla")))
+        DeviceSettings(
+            device=options.get("device", "auto"), xla=bool(options.get("xla"))
+        )
     )  # with XLA's flags
     run, batch = run_config(work, options), works.batch(work, config.n_token)
-    inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
+    inputs = {
+        name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()
+    }
     # Built for a TPU, it runs on the CPU that is here.
     here = run.device if run.device == "tpu" else kernels_tuned.device_here()
     with mock.patch.object(kernels_tuned, "device_here", lambda: here):
         fetches = (
-            training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
+            training_step(
+                work, config, run, train_step.on_device(inputs), options.get("xla")
+            )
             if run.is_training
             else answers(config, run, train_step.on_device(inputs))
         )
@@ -121,7 +131,11 @@ def training_step(work, config, run, inputs, xla):
     if work.kind == "pretrain":
         shape = [work.batch, config.n_layer, work.memory, config.d_model]
         memory = tf.get_variable(
-            "memory", shape, initializer=tf.initializers.zeros(), trainable=False, use_resource=True
+            "memory",
+            shape,
+            initializer=tf.initializers.zeros(),
+            trainable=False,
+            use_resource=True,
         )
         inputs = dict(inputs, memory=memory.read_value())
     loss, gradients, kept = train_step.loss_and_gradients(compute, inputs, 1, xla=xla)
@@ -138,10 +152,15 @@ def matrix_rates(dtype, rows, columns, repeats=8):
     """Rate of a large matrix product [floating-point operations/s]: per second of wall time (the
     best of some), per second of processor time (the median)."""
     with tf.Graph().as_default(), tf.Session() as session:
-        a, b = (tf.Variable(tf.ones(shape, dtype)) for shape in ([rows, columns], [columns, rows]))
+        a, b = (
+            tf.Variable(tf.ones(shape, dtype))
+            for shape in ([rows, columns], [columns, rows])
+        )
         session.run(tf.global_variables_initializer())
         product = tf.matmul(a, b).op
-        wall, processor = works.seconds(lambda: session.run(product), repeats, warm_up=2)
+        wall, processor = works.seconds(
+            lambda: session.run(product), repeats, warm_up=2
+        )
     operations = 2 * rows**2 * columns
     return operations / min(wall), operations / float(np.median(processor))
 

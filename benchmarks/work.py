@@ -30,7 +30,9 @@ class Work:
 
     def resized(self, batch, length):
         """The same with other sizes; None: as it is."""
-        return dataclasses.replace(self, batch=batch or self.batch, length=length or self.length)
+        return dataclasses.replace(
+            self, batch=batch or self.batch, length=length or self.length
+        )
 
 
 WORKS = {
@@ -61,8 +63,12 @@ def batch(work, vocabulary, seed=0):
         arrays["positions"] = np.sort(order[:, : work.targets], axis=1).astype(np.int32)
         arrays["rank"] = np.full(shape, -1, np.int32)
         ranks = np.stack([random.permutation(work.targets) for _ in range(work.batch)])
-        np.put_along_axis(arrays["rank"], arrays["positions"], ranks.astype(np.int32), axis=1)
-        arrays["direction"] = (np.arange(work.batch) >= work.batch // 2).astype(np.int32)
+        np.put_along_axis(
+            arrays["rank"], arrays["positions"], ranks.astype(np.int32), axis=1
+        )
+        arrays["direction"] = (np.arange(work.batch) >= work.batch // 2).astype(
+            np.int32
+        )
     return arrays
 
 
@@ -103,8 +109,15 @@ def measure(step, options, peak_gib=None, **more):
     wall, processor = seconds(
         side_by_side(step, options["at_once"]), options["repeats"], options["warm_up"]
     )
-    peak = peak_gib() if peak_gib else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps(dict(more, wall=wall, processor=processor, peak_gib=peak)), flush=True)
+    peak = (
+        peak_gib()
+        if peak_gib
+        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    )
+    print(
+        json.dumps(dict(more, wall=wall, processor=processor, peak_gib=peak)),
+        flush=True,
+    )
 
 
 def arguments():

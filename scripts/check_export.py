@@ -34,7 +34,9 @@ def main(model, tolerance="1e-5", url=None):
     with open(path, encoding="utf-8") as f:
         examples = json.load(f)
     if not examples:
-        raise SystemExit(f"check_export.py: {path} has no example, so that nothing is compared")
+        raise SystemExit(
+            f"check_export.py: {path} has no example, so that nothing is compared"
+        )
     is_same = True
     for name, outputs in served(url, examples) if url else computed(model, examples):
         for key, expected in examples[name]["outputs"].items():
@@ -50,7 +52,9 @@ def served(url, examples):
         asked = json.dumps(
             {
                 "signature_name": name,
-                "inputs": {key: value["value"] for key, value in example["inputs"].items()},
+                "inputs": {
+                    key: value["value"] for key, value in example["inputs"].items()
+                },
             }
         ).encode()
         try:
@@ -122,7 +126,9 @@ def compared(found, expected, tolerance):
     if len(numbers) == len(wanted) and any(isinstance(each, float) for each in wanted):
         distances = [abs(a - b) for a, b in zip(numbers, wanted)]
         # `max` leaves out a NaN that is not the first number.
-        apart = math.nan if any(map(math.isnan, distances)) else max(distances, default=0.0)
+        apart = (
+            math.nan if any(map(math.isnan, distances)) else max(distances, default=0.0)
+        )
         return apart <= tolerance, f"{apart:.2g} apart"
     return (
         plain == expected,

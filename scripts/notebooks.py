@@ -24,9 +24,13 @@ sys.path.insert(0, ROOT)  # finds the library
 def main(*paths):
     for path in map(pathlib.Path, paths):
         notebook = read(path)
-        for number, (cell, outputs) in enumerate(zip(code_cells(notebook), run(notebook))):
+        for number, (cell, outputs) in enumerate(
+            zip(code_cells(notebook), run(notebook))
+        ):
             cell.update(execution_count=number + 1, outputs=outputs)
-        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 def read(path):
@@ -53,7 +57,11 @@ def run(notebook):
                 exec(compile(source, "cell %s" % (number + 1), "exec"), names)
         text = printed.getvalue()
         yield [
-            {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
+            {
+                "output_type": "stream",
+                "name": "stdout",
+                "text": text.splitlines(keepends=True),
+            }
         ] * bool(text) + list(_pictures())
 
 
@@ -76,7 +84,9 @@ def _pictures():
 
     for number in plt.get_fignums():
         figure, content = plt.figure(number), io.BytesIO()
-        figure.savefig(content, format="png", bbox_inches="tight", metadata={"Software": None})
+        figure.savefig(
+            content, format="png", bbox_inches="tight", metadata={"Software": None}
+        )
         plt.close(figure)
         yield {
             "output_type": "display_data",
@@ -96,8 +106,12 @@ def as_markdown(notebook):
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             headings = [line for line in text.splitlines() if line.startswith("#")]
-            about = re.sub(r"[#*`\[\]]|\]\(.*?\)", "", (headings or text.splitlines())[-1]).strip()
-        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+            about = re.sub(
+                r"[#*`\[\]]|\]\(.*?\)", "", (headings or text.splitlines())[-1]
+            ).strip()
+        parts.append(
+            text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+        )
         for output in cell.get("outputs", ()):
             if "text" in output:
                 parts.append("```text\n{}```".format("".join(output["text"])))

@@ -19,9 +19,13 @@ MARGIN = 16  # around the play [pixels]
 COLOURS = 64  # of the animation
 
 
-def opened(browser: Any, address: str, width: int, height: int, scheme: str = "light") -> Any:
+def opened(
+    browser: Any, address: str, width: int, height: int, scheme: str = "light"
+) -> Any:
     """The page with the answer to its first example."""
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = browser.new_page(
+        viewport={"width": width, "height": height}, color_scheme=scheme
+    )
     page.goto(address)
     page.wait_for_selector("#answer > *")
     page.wait_for_selector("#stop", state="hidden")
@@ -49,11 +53,15 @@ def animate(page: Any, path: pathlib.Path) -> None:
         page.locator(".chip").nth(step).evaluate("chip => chip.click()")
         page.wait_for_timeout(500)  # the colours change slowly
         shots.append(
-            Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True))).convert("RGB")
+            Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True))).convert(
+                "RGB"
+            )
         )
     # One palette for all frames: only what changes is stored.
     palette = shots[count // 2].quantize(COLOURS, dither=Image.Dither.NONE)
-    frames = [shot.quantize(palette=palette, dither=Image.Dither.NONE) for shot in shots]
+    frames = [
+        shot.quantize(palette=palette, dither=Image.Dither.NONE) for shot in shots
+    ]
     frames[0].save(
         path,
         save_all=True,

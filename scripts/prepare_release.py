@@ -13,7 +13,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # A link or picture in Markdown or HTML that leads to a path of the repository.
-_LINK = re.compile(r"(?P<before>!?\]\(|(?:src|href)=\")(?!https?:|mailto:|#)(?P<path>[^)\"\s]+)")
+_LINK = re.compile(
+    r"(?P<before>!?\]\(|(?:src|href)=\")(?!https?:|mailto:|#)(?P<path>[^)\"\s]+)"
+)
 
 
 def main() -> None:
@@ -30,7 +32,9 @@ def check_version(root: pathlib.Path, version: str) -> str:
     """The changelog's part about the version; exits where a file has another version."""
     changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     part = re.search(
-        rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)", changelog, re.M | re.S
+        rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)",
+        changelog,
+        re.M | re.S,
     )
     wanted = {
         "xlnet/__init__.py": f'__version__ = "{version}"\n',

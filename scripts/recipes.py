@@ -16,14 +16,22 @@ ROOT = sys.path[0]
 def stage(title, program, *arguments, **flags):
     """Shows a command and runs it; stops everything if it fails."""
     words = ["-m", *program.split()] if program.startswith("xlnet ") else [program]
-    command = words + list(arguments) + ["--{}={}".format(*item) for item in flags.items()]
+    command = (
+        words + list(arguments) + ["--{}={}".format(*item) for item in flags.items()]
+    )
     print(
-        "\n== {}\n$ python {}".format(title, " ".join(shlex.quote(word) for word in command)),
+        "\n== {}\n$ python {}".format(
+            title, " ".join(shlex.quote(word) for word in command)
+        ),
         flush=True,
     )
-    status = subprocess.run([sys.executable] + command, cwd=ROOT, check=False).returncode
+    status = subprocess.run(
+        [sys.executable] + command, cwd=ROOT, check=False
+    ).returncode
     if status:
-        raise UserError(f"{program} failed with status {status}; its own message is above")
+        raise UserError(
+            f"{program} failed with status {status}; its own message is above"
+        )
 
 
 def keep_settings(directory, **settings):
@@ -56,7 +64,9 @@ def chosen(flag, value, what, known):
     for name in names:
         if name not in known:
             raise UserError(
-                "{}: no {} '{}' (there are {})".format(flag, what, name, ", ".join(known))
+                "{}: no {} '{}' (there are {})".format(
+                    flag, what, name, ", ".join(known)
+                )
             )
     return names
 
@@ -64,4 +74,7 @@ def chosen(flag, value, what, known):
 def print_table(header, rows):
     """Prints words as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
-    print("\n" + "\n".join("| {} |".format(" | ".join(line)) for line in lines), flush=True)
+    print(
+        "\n" + "\n".join("| {} |".format(" | ".join(line)) for line in lines),
+        flush=True,
+    )

@@ -97,9 +97,14 @@ def main(settings):
             reuse_len=REUSE_LEN,
             num_streams=streams,
         )
-    stage("4/6 pretraining", "train_gpu.py", INIT_STD, **pretraining_flags(settings, path))
+    stage(
+        "4/6 pretraining", "train_gpu.py", INIT_STD, **pretraining_flags(settings, path)
+    )
     rows = {}
-    for name, start in (("pretrained", path("pretrained", "latest")), ("scratch", None)):
+    for name, start in (
+        ("pretrained", path("pretrained", "latest")),
+        ("scratch", None),
+    ):
         rows[name] = fine_tune(settings, path, name, start)
     default = SampleSettings()
     is_default = (settings.pretrain_steps, settings.finetune_steps) == (
@@ -138,7 +143,9 @@ def fine_tune(settings, path, name, start):
     folder = path("classifier_" + name)
     start_flag = {"init_checkpoint": start} if start else {}
     stage(
-        "5/6 fine-tuning from the pretrained model" if start else "6/6 fine-tuning from scratch",
+        "5/6 fine-tuning from the pretrained model"
+        if start
+        else "6/6 fine-tuning from scratch",
         "run_classifier.py",
         *CLASSIFY,
         do_train=True,
@@ -166,7 +173,9 @@ def unigram_perplexity(spiece, train, heldout):
 
     def counts(path):
         with open(path, encoding="utf-8") as f:
-            ids = tokenizer.encode_lines([line for line in f.read().split("\n") if line])
+            ids = tokenizer.encode_lines(
+                [line for line in f.read().split("\n") if line]
+            )
         return np.bincount(np.concatenate(ids), minlength=tokenizer.vocab_size)
 
     frequency = counts(train) + 1.0
@@ -201,12 +210,16 @@ def report(path, rows, seconds, expected):
         (
             "held-out perplexity, unigram frequencies",
             "{:.1f}".format(
-                unigram_perplexity(path("spiece.model"), text % "train", text % "heldout")
+                unigram_perplexity(
+                    path("spiece.model"), text % "train", text % "heldout"
+                )
             ),
         )
     ]
     for one in evaluations:
-        table.append((f"held-out perplexity, step {one['step']}", f"{one['perplexity']:.1f}"))
+        table.append(
+            (f"held-out perplexity, step {one['step']}", f"{one['perplexity']:.1f}")
+        )
     baseline = rows["scratch"][0]["constant_answer"]["accuracy"]
     table.append(("dev accuracy, majority class", f"{baseline:.3f}"))
     for name, (dev, test) in (
@@ -214,7 +227,9 @@ def report(path, rows, seconds, expected):
         ("from the pretrained model", rows["pretrained"]),
     ):
         newest = dev["checkpoints"][-1]
-        table.append(("dev accuracy, fine-tuned " + name, "{:.3f}".format(newest["accuracy"])))
+        table.append(
+            ("dev accuracy, fine-tuned " + name, "{:.3f}".format(newest["accuracy"]))
+        )
         table.append(("test accuracy, fine-tuned " + name, f"{test:.3f}"))
     table.append(("minutes in all", f"{seconds / 60:.1f}"))
     table += [

@@ -30,7 +30,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         path, _, anchor = match["target"].partition("#")
         if not path or ":" in path:
             return match[0]
-        source = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), path))
+        source = posixpath.normpath(
+            posixpath.join(posixpath.dirname(page.file.src_uri), path)
+        )
         found = files.get_file_from_path(source)
         if found and not found.inclusion.is_excluded():
             return match[0]

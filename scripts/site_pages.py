@@ -20,7 +20,11 @@ from xlnet.commands import cli, help  # noqa: E402
 from xlnet.commands import main as commands  # noqa: E402
 from xlnet.settings import fields  # noqa: E402
 
-NOTEBOOKS = ("docs/explanation/paper_figures", "examples/pretrain_tiny", "examples/spreadsheet")
+NOTEBOOKS = (
+    "docs/explanation/paper_figures",
+    "examples/pretrain_tiny",
+    "examples/spreadsheet",
+)
 
 # Objects whose docstrings the page of the API has, by heading.
 API = {
@@ -35,9 +39,13 @@ API = {
         "xlnet.settings.network.create_run_config",
         "xlnet.api.XLNetModel",
     ),
-    "Tokenizer and errors": ("xlnet.corpus.tokenizer.Tokenizer", "xlnet.support.errors.UserError"),
+    "Tokenizer and errors": (
+        "xlnet.corpus.tokenizer.Tokenizer",
+        "xlnet.support.errors.UserError",
+    ),
     "Task types": tuple(
-        "xlnet.tasks.types.contract." + name for name in ("TaskType", "Reader", "Head", "Scorer")
+        "xlnet.tasks.types.contract." + name
+        for name in ("TaskType", "Reader", "Head", "Scorer")
     ),
 }
 
@@ -72,7 +80,8 @@ def pages_of_programs() -> Iterator[str]:
     yield "# Programs and their flags"
     known = [command for command in commands.COMMANDS.values() if not command.flags]
     yield "\n".join(
-        f"- [`xlnet {command.name}`](#{anchor(command.name)}): {command.about}" for command in known
+        f"- [`xlnet {command.name}`](#{anchor(command.name)}): {command.about}"
+        for command in known
     )
     for command in known:
         about, groups, examples = program_of(command)
@@ -100,9 +109,13 @@ def section_of(command: str, field: dataclasses.Field[object]) -> Iterator[str]:
     elif default is not None:
         parts.append(f"default `{default}`")
     if field.metadata["choices"]:
-        parts.append("one of " + ", ".join(f"`{each}`" for each in field.metadata["choices"]))
+        parts.append(
+            "one of " + ", ".join(f"`{each}`" for each in field.metadata["choices"])
+        )
     if field.metadata["aliases"]:
-        parts.append("also " + ", ".join(f"`--{each}`" for each in field.metadata["aliases"]))
+        parts.append(
+            "also " + ", ".join(f"`--{each}`" for each in field.metadata["aliases"])
+        )
     yield "; ".join(parts)
 
 

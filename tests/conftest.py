@@ -7,7 +7,9 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
-if ON_GPU:  # shared by the processes of a test run, and no TF32: golden values have 1e-5
+if (
+    ON_GPU
+):  # shared by the processes of a test run, and no TF32: golden values have 1e-5
     os.environ.update(TF_FORCE_GPU_ALLOW_GROWTH="true", NVIDIA_TF32_OVERRIDE="0")
 else:
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -38,7 +40,9 @@ def pytest_sessionstart():
         from xlnet.engine import devices
 
         if not tf2.config.list_physical_devices("GPU"):
-            pytest.exit(f"XLNET_TEST_GPU=1: no GPU: {devices.why_no_gpu()}", returncode=1)
+            pytest.exit(
+                f"XLNET_TEST_GPU=1: no GPU: {devices.why_no_gpu()}", returncode=1
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -47,7 +47,9 @@ def program(tmp_path):
 
 def start(command, **options):
     # Where the tests run in the background of a shell, Ctrl-C is ignored, and would be here too.
-    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    options.setdefault(
+        "preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -73,7 +75,10 @@ def test_what_files_hold_does_not_act_on_the_terminal(tmp_path):
     path.write_text(
         PROGRAM.replace('"%d shown", 1', f'"%s", "{text}"')
         .replace("    time.sleep", f"    raise Error('{text}')\n    time.sleep")
-        .replace("import cli", "import cli\nfrom xlnet.support.errors import UserError as Error")
+        .replace(
+            "import cli",
+            "import cli\nfrom xlnet.support.errors import UserError as Error",
+        )
     )
     done = start([sys.executable, str(path)])
     stdout, stderr = done.communicate()
@@ -116,7 +121,8 @@ for words in (["predict", "--model_dir=model", "--input=missing.csv"], ["predict
 def test_a_name_that_is_not_utf8_is_refused():
     line = command.refused("train_gpu.py", "--record_info_dir=r", "--model_dir=m\udcff")
     assert (
-        line == "train_gpu.py: argument: --model_dir=m\\udcff has a byte that is not UTF-8; give "
+        line
+        == "train_gpu.py: argument: --model_dir=m\\udcff has a byte that is not UTF-8; give "
         "the file or directory another name"
     )
     with pytest.raises(UserError, match="^path: m\udcff has a byte that is not UTF-8"):
@@ -169,7 +175,9 @@ def test_a_wrong_flag_is_one_line_with_status_2(flag, said):
 
 
 @pytest.mark.parametrize("switch", ["--high_only", "--nohigh_only", "--high_only=True"])
-def test_flags_of_the_original_without_effect_are_accepted_in_each_form(switch, tmp_path):
+def test_flags_of_the_original_without_effect_are_accepted_in_each_form(
+    switch, tmp_path
+):
     done = command.run(
         "run_classifier.py",
         switch,
@@ -179,18 +187,27 @@ def test_flags_of_the_original_without_effect_are_accepted_in_each_form(switch, 
         model_dir=tmp_path,
         do_predict=True,
     )
-    assert done.returncode == 1 and "note: not used: --iterations, --high_only\n" in done.stderr
+    assert (
+        done.returncode == 1
+        and "note: not used: --iterations, --high_only\n" in done.stderr
+    )
 
 
 def test_a_wrong_value_of_a_flag_has_the_status_of_flags():
     """With that of bad input a job would start again."""
     done = command.run("train_gpu.py", record_info_dir="x", model_dir="y", dropout=2)
-    assert done.returncode == 2 and "dropout is 2.0, expected 0 <= dropout < 1" in done.stderr
+    assert (
+        done.returncode == 2
+        and "dropout is 2.0, expected 0 <= dropout < 1" in done.stderr
+    )
 
 
 def test_home_is_expanded_in_a_path(monkeypatch, tmp_path):
     """No shell does it after a flag's =."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for flag in dict(record_info_dir="~/none"), dict(record_info_dir="x", config="~/none.json"):
+    for flag in (
+        dict(record_info_dir="~/none"),
+        dict(record_info_dir="x", config="~/none.json"),
+    ):
         done = command.run("train_gpu.py", **flag)
         assert done.returncode == 1 and f"{tmp_path}/none" in done.stderr

@@ -15,8 +15,17 @@ from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import REQUIRED, default_of, setting_type
-from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings, TaskSettings
-from xlnet.settings.network import ARCHITECTURE_KEYS, ArchitectureSettings, NetworkSettings
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
+from xlnet.settings.network import (
+    ARCHITECTURE_KEYS,
+    ArchitectureSettings,
+    NetworkSettings,
+)
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
@@ -42,12 +51,17 @@ GROUPS = (
     TaggerSettings,
     SpanSettings,
 )
-OF_A_PROGRAM = ("input_format", "long_document")  # settings of which each has its own choices
+OF_A_PROGRAM = (
+    "input_format",
+    "long_document",
+)  # settings of which each has its own choices
 
 
 def make(group, **values):
     needed = {
-        field.name: "x" for field in dataclasses.fields(group) if default_of(field) is REQUIRED
+        field.name: "x"
+        for field in dataclasses.fields(group)
+        if default_of(field) is REQUIRED
     }
     return group(**dict(needed, **values))
 
@@ -64,7 +78,9 @@ def test_shared_settings_have_one_type_and_one_range():
                 for name in ("minimum", "maximum", "above", "below", "choices"):
                     if name == "choices" and field.name in OF_A_PROGRAM:
                         continue
-                    assert field.metadata[name] == others[field.name].metadata[name], field.name
+                    assert field.metadata[name] == others[field.name].metadata[name], (
+                        field.name
+                    )
 
 
 def test_architecture_flags_are_those_of_the_architecture():
@@ -118,7 +134,12 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
         "fused_attention",
     ]
     run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
-    assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)
+    assert (run.init, run.init_range, run.init_std, run.clamp_len) == (
+        "normal",
+        0.1,
+        0.02,
+        -1,
+    )
     assert run == xlnet.RunConfig(True, False, False, 0.1, 0.2, precision="fp32")
     with pytest.raises(dataclasses.FrozenInstanceError):
         run.dropout = 0.3
@@ -138,7 +159,12 @@ def test_a_run_config_from_flags():
         device = "auto"  # of the program, not of ours
 
     run = xlnet.create_run_config(False, False, Flags)
-    assert (run.precision, run.dropout, run.dropatt, run.mem_len) == ("bf16", 0.3, 0.1, 7)
+    assert (run.precision, run.dropout, run.dropatt, run.mem_len) == (
+        "bf16",
+        0.3,
+        0.1,
+        7,
+    )
     assert xlnet.create_run_config(False, True, Flags).mem_len is None
 
 
@@ -172,29 +198,61 @@ def test_a_run_config_has_all_settings_of_flags():
         (CorpusSettings, dict(seq_len=5), "seq_len: found 5"),
         (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
         (CorpusSettings, dict(task=1), "task is 1"),
-        (CorpusSettings, dict(num_streams=3), "found 3, expected an even number: with bi_data"),
+        (
+            CorpusSettings,
+            dict(num_streams=3),
+            "found 3, expected an even number: with bi_data",
+        ),
         (CorpusSettings, dict(input_format="pages"), "input_format is 'pages'"),
         (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
-        (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
-        (OptimizationSettings, dict(warmup_ratio=1.5), "expected 0 <= warmup_ratio <= 1"),
-        (OptimizationSettings, dict(warmup_ratio=0.5, warmup_steps=1), "give one of them"),
+        (
+            NetworkSettings,
+            dict(use_bfloat16=True, precision="fp16"),
+            "give one of them",
+        ),
+        (
+            OptimizationSettings,
+            dict(warmup_ratio=1.5),
+            "expected 0 <= warmup_ratio <= 1",
+        ),
+        (
+            OptimizationSettings,
+            dict(warmup_ratio=0.5, warmup_steps=1),
+            "give one of them",
+        ),
         (
             OptimizationSettings,
             dict(warmup_steps=11, train_steps=10),
             "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached",
         ),
         (OptimizationSettings, dict(ema_decay=1.5), "expected 0 <= ema_decay < 1"),
-        (OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
+        (
+            OptimizationSettings,
+            dict(learning_rate=float("nan")),
+            "expected a finite number",
+        ),
         (OptimizationSettings, dict(train_steps=0), "train_steps is 0"),
-        (PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
+        (
+            PretrainingSettings,
+            dict(same_length=True),
+            "it belongs to --objective=causal",
+        ),
         (ClassifierSettings, {}, "nothing to do"),
         (
             ClassifierSettings,
             dict(do_train=True, patience=1, eval_steps=0),
             "patience needs --eval_steps",
         ),
-        (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
-        (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
+        (
+            SpanSettings,
+            dict(do_prepro=True, predict_file="-"),
+            "no questions: give data_dir",
+        ),
+        (
+            ArchitectureSettings,
+            dict(ff_activation="tanh"),
+            "one of relu, gelu, gelu_erf",
+        ),
         (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
     ],
 )
@@ -206,7 +264,9 @@ def test_a_group_checks_itself(group, values, message):
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
     is_task = issubclass(group, TaskSettings)
-    make(group, **dict(do_train=True, model_dir="x", data_dir="x") if is_task else {}).check()
+    make(
+        group, **dict(do_train=True, model_dir="x", data_dir="x") if is_task else {}
+    ).check()
 
 
 # ---- on the command line ----
@@ -255,22 +315,32 @@ def classifier(tmp_path, preset, *flags):
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     share = dict(warmup_ratio=0.1)
     assert "data_dir: no such" in classifier(tmp_path, share, "--warmup_steps=5")
-    assert "data_dir: no such" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1")
+    assert "data_dir: no such" in classifier(
+        tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1"
+    )
     assert "warmup_ratio is 0.1 and warmup_steps is 5; give one of them" in classifier(
         tmp_path, dict(share, warmup_steps=5)
     )
     assert "warmup_ratio and warmup_steps are both given" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_ratio=0.1"
     )
-    assert "data_dir: no such" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
+    assert "data_dir: no such" in classifier(
+        tmp_path, dict(epochs=2.0), "--train_steps=5"
+    )
     assert "epochs is 2 and train_steps is 7; give one of them" in classifier(
         tmp_path, dict(epochs=2, train_steps=7)
     )
 
 
-def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(tmp_path, monkeypatch):
-    (tmp_path / "preset.json").write_text(json.dumps(dict(learning_rate=1, train_steps=2)))
-    monkeypatch.setattr(sys, "argv", ["program", "--config=%s" % (tmp_path / "preset.json")])
+def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "preset.json").write_text(
+        json.dumps(dict(learning_rate=1, train_steps=2))
+    )
+    monkeypatch.setattr(
+        sys, "argv", ["program", "--config=%s" % (tmp_path / "preset.json")]
+    )
     found = []
     cli.run(found.append, OptimizationSettings)
     assert type(found[0].learning_rate) is float and type(found[0].train_steps) is int

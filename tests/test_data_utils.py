@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 from helpers import command
 from helpers.paths import ROOT
-from helpers.preparation import REUSE_LEN, SEQ_LEN, SHAPE, make_documents, make_workspace
+from helpers.preparation import (
+    REUSE_LEN,
+    SEQ_LEN,
+    SHAPE,
+    make_documents,
+    make_workspace,
+)
 
 from xlnet.commands import data_make as data_utils
 from xlnet.corpus import feature_spec
@@ -42,7 +48,10 @@ def made(workspace):
         "--num_predict=85",
     )
     assert done.returncode == 0, done.stderr
-    assert "note: not used: --num_core_per_host, --num_predict, --mask_alpha" in done.stderr
+    assert (
+        "note: not used: --num_core_per_host, --num_predict, --mask_alpha"
+        in done.stderr
+    )
     assert "documents 12," in done.stdout and "tokens/s" in done.stdout
     manifest = Manifest.read(workspace.path("out"))
     sequences = {}
@@ -51,7 +60,8 @@ def made(workspace):
         parsed = feature_spec.parse(feature_spec.pretraining_features(SEQ_LEN), batch)
         for number in range(PASSES):
             sequences[stream, number] = {
-                name: np.split(value.numpy(), PASSES)[number] for name, value in parsed.items()
+                name: np.split(value.numpy(), PASSES)[number]
+                for name, value in parsed.items()
             }
     return manifest, sequences
 
@@ -76,7 +86,11 @@ def stream_text(sequences):
 
 def test_manifest_describes_the_files(workspace, made, text_ids):
     manifest, sequences = made
-    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (SEQ_LEN, REUSE_LEN, 4)
+    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (
+        SEQ_LEN,
+        REUSE_LEN,
+        4,
+    )
     assert (manifest.documents, manifest.vocab_size, manifest.bi_data) == (12, 80, True)
     assert manifest.tokens == sum(map(len, text_ids[1]))
     for i, stream in enumerate(manifest.streams):
@@ -89,7 +103,9 @@ def test_manifest_describes_the_files(workspace, made, text_ids):
         assert stream["direction"] == i % 2
     with open(workspace.path("out", manifest.sp_model), "rb") as f:
         assert hashlib.sha256(f.read()).hexdigest() == manifest.sp_model_sha256
-    assert {len(w["label"]) * PASSES for w in sequences.values()} == {manifest.windows_per_stream}
+    assert {len(w["label"]) * PASSES for w in sequences.values()} == {
+        manifest.windows_per_stream
+    }
 
 
 def test_streams_spell_the_text_in_both_directions(made, text_ids):
@@ -114,8 +130,12 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
         *SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3", save_dir="again"
     )
     assert done.returncode == 0, done.stderr
-    assert read_manifest(workspace, "again") == read_manifest(workspace, "out")  # with checksums
-    assert sorted(os.listdir(workspace.path("again"))) == sorted(os.listdir(workspace.path("out")))
+    assert read_manifest(workspace, "again") == read_manifest(
+        workspace, "out"
+    )  # with checksums
+    assert sorted(os.listdir(workspace.path("again"))) == sorted(
+        os.listdir(workspace.path("out"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,24 +150,40 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
             {},
             "text.txt; left out, documents of the other part (split): 12",
         ),
-        (["--reuse_len=60"], {}, "reuse_len: found 60, expected at most seq_len - 5 = 59"),
+        (
+            ["--reuse_len=60"],
+            {},
+            "reuse_len: found 60, expected at most seq_len - 5 = 59",
+        ),
         (["--seq_len=5"], {}, "seq_len: found 5, expected at least 6"),
-        (["--from_raw_text=False", "--input_format=paragraphs"], {}, "input_format is paragraphs"),
+        (
+            ["--from_raw_text=False", "--input_format=paragraphs"],
+            {},
+            "input_format is paragraphs",
+        ),
         (["--num_task=4", "--task=4"], {}, "task is 4"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message):
     done = workspace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))
     (line,) = done.errors
-    assert done.returncode in (1, 2) and line.startswith("data_utils.py: ") and message in line
+    assert (
+        done.returncode in (1, 2)
+        and line.startswith("data_utils.py: ")
+        and message in line
+    )
     if os.path.exists(workspace.path("refused")):  # tokens, if there were any
         assert os.listdir(workspace.path("refused")) == ["unfinished"]
         shutil.rmtree(workspace.path("refused"))
 
 
-@pytest.mark.parametrize("seq_len, reuse_len", [(6, 1), (7, 2), (8, 3), (9, 4), (511, 255)])
+@pytest.mark.parametrize(
+    "seq_len, reuse_len", [(6, 1), (7, 2), (8, 3), (9, 4), (511, 255)]
+)
 def test_the_default_of_reuse_len_leaves_room_for_two_segments(seq_len, reuse_len):
-    settings = CorpusSettings(input_glob="text", save_dir="out", sp_path="model", seq_len=seq_len)
+    settings = CorpusSettings(
+        input_glob="text", save_dir="out", sp_path="model", seq_len=seq_len
+    )
     settings.check()
     assert settings.resolved().reuse_len == reuse_len
 
@@ -181,15 +217,23 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
         "--seq_len=32", "--reuse_len=16", "--num_streams=6", save_dir=tmp_path / "out"
     )
     assert "nothing to do" in same.stdout
-    refused = workspace.run("--for_config=" + preset, "--seq_len=64", save_dir=tmp_path / "refused")
+    refused = workspace.run(
+        "--for_config=" + preset, "--seq_len=64", save_dir=tmp_path / "refused"
+    )
     assert refused.returncode in (1, 2) and refused.stderr == (
         f"data_utils.py: seq_len is 64, but {preset} trains on records of 32\n"
     )
     held_out = workspace.run(
-        "--for_config=" + preset, "--num_streams=4", "--seq_len=32", save_dir=tmp_path / "held_out"
+        "--for_config=" + preset,
+        "--num_streams=4",
+        "--seq_len=32",
+        save_dir=tmp_path / "held_out",
     )
     assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
-    assert "note: num_streams is 4, not a multiple of train_batch_size of" in held_out.stderr
+    assert (
+        "note: num_streams is 4, not a multiple of train_batch_size of"
+        in held_out.stderr
+    )
 
 
 def test_records_for_an_odd_batch_have_pairs_of_streams(preset, monkeypatch):
@@ -200,7 +244,9 @@ def test_records_for_an_odd_batch_have_pairs_of_streams(preset, monkeypatch):
         json.dump(odd, f)
     asked = CorpusSettings(input_glob="-", save_dir="-", sp_path="-", for_config=preset)
     for reads_backwards, streams in ((True, 6), (False, 3)):
-        fitted = data_utils.fit_to_preset(dataclasses.replace(asked, bi_data=reads_backwards))
+        fitted = data_utils.fit_to_preset(
+            dataclasses.replace(asked, bi_data=reads_backwards)
+        )
         assert fitted.num_streams == streams
 
 
@@ -230,7 +276,9 @@ def test_records_for_eight_gpus_serve_one_gpu_too():
         assert streams % preset["train_batch_size"] == 0, name
         assert (preset["seq_len"], preset["reuse_len"]) == (512, 256), name
         manifest = types.SimpleNamespace(seq_len=512, reuse_len=256)
-        settings = sources.with_lengths(PretrainingSettings(record_info_dir="-"), manifest)
+        settings = sources.with_lengths(
+            PretrainingSettings(record_info_dir="-"), manifest
+        )
         assert (settings.num_predict, settings.perm_size) == (85, 256)
 
 
@@ -266,4 +314,8 @@ def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch)
     for name in ("mask_alpha", "mask_beta", "num_core_per_host", "num_predict"):
         assert f"--{name}" in done.stderr
     manifest = Manifest.read("out")
-    assert (manifest.num_streams, manifest.num_passes, manifest.seq_len) == (32, 20, 512)
+    assert (manifest.num_streams, manifest.num_passes, manifest.seq_len) == (
+        32,
+        20,
+        512,
+    )

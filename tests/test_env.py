@@ -40,6 +40,8 @@ def test_variables_of_tensorflow_are_shown_but_no_paths_and_no_secrets(monkeypat
 
 
 def test_a_checkout_is_named_by_its_commit(monkeypatch):
-    monkeypatch.setattr(show_environment, "_git", lambda root, word, *more: "0123456-dirty")
+    monkeypatch.setattr(
+        show_environment, "_git", lambda root, word, *more: "0123456-dirty"
+    )
     monkeypatch.setattr("os.path.exists", lambda path: path.endswith(".git"))
     assert show_environment._origin() == "a checkout of 0123456-dirty"

@@ -31,7 +31,9 @@ def shown(program):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.path)
 def test_each_flag_is_described_in_its_group(program):
     text = shown(program)
-    flags = [line.split("=")[0][4:] for line in text.splitlines() if line.startswith("  --")]
+    flags = [
+        line.split("=")[0][4:] for line in text.splitlines() if line.startswith("  --")
+    ]
     assert flags.count("config") == 1
     assert set(program.settings) <= set(flags)
     assert all(field.metadata["help"] for field in program.settings.values())
@@ -95,7 +97,9 @@ def made_for(settings):
     found, _, _ = task_settings.resolve(
         settings, NetworkSettings(), OptimizationSettings(), ["task_name"], None
     )
-    assert found.output_dir == settings.output_dir or found.output_dir == "model/records"
+    assert (
+        found.output_dir == settings.output_dir or found.output_dir == "model/records"
+    )
 
 
 def test_subcommands_have_help_of_their_own():

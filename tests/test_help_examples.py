@@ -21,7 +21,9 @@ def examples_of(module, monkeypatch):
     found = []
     place = fine_tuning.cli if module is run_classifier else module.cli
     with monkeypatch.context() as patched:
-        patched.setattr(place, "run", lambda *groups, examples, **more: found.extend(examples))
+        patched.setattr(
+            place, "run", lambda *groups, examples, **more: found.extend(examples)
+        )
         module.run()
     return [shlex.split(example) for example in found]
 
@@ -42,7 +44,9 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text(
             "title,text,topic\n"
             + "".join(
-                "{},{} ka {},{}\n".format(WORDS[topic], WORDS[topic + 2], i, ("art", "law")[topic])
+                "{},{} ka {},{}\n".format(
+                    WORDS[topic], WORDS[topic + 2], i, ("art", "law")[topic]
+                )
                 for i, topic in enumerate(topics)
             )
         )
@@ -64,7 +68,9 @@ def test_each_example_of_run_classifier_runs(folder, monkeypatch):
         "--max_seq_length=16",
     )
     assert "eval sst-2 dev  step 2" in done.stdout
-    assert list((folder / "model" / "records").glob("*.tfrecord"))  # the default of output_dir
+    assert list(
+        (folder / "model" / "records").glob("*.tfrecord")
+    )  # the default of output_dir
     shutil.rmtree(folder / "model")
     command.succeed("run_classifier.py", *own, "--max_seq_length=16")
     assert list((folder / "model" / "records").glob("*.tfrecord"))

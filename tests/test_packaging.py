@@ -58,7 +58,9 @@ def build(folder, form, target):
 def built(tmp_path_factory):
     """A folder with the source distribution, and the wheel that it makes."""
     if int(metadata.version("setuptools").split(".")[0]) < 77:
-        pytest.skip("building needs setuptools 77 or later, which requirements-dev.txt has")
+        pytest.skip(
+            "building needs setuptools 77 or later, which requirements-dev.txt has"
+        )
     folder = tmp_path_factory.mktemp("built")
     shutil.copytree(ROOT, folder / "copy", ignore=NOT_BUILT)
     sources = build(folder / "copy", "sdist", folder)
@@ -66,7 +68,9 @@ def built(tmp_path_factory):
         archive.extractall(folder)
     wheel = build(folder / sources.name[: -len(".tar.gz")], "wheel", folder)
     with zipfile.ZipFile(wheel) as archive:
-        name = next(each for each in archive.namelist() if each.endswith("dist-info/METADATA"))
+        name = next(
+            each for each in archive.namelist() if each.endswith("dist-info/METADATA")
+        )
         (folder / "METADATA").write_bytes(archive.read(name))
     return folder
 
@@ -75,8 +79,13 @@ class Environment:
     """A virtual environment with nothing but the wheel, which sees this Python's packages."""
 
     def __init__(self, folder, wheel):
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        self.bin, self.site = folder / "bin", next(folder.glob("lib/python*/site-packages"))
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", folder], check=True
+        )
+        self.bin, self.site = (
+            folder / "bin",
+            next(folder.glob("lib/python*/site-packages")),
+        )
         subprocess.run(
             [
                 sys.executable,
@@ -97,7 +106,9 @@ class Environment:
         (self.site / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
 
     def run(self, command, *arguments, cwd):
-        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        clean = {
+            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+        }
         program, *words = command.split()
         return subprocess.run(
             [self.bin / program, *words, *arguments],
@@ -110,22 +121,34 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory):
-    return Environment(tmp_path_factory.mktemp("environment"), next(built.glob("*.whl")))
+    return Environment(
+        tmp_path_factory.mktemp("environment"), next(built.glob("*.whl"))
+    )
 
 
-NOT_IN_SOURCES = re.compile(r"\.site/|\.devcontainer/.*\.lock$|\.git(-blame-ignore-revs)?$")
+NOT_IN_SOURCES = re.compile(
+    r"\.site/|\.devcontainer/.*\.lock$|\.git(-blame-ignore-revs)?$"
+)
 
 
 def test_the_sources_are_whole(built):
     """All files of the repository but the site's links and what is git's own."""
-    sources = next(path for path in built.iterdir() if path.is_dir() and path.name != "copy")
+    sources = next(
+        path for path in built.iterdir() if path.is_dir() and path.name != "copy"
+    )
     expected = {
         path.relative_to(built / "copy").as_posix()
         for path in (built / "copy").rglob("*")
         if path.is_file() and ".egg-info" not in str(path) and "cache/" not in str(path)
     }
-    there = {path.relative_to(sources).as_posix() for path in sources.rglob("*") if path.is_file()}
-    assert {name for name in expected - there if not NOT_IN_SOURCES.match(name)} == set()
+    there = {
+        path.relative_to(sources).as_posix()
+        for path in sources.rglob("*")
+        if path.is_file()
+    }
+    assert {
+        name for name in expected - there if not NOT_IN_SOURCES.match(name)
+    } == set()
     assert "tests/golden/squad_features.json.gz" in there and "THIRD_PARTY.md" in there
 
 
@@ -133,11 +156,17 @@ def test_the_metadata_is_what_an_index_takes(built):
     pytest.importorskip("twine", reason="twine comes with scripts/setup.sh --dev")
     archives = [str(path) for path in built.iterdir() if path.suffix in (".whl", ".gz")]
     assert len(archives) == 2
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *archives], check=True)
-    described = email.message_from_string((built / "METADATA").read_text(encoding="utf-8"))
+    subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *archives], check=True
+    )
+    described = email.message_from_string(
+        (built / "METADATA").read_text(encoding="utf-8")
+    )
     assert described["Name"] == "xlnet-tf" and described["License-Expression"]
     classifiers = described.get_all("Classifier")
-    pythons = [each.rpartition(" ")[2] for each in classifiers if "Python :: 3." in each]
+    pythons = [
+        each.rpartition(" ")[2] for each in classifiers if "Python :: 3." in each
+    ]
     assert pythons == ["3.9", "3.10", "3.11", "3.12", "3.13"]
     assert described["Requires-Python"] == "<3.14,>=3.9"
 
@@ -145,10 +174,16 @@ def test_the_metadata_is_what_an_index_takes(built):
 def test_licences_are_in_the_wheel(installed):
     """Also that of the sample's text, beside the sample."""
     folder = next(installed.site.glob("xlnet_tf-*.dist-info")) / "licenses"
-    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    there = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     assert there == {"LICENSE", "THIRD_PARTY.md", "xlnet/commands/sample_license.txt"}
     sample = (installed.site / "xlnet" / "programs" / "sample_license.txt").read_bytes()
-    with zipfile.ZipFile(installed.site / "xlnet" / "programs" / "sample.zip") as archive:
+    with zipfile.ZipFile(
+        installed.site / "xlnet" / "programs" / "sample.zip"
+    ) as archive:
         assert archive.read("LICENSE.txt") == sample
 
 
@@ -168,13 +203,17 @@ def test_messages_name_packages_of_the_extras():
 
 def test_what_is_installed(installed):
     place = installed.site / "xlnet"
-    modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
+    modules = {
+        path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")
+    }
     assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
     for path in (ROOT / "xlnet").rglob("*.*"):
         if path.suffix in (".typed", ".html", ".css", ".js", ".md", ".txt", ".zip"):
             assert (place / path.relative_to(ROOT / "xlnet")).is_file(), path
     ours = {path.name for path in installed.site.iterdir()}
-    assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
+    assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {
+        "xlnet"
+    }
     for path in (ROOT / "configs").rglob("*.json"):
         copy = place / "configs" / path.relative_to(ROOT / "configs")
         assert copy.read_bytes() == path.read_bytes()
@@ -182,17 +221,23 @@ def test_what_is_installed(installed):
 
 def test_extras(installed):
     described = email.message_from_string(
-        next(installed.site.glob("xlnet_tf-*.dist-info/METADATA")).read_text(encoding="utf-8")
+        next(installed.site.glob("xlnet_tf-*.dist-info/METADATA")).read_text(
+            encoding="utf-8"
+        )
     )
     extras = {"gpu", "serve", "parquet", "tensorboard", "beam", "test"}
     assert set(described.get_all("Provides-Extra")) == extras
     wanted = described.get_all("Requires-Dist")
     ranges = {
         each.name: each.specifier
-        for each in map(Requirement, (ROOT / "requirements.txt").read_text().splitlines())
+        for each in map(
+            Requirement, (ROOT / "requirements.txt").read_text().splitlines()
+        )
     }
     assert {
-        each.name: each.specifier for each in map(Requirement, wanted) if not each.marker
+        each.name: each.specifier
+        for each in map(Requirement, wanted)
+        if not each.marker
     } == ranges
     gpu, serve = (
         {
@@ -224,11 +269,17 @@ DISTRIBUTIONS = {
 }
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="Python 3.9 lists no standard modules")
+@pytest.mark.skipif(
+    sys.version_info < (3, 10), reason="Python 3.9 lists no standard modules"
+)
 def test_each_package_that_is_imported_is_required():
     """By this project itself, not only by a package that happens to need it, too."""
     required = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    required += (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[project.scripts]")[0]
+    required += (
+        (ROOT / "pyproject.toml")
+        .read_text(encoding="utf-8")
+        .split("[project.scripts]")[0]
+    )
     imported = set()
     for path in (ROOT / "xlnet").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -244,7 +295,10 @@ def test_each_package_that_is_imported_is_required():
             continue
         count += 1
         name = DISTRIBUTIONS.get(top, top).replace("_", "-")
-        assert re.search(rf'(^|["\s]){name}[\[<>=]', required, re.MULTILINE), (module, name)
+        assert re.search(rf'(^|["\s]){name}[\[<>=]', required, re.MULTILINE), (
+            module,
+            name,
+        )
     assert count > 20
 
 
@@ -313,7 +367,9 @@ def test_locked_packages_are_those_that_are_required(name, inputs, tensorflow, v
 
 def test_checks_change_no_package_of_the_programs():
     for tensorflow, version in LISTS:
-        programs, checks = (locked(name, tensorflow, version)[0] for name in ("programs", "dev"))
+        programs, checks = (
+            locked(name, tensorflow, version)[0] for name in ("programs", "dev")
+        )
         assert checks["tensorflow-text"].startswith(tensorflow)
         assert programs.items() <= checks.items()
 
@@ -322,7 +378,9 @@ def test_each_program_is_a_subcommand():
     programs = {
         path.stem
         for path in (ROOT / "xlnet" / "programs").glob("*.py")
-        if re.search(r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if re.search(
+            r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
     assert programs == {command.program for command in COMMANDS.values()}
 
@@ -331,7 +389,10 @@ def test_help_speaks_of_subcommands(installed, tmp_path):
     done = installed.run("xlnet", "--help", cwd=tmp_path)
     assert done.returncode == 0 and not done.stderr
     assert all(f"  {name}  " in done.stdout for name in COMMANDS)
-    assert len(done.stdout.splitlines()) < 48 and max(map(len, done.stdout.splitlines())) <= 100
+    assert (
+        len(done.stdout.splitlines()) < 48
+        and max(map(len, done.stdout.splitlines())) <= 100
+    )
     for name in ("pretrain", "data make", "export"):
         done = installed.run("xlnet " + name, "--help", cwd=tmp_path)
         assert done.returncode == 0 and not done.stderr, (name, done.stderr)
@@ -345,7 +406,10 @@ def test_texts_name_other_programs_by_their_subcommands():
     for path in sorted((ROOT / "xlnet").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not re.search(r"\b(train_gpu|run_\w+)\.py\b", node.value), (path, node.value)
+                assert not re.search(r"\b(train_gpu|run_\w+)\.py\b", node.value), (
+                    path,
+                    node.value,
+                )
 
 
 @pytest.mark.parametrize(
@@ -376,7 +440,9 @@ def test_presets_by_name_and_a_run(installed, place, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "for tiny: seq_len=128 reuse_len=64 num_streams=8" in done.stdout
-    vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())["vocab_size"]
+    vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())[
+        "vocab_size"
+    ]
     done = installed.run(
         "xlnet pretrain",
         "--config=tiny",
@@ -415,19 +481,25 @@ def test_names(tmp_path, monkeypatch):
     for name, size in (("sst-2", "large"), ("sst-2-base", "base")):
         values, path = read(name, "config", runs)
         table = json.loads((ROOT / "configs" / "finetune.json").read_text())["sst-2"]
-        both = {key: value for key, value in table.items() if key not in ("large", "base")}
+        both = {
+            key: value for key, value in table.items() if key not in ("large", "base")
+        }
         assert values == dict(both, task_name="sst-2", **table[size])
         assert pathlib.Path(path) == ROOT / "configs" / "finetune.json"
     k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
     for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
         assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
     pathlib.Path("base").mkdir()  # a directory is not a file of settings
-    assert read("base", "model_config_path", presets.MODEL)[1].endswith("model/base.json")
+    assert read("base", "model_config_path", presets.MODEL)[1].endswith(
+        "model/base.json"
+    )
     pathlib.Path("large").write_text("{}")  # a file is
     assert read("large", "model_config_path", presets.MODEL) == ({}, "large")
     with pytest.raises(UserError, match="no such file: ../x.json"):
         read("../x.json", "config", runs)
-    with pytest.raises(UserError, match="config: no such file or preset: sst2; did you mean 'sst-"):
+    with pytest.raises(
+        UserError, match="config: no such file or preset: sst2; did you mean 'sst-"
+    ):
         read("sst2", "config", runs)
     with pytest.raises(UserError, match="preset: huge; there are base, large, tiny$"):
         read("huge", "model_config_path", presets.MODEL)

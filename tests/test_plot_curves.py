@@ -40,7 +40,9 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
         make_run(tmp_path / "short", evaluated=()),
     ]
     output = tmp_path / "curves.png"
-    done = command.succeed("xlnet plot curves", "größer", "tuned/", "short", output=output)
+    done = command.succeed(
+        "xlnet plot curves", "größer", "tuned/", "short", output=output
+    )
     width, height = struct.unpack(">II", output.read_bytes()[16:24])
     assert 700 < width < 1200 and 600 < height < 1500
     assert (
@@ -48,21 +50,27 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
         in done.stdout
     )
     assert "tuned: evaluated accuracy 3.2000 at step 8\n" in done.stdout
-    assert "short: evaluated" not in done.stdout and f"written: {output}\n" in done.stdout
+    assert (
+        "short: evaluated" not in done.stdout and f"written: {output}\n" in done.stdout
+    )
     found = curves.read(str(runs[1]), "model_dir")
     assert found.loss == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
 
 
 def test_fonts_with_chinese_characters_follow_matplotlibs_own(monkeypatch):
-    monkeypatch.setattr("matplotlib.font_manager.get_font_names", lambda: ["SimHei", "Other"])
+    monkeypatch.setattr(
+        "matplotlib.font_manager.get_font_names", lambda: ["SimHei", "Other"]
+    )
     assert curves.figure.families()[1:] == ["SimHei"]
 
 
 def test_a_directory_of_any_name_is_in_the_legend_as_it_is(tmp_path, monkeypatch):
     """Matplotlib leaves out labels that begin with _, and reads $ as the mark of mathematics."""
     drawn = []
-    monkeypatch.setattr(curves.figure, "save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(
+        curves.figure, "save", lambda figure, path: drawn.append(figure)
+    )
     monkeypatch.chdir(tmp_path)
     names = ["_first/model", "a$b$_{c"]
     for name in names:
@@ -83,7 +91,12 @@ def test_an_undefined_metric_is_a_gap(tmp_path):
             {
                 "metric": "auc",
                 "evaluations": [
-                    {"step": 4, "auc": None, "loss": 0.7, "collapsed": "every row is '0'"},
+                    {
+                        "step": 4,
+                        "auc": None,
+                        "loss": 0.7,
+                        "collapsed": "every row is '0'",
+                    },
                     {"step": 8, "auc": 0.75, "loss": 0.6, "interval": [0.5, 0.9]},
                 ],
             }
@@ -93,13 +106,17 @@ def test_an_undefined_metric_is_a_gap(tmp_path):
     assert [step for step, value in found.evaluated if math.isnan(value)] == [4]
     assert found.evaluated[1:] == [(8, 0.75)] and found.held_out == [(4, 0.7), (8, 0.6)]
     curves.plot(str(tmp_path / "curves.png"), [found])
-    curves.plot(str(tmp_path / "curves.png"), [found._replace(evaluated=found.evaluated[:1])])
+    curves.plot(
+        str(tmp_path / "curves.png"), [found._replace(evaluated=found.evaluated[:1])]
+    )
 
 
 def test_directories_are_given_with_commas_too(tmp_path):
     runs = [make_run(tmp_path / name) for name in "ab"]
     command.succeed(
-        "xlnet plot curves", model_dir=",".join(map(str, runs)), output=tmp_path / "c.png"
+        "xlnet plot curves",
+        model_dir=",".join(map(str, runs)),
+        output=tmp_path / "c.png",
     )
     assert command.refused(
         "xlnet plot curves", str(runs[0]), f"--model_dir={runs[1]}", status=2
@@ -112,7 +129,10 @@ def test_what_is_not_a_run_is_refused(tmp_path):
         "xlnet plot curves", str(tmp_path / "modle")
     )
     (tmp_path / "empty").mkdir()
-    for text in (None, "step,loss\n"):  # the second run was stopped before its first log line
+    for text in (
+        None,
+        "step,loss\n",
+    ):  # the second run was stopped before its first log line
         if text:
             (tmp_path / "empty" / "training.csv").write_text(text)
         assert "found no loss in training.csv and no evaluation in" in command.refused(
@@ -136,6 +156,8 @@ def test_what_is_not_a_run_is_refused(tmp_path):
 
 @pytest.mark.parametrize("count", (1, 9))
 def test_more_runs_than_colors(tmp_path, count):
-    runs = [curves.read(str(make_run(tmp_path / str(n))), "model_dir") for n in range(count)]
+    runs = [
+        curves.read(str(make_run(tmp_path / str(n))), "model_dir") for n in range(count)
+    ]
     curves.plot(str(tmp_path / "c.png"), runs)
     assert (tmp_path / "c.png").exists()

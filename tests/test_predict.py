@@ -20,7 +20,13 @@ CASES = {
     "classification": ("kamat\tka\n", "text", 2, "id\tlabel\tp_animal", "0\t"),
     "multi_label": ('{"text_a": "kamat"}\n', "jsonl", 2, "id\tlabels\tp_animal", "0\t"),
     "regression": ("kamat\nka\n", "text", 3, "id\tscore", "1\t"),
-    "multiple_choice": ("text_a,question,a,b,c\nka,ro,x,y,z\n", "csv", 2, "id\tlabel\tp_a", "0\t"),
+    "multiple_choice": (
+        "text_a,question,a,b,c\nka,ro,x,y,z\n",
+        "csv",
+        2,
+        "id\tlabel\tp_a",
+        "0\t",
+    ),
     "ranking": (TABLE, "tsv", 3, "query\tid\tscore", "q\ta\t"),
     "tagging": ("kamat\nrokmi\n\nka\n", "conll", 4, "kamat ", "ka "),
     "spans": (QUESTION, "jsonl", 3, "{", "}"),
@@ -43,7 +49,11 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
         )
         written.append(done.stdout)
     lines = written[0].splitlines()
-    assert len(lines) == count and lines[0].startswith(first) and lines[-1].startswith(last)
+    assert (
+        len(lines) == count
+        and lines[0].startswith(first)
+        and lines[-1].startswith(last)
+    )
     assert written[1] == written[0]
 
 
@@ -54,26 +64,41 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
         input="-",
         input_format="conll",
     )
-    assert done.returncode == 1 and "input_format is 'conll', expected one of json" in done.stderr
+    assert (
+        done.returncode == 1
+        and "input_format is 'conll', expected one of json" in done.stderr
+    )
 
 
 def test_a_table_without_the_names_of_rows(tmp_path):
     """The flag that the message speaks of is one of this program."""
-    model = make_model(tmp_path / "model", "classification", text_b_column=None, id_column="name")
+    model = make_model(
+        tmp_path / "model", "classification", text_b_column=None, id_column="name"
+    )
     (tmp_path / "new.csv").write_text("first\nkamat\nka\n")
     done = command.run("xlnet predict", model_dir=model, input=tmp_path / "new.csv")
-    assert done.returncode == 1 and "--id_column= takes the number of the row" in done.stderr
+    assert (
+        done.returncode == 1
+        and "--id_column= takes the number of the row" in done.stderr
+    )
     done = command.succeed(
         "xlnet predict", model_dir=model, input=tmp_path / "new.csv", id_column=""
     )
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["id", "0", "1"]
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [
+        "id",
+        "0",
+        "1",
+    ]
     done = command.run(
         "xlnet predict",
         model_dir=make_model(tmp_path / "tags", "tagging"),
         input=tmp_path / "new.csv",
         id_column="id",
     )
-    assert done.returncode == 1 and "models of the type tagging have no such setting" in done.stderr
+    assert (
+        done.returncode == 1
+        and "models of the type tagging have no such setting" in done.stderr
+    )
 
 
 def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, model_of):
@@ -88,7 +113,9 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
 
     (tmp_path / "new.tsv").write_text("n\ttoken\n1\tkamat\n")
     flags = {"model_dir": model_of("tagging"), "input": tmp_path / "new.tsv"}
-    done = command.succeed("xlnet predict", word_column="token", header="names", **flags)
+    done = command.succeed(
+        "xlnet predict", word_column="token", header="names", **flags
+    )
     assert done.stdout.splitlines()[0] == "n\ttoken\tpredicted"
     done = command.run("xlnet predict", word_column="word", header="names", **flags)
     assert done.returncode == 1
@@ -101,8 +128,13 @@ def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
     described = json.loads((model / "run.json").read_text())
     described["task"]["task"] = described["resolved"]["task_name"] = "rte"
     (model / "run.json").write_text(json.dumps(described))
-    line = command.refused("xlnet predict", model_dir=model, input="-", text_a_column="x")
-    assert "text_a_column is for --task_name=custom; the columns of task rte are known" in line
+    line = command.refused(
+        "xlnet predict", model_dir=model, input="-", text_a_column="x"
+    )
+    assert (
+        "text_a_column is for --task_name=custom; the columns of task rte are known"
+        in line
+    )
 
 
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
@@ -120,7 +152,10 @@ def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
     command.succeed("xlnet predict", output=f"{tmp_path}/new/deep/", **flags)
     assert (tmp_path / "new" / "deep" / "predictions_custom_new.tsv").exists()
     done = command.run("xlnet predict", output=f"{tmp_path}/new.txt/", **flags)
-    assert done.returncode == 1 and "new.txt/ is a file, expected a directory" in done.stderr
+    assert (
+        done.returncode == 1
+        and "new.txt/ is a file, expected a directory" in done.stderr
+    )
 
 
 def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, model_of):
@@ -129,9 +164,15 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def predict(*flags):
-        return command.run("xlnet predict", "--model_dir=" + model_of("regression"), *flags)
+        return command.run(
+            "xlnet predict", "--model_dir=" + model_of("regression"), *flags
+        )
 
-    for name, text in (("a.csv", "kamat\nka\n"), ("b.csv", "rokmi\n"), ("c.tsv", "ka\n")):
+    for name, text in (
+        ("a.csv", "kamat\nka\n"),
+        ("b.csv", "rokmi\n"),
+        ("c.tsv", "ka\n"),
+    ):
         (tmp_path / name).write_text("text_a\n" + text)
     assert predict("--input=~/*.csv,c.tsv", "--output=out/").returncode == 0
     assert predict("--input=b.csv", "--output=out").returncode == 0
@@ -139,7 +180,9 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
         alone = predict("--input=" + path)
         assert (
             tmp_path / "out" / (f"predictions_custom_{path[0]}.tsv")
-        ).read_text() == alone.stdout and alone.stdout.count("\n") == 2 + (path == "a.csv")
+        ).read_text() == alone.stdout and alone.stdout.count("\n") == 2 + (
+            path == "a.csv"
+        )
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
@@ -151,7 +194,9 @@ def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
     monkeypatch.setattr(
         start, "run", lambda run, device: asked.append(run.tuned.settings.predict_file)
     )
-    command.succeed("xlnet predict", model_dir=model_of("regression"), input=str(tmp_path))
+    command.succeed(
+        "xlnet predict", model_dir=model_of("regression"), input=str(tmp_path)
+    )
     assert asked == [str(tmp_path)]
 
 
@@ -182,7 +227,9 @@ def test_a_bad_file_is_one_line(tmp_path, monkeypatch, model_of):
         ("a.txt,none", "out/", "input: no such file: none"),
     ],
 )
-def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkeypatch, model_of):
+def test_predictions_do_not_replace_others(
+    given, output, said, tmp_path, monkeypatch, model_of
+):
     monkeypatch.chdir(tmp_path)
     for name in ("a.txt", "b.txt", "a.csv"):
         (tmp_path / name).touch()
@@ -205,7 +252,9 @@ def test_the_ranking_of_a_run_does_not_replace_its_texts(tmp_path, model_of, nam
         input=tmp_path / "t.run",
         output=tmp_path / name,
     )
-    assert f"{name} is an input, too" in line and (tmp_path / name).read_text() == before
+    assert (
+        f"{name} is an input, too" in line and (tmp_path / name).read_text() == before
+    )
 
 
 def test_the_model_says_how_distances_are_clipped(tmp_path):
@@ -240,9 +289,19 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
 
 def test_a_model_keeps_its_columns_and_not_the_form_of_its_files(tmp_path):
     """Another file is read by its own form, as it is declared, or refused."""
-    kept = dict(header="none", quoting="none", delimiter=";", text_a_column="1", label_column="2")
+    kept = dict(
+        header="none",
+        quoting="none",
+        delimiter=";",
+        text_a_column="1",
+        label_column="2",
+    )
     model = make_model(
-        tmp_path / "model", "classification", text_b_column=None, labels=["x", "y"], **kept
+        tmp_path / "model",
+        "classification",
+        text_b_column=None,
+        labels=["x", "y"],
+        **kept,
     )
     (tmp_path / "new.csv").write_text('text;n\n"say ""kamat""";1\n')
     flags = dict(model_dir=model, input=tmp_path / "new.csv")
@@ -267,7 +326,9 @@ def test_equal_texts_of_other_words_have_predictions_of_their_own(tmp_path, mode
     (tmp_path / "dev.jsonl").write_text(
         '{"text": ["kamat ro", "mi ka telok"], "tags": ["B-PER", "O"]}\n'
     )
-    (tmp_path / "new.jsonl").write_text('{"text": ["kamat", "ro", "mi", "ka", "telok"]}\n')
+    (tmp_path / "new.jsonl").write_text(
+        '{"text": ["kamat", "ro", "mi", "ka", "telok"]}\n'
+    )
     model = shutil.copytree(model_of("tagging"), tmp_path / "model")
     flags = dict(
         model_dir=model,

@@ -145,7 +145,9 @@ def run(place, monkeypatch, line, **machine):
     )
     flags = dict(word[2:].split("=", 1) for word in words[1:])
     flags.update(machine)
-    done = command.succeed(program, *["--{}={}".format(*item) for item in flags.items()])
+    done = command.succeed(
+        program, *["--{}={}".format(*item) for item in flags.items()]
+    )
     return done
 
 
@@ -171,7 +173,12 @@ def records(place):
             num_passes=2,
             **SMALL,
         )
-    assert noted(done) == {"num_core_per_host", "num_predict", "mask_alpha", "mask_beta"}
+    assert noted(done) == {
+        "num_core_per_host",
+        "num_predict",
+        "mask_alpha",
+        "mask_beta",
+    }
     return done
 
 
@@ -240,19 +247,28 @@ FINETUNE = dict(
     (
         (STS_B, "sts", {}, {"num_hosts"}),
         (IMDB, "imdb", {}, {"iterations", "num_hosts", "tpu"}),
-        (RACE, "race", {"task_name": "race"}, {"iterations", "max_qa_length", "num_hosts", "tpu"}),
+        (
+            RACE,
+            "race",
+            {"task_name": "race"},
+            {"iterations", "max_qa_length", "num_hosts", "tpu"},
+        ),
     ),
     ids=("sts-b", "imdb", "race"),
 )
 def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     """On a TPU's command line: it runs on what there is, and says so."""
     monkeypatch.setattr(Evaluator, "evaluate", lambda self: print("evaluated"))
-    more = dict(more, init_checkpoint="large/xlnet_model.ckpt", train_steps=8, warmup_steps=1)
-    done = run(place, monkeypatch, line, **dict(FINETUNE, **more), data_dir=data)
-    assert noted(done) == also_noted and ("evaluated" in done.stdout) == (line is not STS_B)
-    assert ("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, " in done.stderr) == (
-        line in (IMDB, RACE)
+    more = dict(
+        more, init_checkpoint="large/xlnet_model.ckpt", train_steps=8, warmup_steps=1
     )
+    done = run(place, monkeypatch, line, **dict(FINETUNE, **more), data_dir=data)
+    assert noted(done) == also_noted and ("evaluated" in done.stdout) == (
+        line is not STS_B
+    )
+    assert (
+        "note: use_tpu is True: fine-tuning runs on GPUs or the CPU, " in done.stderr
+    ) == (line in (IMDB, RACE))
 
 
 def test_questions(place, monkeypatch):
@@ -285,5 +301,7 @@ def test_questions(place, monkeypatch):
     )
     assert noted(done) == {"iterations", "predict_batch_size", "num_hosts", "tpu"}
     assert "task        custom: 80 questions" in done.stdout
-    predicted = json.loads((place / "answers" / "predictions_custom_dev-v2.0.json").read_text())
+    predicted = json.loads(
+        (place / "answers" / "predictions_custom_dev-v2.0.json").read_text()
+    )
     assert set(predicted) == {f"dev{i}" for i in range(80)}

@@ -48,10 +48,17 @@ class Refused(NamedTuple):
 CASES = {
     "rows_rejected_in_prodigy": [({"bad": 8, "good": 16}, None)],
     "snli_wider_rows": [
-        ({"contradiction": 6, "entailment": 6, "neutral": 6}, "without 6 rows with label '-'")
+        (
+            {"contradiction": 6, "entailment": 6, "neutral": 6},
+            "without 6 rows with label '-'",
+        )
     ],
     "brackets_in_paths": ["input_glob: no file matches"],
-    "zip_files": ["found extension 'zip'", "found extension 'zip'", "named.csv: no column 'text'"],
+    "zip_files": [
+        "found extension 'zip'",
+        "found extension 'zip'",
+        "named.csv: no column 'text'",
+    ],
     "json_by_columns": [
         "default.json: found another JSON",
         "split.json: item 1: expected a JSON object",
@@ -83,7 +90,9 @@ CASES = {
     "joined_csv_spaced_header": ["train.csv:22: the names of the columns again"],
     "joined_csv_with_marks": ["train.csv:22: the names of the columns again"],
     "jsonl_blank_first_line": [({"a": 24, "b": 16}, "without 1 empty rows")],
-    "labels_as_lists_of_objects": ["train.jsonl:1: column 'label' is a list of objects"],
+    "labels_as_lists_of_objects": [
+        "train.jsonl:1: column 'label' is a list of objects"
+    ],
     "multi_label_escaped_emoji": ["train.csv:2: .*--label_form"],
     "multi_label_postgres": ["train.csv:2: .*--label_form"],
     "three_thousand_labels": [(6000, None), None],
@@ -154,7 +163,9 @@ def read_with_named_flags(verb, flags):
         except errors.UserError as e:
             assert "\n" not in str(e)
             first = first or str(e)
-            name, value = re.search(r"give --(\w+)=('[^']*'|[^\s,;:)]*)", str(e)).groups()
+            name, value = re.search(
+                r"give --(\w+)=('[^']*'|[^\s,;:)]*)", str(e)
+            ).groups()
             assert name not in flags, str(e)
             flags = {**flags, name: value.strip("'")}
 
@@ -176,7 +187,9 @@ def test_a_report(folder, index, monkeypatch, caplog, tmp_path):
         assert dict(collections.Counter(row.label for row in rows)) == expected.counts
         return
     if verb not in GROUPS:
-        done = command.run("xlnet " + verb, **{**flags, "save_dir": tmp_path / "records"})
+        done = command.run(
+            "xlnet " + verb, **{**flags, "save_dir": tmp_path / "records"}
+        )
         found, log = done.returncode, done.stdout + done.stderr
         if isinstance(expected, str):
             assert done.returncode == 1 and len(done.errors) == 1
@@ -200,7 +213,9 @@ def test_a_report(folder, index, monkeypatch, caplog, tmp_path):
 def test_every_report_is_tried():
     folders = {path.parent.name for path in REPORTS.glob("*/case.json")}
     assert folders == {*CASES, *ELSEWHERE, *BELOW}
-    assert all(len(list(commands_of(folder))) == len(cases) for folder, cases in CASES.items())
+    assert all(
+        len(list(commands_of(folder))) == len(cases) for folder, cases in CASES.items()
+    )
     for folder, name in ELSEWHERE.items():
         assert folder in (ROOT / "tests" / name).read_text(encoding="utf-8")
 
@@ -209,7 +224,9 @@ def test_an_unknown_label_of_thousands_is_a_short_error(monkeypatch):
     monkeypatch.chdir(REPORTS / "three_thousand_labels")
     verb, flags = next(commands_of("three_thousand_labels"))
     task = custom.resolve_task(
-        tasks.settings("train.csv", ClassifierSettings, text_a_column="text", dev_share=0.0)
+        tasks.settings(
+            "train.csv", ClassifierSettings, text_a_column="text", dev_share=0.0
+        )
     )
     with pytest.raises(errors.UserError, match="new.csv:2: unknown label ") as e:
         parsing.read_file(task, "new.csv", need_labels=True)
@@ -248,5 +265,7 @@ def test_cores_of_a_job_and_of_a_container(tmp_path, monkeypatch, content, expec
     for name, text in content.items():
         (tmp_path / name).write_text(text + "\n")
     monkeypatch.setattr(cores, "_GROUPS", str(tmp_path))
-    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.setattr(
+        cores.os, "sched_getaffinity", lambda _: set(range(64)), raising=False
+    )
     assert cores.available() == expected

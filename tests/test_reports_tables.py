@@ -135,7 +135,12 @@ FORMS = {
         {},
         [("a", "x"), ('b, "c"', "y")],
     ),
-    "empty rows": ("t.csv", "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n", {}, [("a", "x"), ("b", "y")]),
+    "empty rows": (
+        "t.csv",
+        "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n",
+        {},
+        [("a", "x"), ("b", "y")],
+    ),
     "empty lines of JSON": (
         "t.jsonl",
         '{"text": "a", "label": "x"}\n\n{"text": "b", "label": "y"}\n',
@@ -150,7 +155,8 @@ FORMS = {
     ),
     "a list with an integer of more than 64 bits, and NaN": (
         "t.json",
-        '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %s}]' % 10**30,
+        '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %s}]'
+        % 10**30,
         {},
         [("a", "x"), ("b", "y")],
     ),
@@ -198,7 +204,9 @@ FORMS = {
 def test_a_form_of_table(tmp_path, form, compressed):
     name, content, changes, expected = FORMS[form]
     path = tmp_path / (name + ".gz" if compressed else name)
-    path.write_bytes(gzip.compress(content.encode()) if compressed else content.encode())
+    path.write_bytes(
+        gzip.compress(content.encode()) if compressed else content.encode()
+    )
     assert read(path, **changes)[1] == expected
 
 
@@ -207,10 +215,13 @@ def test_parquet(tmp_path, monkeypatch):
     from pyarrow import parquet
 
     path = tmp_path / "train.parquet"
-    parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
+    parquet.write_table(
+        pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path
+    )
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
     assert (
-        custom.resolve_task(settings(tmp_path, **MANY)).files.by_split["train"] == "train.parquet"
+        custom.resolve_task(settings(tmp_path, **MANY)).files.by_split["train"]
+        == "train.parquet"
     )
     parquet.write_table(
         pyarrow.table(
@@ -226,7 +237,11 @@ def test_parquet(tmp_path, monkeypatch):
     (first,) = read_rows(
         custom.resolve_task(
             settings(
-                tmp_path, text_a_column="text,day,cost", on_error="skip", dev_share=0.0, **MANY
+                tmp_path,
+                text_a_column="text,day,cost",
+                on_error="skip",
+                dev_share=0.0,
+                **MANY,
             )
         ),
         str(tmp_path),
@@ -241,7 +256,11 @@ def test_parquet(tmp_path, monkeypatch):
 
 
 REFUSED = {
-    "old_encodings_and_sep_line/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
+    "old_encodings_and_sep_line/ru_cp1251.csv": (
+        None,
+        {},
+        "ru_cp1251.csv:2: .*--encoding=cp1251",
+    ),
     "one key twice": (
         '{"text": "a", "label": "x", "label": "y"}\n',
         dict(name="t.jsonl"),
@@ -289,7 +308,9 @@ REFUSED = {
 def test_refused_in_one_line(tmp_path, name):
     content, changes, message = REFUSED[name]
     changes = dict(changes)
-    path = REPORTS / name if content is None else tmp_path / changes.pop("name", "t.csv")
+    path = (
+        REPORTS / name if content is None else tmp_path / changes.pop("name", "t.csv")
+    )
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message) as e:
@@ -314,7 +335,8 @@ LINES = [
 
 def to_predict(**changes):
     return custom.resolve_task(
-        settings("", do_train=False, do_predict=True, **changes), stored={"labels": ["x", "y"]}
+        settings("", do_train=False, do_predict=True, **changes),
+        stored={"labels": ["x", "y"]},
     )
 
 
@@ -338,19 +360,28 @@ def test_a_column_of_parquet_with_gaps(tmp_path):
 
     path = tmp_path / "train.parquet"
     parquet.write_table(
-        pyarrow.table({"text": ["a", "b", "c"], "label": [1.0, float("nan"), 0.0]}), path
+        pyarrow.table({"text": ["a", "b", "c"], "label": [1.0, float("nan"), 0.0]}),
+        path,
     )
-    with pytest.raises(UserError, match="train.parquet: row 2: column 'label' is empty"):
+    with pytest.raises(
+        UserError, match="train.parquet: row 2: column 'label' is empty"
+    ):
         read(path)
 
 
 def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
     make(tmp_path, "train.csv")
-    with pytest.raises(UserError, match="has no mae .*FILE.py:FUNCTION is your own, .*docs"):
+    with pytest.raises(
+        UserError, match="has no mae .*FILE.py:FUNCTION is your own, .*docs"
+    ):
         custom.resolve_task(settings(tmp_path, metric="mae"))
 
 
-ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
+ARC = [
+    ("A", ["A", "B", "C", "D"]),
+    ("2", ["1", "2", "3", "4"]),
+    ("D", ["A", "B", "C", "D"]),
+]
 
 
 CHOICES = dict(choice_columns="x,y,z")
@@ -377,20 +408,26 @@ DIALECTS = {
 
 
 def test_data_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(UserError, match="data_dir: no such file or directory: .*new.csv"):
+    with pytest.raises(
+        UserError, match="data_dir: no such file or directory: .*new.csv"
+    ):
         check_directories(settings(tmp_path / "new.csv"))
 
 
 def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
     make(tmp_path, "train.csv")
-    with pytest.raises(UserError, match="no column 'nr' .*; --id_column= takes the number of"):
+    with pytest.raises(
+        UserError, match="no column 'nr' .*; --id_column= takes the number of"
+    ):
         read(tmp_path / "train.csv", id_column="nr")
     assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
 
 
 def test_a_table_without_names_says_how_to_read_it(tmp_path):
     (tmp_path / "t.csv").write_text("a,x\nb,y\n")
-    with pytest.raises(UserError, match="no column 'text' .columns: a, x.*--header=none"):
+    with pytest.raises(
+        UserError, match="no column 'text' .columns: a, x.*--header=none"
+    ):
         read(tmp_path / "t.csv")
     (tmp_path / "pandas.csv").write_text(",review,label\n0,a,x\n")
     with pytest.raises(UserError, match="columns: '', review, label.*--text_a_column "):
@@ -398,7 +435,9 @@ def test_a_table_without_names_says_how_to_read_it(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"review": "a", "label": "x"}\n')
     with pytest.raises(UserError, match="columns: review, label.*--text_a_column "):
         read(tmp_path / "t.jsonl")
-    assert read(tmp_path / "t.csv", text_a_column="1", label_column="2", header="none") == (
+    assert read(
+        tmp_path / "t.csv", text_a_column="1", label_column="2", header="none"
+    ) == (
         ("x", "y"),
         [("a", "x"), ("b", "y")],
     )
@@ -450,7 +489,8 @@ def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
 def make(directory, *names, rows=20):
     for name in names:
         (directory / name).write_text(
-            "text,label\n" + "".join("{} {},{}\n".format(name, i, "xy"[i % 2]) for i in range(rows))
+            "text,label\n"
+            + "".join("{} {},{}\n".format(name, i, "xy"[i % 2]) for i in range(rows))
         )
 
 
@@ -468,7 +508,11 @@ def make(directory, *names, rows=20):
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
     task = custom.resolve_task(settings(tmp_path))
-    assert task.files.by_split == {"train": "train.csv", "dev": name, "test": "test.csv"}
+    assert task.files.by_split == {
+        "train": "train.csv",
+        "dev": name,
+        "test": "test.csv",
+    }
     assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
         reader = custom.find_type(settings(tmp_path, group)).reader
@@ -476,9 +520,13 @@ def test_names_of_the_validation_file(tmp_path, name):
         assert (found["dev"], held_out) == (name, 0.0)
 
 
-def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(tmp_path):
+def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(
+    tmp_path,
+):
     make(tmp_path, "development.csv")
-    with pytest.raises(UserError, match="train.csv.*found there: development.csv.*--train_file"):
+    with pytest.raises(
+        UserError, match="train.csv.*found there: development.csv.*--train_file"
+    ):
         custom.resolve_task(settings(tmp_path))
 
 
@@ -492,7 +540,10 @@ def test_named_files(tmp_path):
             dev_file=at % "b.csv",
         )
     )
-    rows = {split: read_rows(task, "", split, need_labels=True) for split in ("train", "dev")}
+    rows = {
+        split: read_rows(task, "", split, need_labels=True)
+        for split in ("train", "dev")
+    }
     assert {split: len(found) for split, found in rows.items()} == {
         "train": 40,
         "dev": 20,
@@ -500,14 +551,20 @@ def test_named_files(tmp_path):
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
     alone = custom.resolve_task(settings("", train_file=at % "a1.csv"))
     assert (list(alone.files.by_split), alone.files.dev_share) == (["train"], 0.1)
-    over = custom.resolve_task(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
+    over = custom.resolve_task(
+        settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv")
+    )
     assert over.files.by_split["dev"] == at % "b.csv" and "test" in over.files.by_split
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
-    assert custom.resolve_task(settings("", train_file=at % "d,e.csv")).files.by_split == {
-        "train": at % "d,e.csv"
-    }
-    with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
-        custom.resolve_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
+    assert custom.resolve_task(
+        settings("", train_file=at % "d,e.csv")
+    ).files.by_split == {"train": at % "d,e.csv"}
+    with pytest.raises(
+        UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"
+    ):
+        custom.resolve_task(
+            settings("", train_file=at % "a1.csv", dev_file=at % "d.csv")
+        )
 
 
 @pytest.mark.parametrize(
@@ -524,7 +581,9 @@ def test_named_files_of_the_other_programs(tmp_path, group, content):
     at = str(tmp_path / f"%s.{extension}")
     more = dict(id_column="question") if group is SpanSettings else {}
     task = custom.resolve_task(
-        settings("", group, train_file="{},{}".format(at % "a", at % "b"), dev_file=at % "c")
+        settings(
+            "", group, train_file="{},{}".format(at % "a", at % "b"), dev_file=at % "c"
+        )
     )
     assert [len(read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
     assert [row.id for row in read_rows(task, "", "train")] == list("0123")
@@ -559,7 +618,8 @@ def test_when_data_dir_is_needed(changes, needs):
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
     task = custom.resolve_task(
-        settings(tmp_path / "new.csv", do_train=False, do_eval=True), stored={"labels": ["x", "y"]}
+        settings(tmp_path / "new.csv", do_train=False, do_eval=True),
+        stored={"labels": ["x", "y"]},
     )
     assert len(read_rows(task, "", "dev")) == 20
     sizes = [
@@ -573,28 +633,45 @@ def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_pat
     "group, name, content, more",
     [
         (ClassifierSettings, "t.csv", "text,label\na,x\n,y\nb,y\n", {}),
-        (TaggerSettings, "t.txt", b"Eva B-PER\n\nR\xf6me B-LOC\nran O\n\nBonn B-LOC\n", {}),
+        (
+            TaggerSettings,
+            "t.txt",
+            b"Eva B-PER\n\nR\xf6me B-LOC\nran O\n\nBonn B-LOC\n",
+            {},
+        ),
         (
             TaggerSettings,
             "t.jsonl",
             b"".join(
-                b'{"text": "%s is", "entities": [{"start": 0, "end": 4, "label": "LOC"}]}\n' % name
+                b'{"text": "%s is", "entities": [{"start": 0, "end": 4, "label": "LOC"}]}\n'
+                % name
                 for name in (b"Bonn", b"R\xf6me", b"Rome")
             ),
             {},
         ),
-        (SpanSettings, "t.csv", "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n", {}),
+        (
+            SpanSettings,
+            "t.csv",
+            "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n",
+            {},
+        ),
     ],
 )
-def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content, more):
-    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+def test_faulty_rows_are_skipped_and_counted(
+    tmp_path, caplog, group, name, content, more
+):
+    (tmp_path / name).write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
     task = custom.resolve_task(
         settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more)
     )
     assert len(read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
-        task = custom.resolve_task(settings(tmp_path / name, group, dev_share=0.0, **more))
+        task = custom.resolve_task(
+            settings(tmp_path / name, group, dev_share=0.0, **more)
+        )
         read_rows(task, "", "train")
 
 
@@ -604,7 +681,9 @@ def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
     held_out = {}
     for name, kept in (("all.csv", rows), ("sound.csv", rows[::3])):
         (tmp_path / name).write_text("text,label\n" + "".join(kept))
-        task = custom.resolve_task(settings(tmp_path / name, on_error="skip", dev_share=0.3))
+        task = custom.resolve_task(
+            settings(tmp_path / name, on_error="skip", dev_share=0.3)
+        )
         held_out[name] = [(row.pairs, row.label) for row in read_rows(task, "", "dev")]
     assert held_out["all.csv"] == held_out["sound.csv"]
     assert 15 < len(held_out["sound.csv"]) < 45
@@ -648,7 +727,9 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
         found = task.scorer.evaluate(values, truth)
         for average in ("macro", "micro"):
             assert found[average + "_f1"] == pytest.approx(
-                sklearn_metrics.f1_score(truth, values.argmax(1), average=average, zero_division=0)
+                sklearn_metrics.f1_score(
+                    truth, values.argmax(1), average=average, zero_division=0
+                )
             )
     assert task.scorer.evaluate(np.eye(5)[[0, 1]], [0, 1])["macro_f1"] == 1
     for size in (1, 3):
@@ -664,7 +745,9 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
             ]
             assert found["macro_f1"] == pytest.approx(np.mean(each))
             assert found["micro_f1"] == pytest.approx(
-                sklearn_metrics.f1_score(truth.ravel(), decided.ravel(), zero_division=0)
+                sklearn_metrics.f1_score(
+                    truth.ravel(), decided.ravel(), zero_division=0
+                )
             )
 
 
@@ -683,7 +766,9 @@ def test_a_metric_of_ones_own(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
     own = "%s:share" % (tmp_path / "mine.py")
     task = custom.resolve_task(
-        settings(tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0)
+        settings(
+            tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0
+        )
     )
     values, truth = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0])
     found = task.scorer.evaluate(values, truth)
@@ -724,11 +809,15 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
         "".join("q 0 {} {}\n".format(*item) for item in case["qrels"].items())
     )
     (tmp_path / "queries.tsv").write_text("q\tquery\n")
-    (tmp_path / "documents.tsv").write_text("".join(f"{name}\ttext\n" for name in case["run"]))
+    (tmp_path / "documents.tsv").write_text(
+        "".join(f"{name}\ttext\n" for name in case["run"])
+    )
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    assert measures.evaluate(list(case["measures"]), values, task.scorer.gold_labels(rows)) == {
+    assert measures.evaluate(
+        list(case["measures"]), values, task.scorer.gold_labels(rows)
+    ) == {
         name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()
     }
 
@@ -741,7 +830,8 @@ def first(tmp_path_factory, quick_start):
     """A model of the labels pos and neg."""
     directory = tmp_path_factory.mktemp("first")
     make_vocabulary(
-        directory / "sp.model", json.loads((RELEASED / "xlnet_config.json").read_text())["n_token"]
+        directory / "sp.model",
+        json.loads((RELEASED / "xlnet_config.json").read_text())["n_token"],
     )
     done = start(
         directory,
@@ -771,7 +861,9 @@ def start(directory, name, model_dir, **flags):
         ),
         **flags,
     }
-    return command.run("run_classifier.py", *("--{}={}".format(*item) for item in flags.items()))
+    return command.run(
+        "run_classifier.py", *("--{}={}".format(*item) for item in flags.items())
+    )
 
 
 @pytest.mark.usefixtures("quick_start")
@@ -780,17 +872,27 @@ def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
     begin = dict(init_checkpoint=first / "model")
     done = start(tmp_path, "c", tmp_path / "c", **begin)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "neg, pos, this run has neg, neu, pos" in done.stderr and "--cls_scope" in done.stderr
+    assert (
+        "neg, pos, this run has neg, neu, pos" in done.stderr
+        and "--cls_scope" in done.stderr
+    )
     assert not (tmp_path / "c").exists()
-    assert start(tmp_path, "c", tmp_path / "c", cls_scope="new", **begin).returncode == 0
+    assert (
+        start(tmp_path, "c", tmp_path / "c", cls_scope="new", **begin).returncode == 0
+    )
     done = start(tmp_path, "d", tmp_path / "d", **begin)
-    assert done.returncode == 0 and "neg, pos, this run has no, yes" in done.stdout + done.stderr
+    assert (
+        done.returncode == 0
+        and "neg, pos, this run has no, yes" in done.stdout + done.stderr
+    )
 
 
 @pytest.mark.usefixtures("quick_start")
 @pytest.mark.slow
 def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
-    (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
+    (tmp_path / "new.csv").write_text(
+        "words,kind\nfine box,pos\npoor box,neg\nbox,pos\n"
+    )
     done = command.succeed(
         "run_classifier.py",
         "--do_predict",

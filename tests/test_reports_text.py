@@ -31,15 +31,25 @@ def test_records_are_read_as_their_names_say(tmp_path):
         num_workers=1,
     )
     manifest = preparation.make_records(settings).manifest
-    assert (manifest.documents, manifest.sentences, manifest.reuse_len) == (120, 600, 32)
+    assert (manifest.documents, manifest.sentences, manifest.reuse_len) == (
+        120,
+        600,
+        32,
+    )
     assert preparation.make_records(settings).seconds is None  # nothing to do
 
 
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("records_in_corpora/list.json", "list.json, line 1: found .*, expected an object of JSON"),
-        ("end_of_text_marks/text.txt", "text.txt, line 3: found .*--document_separator="),
+        (
+            "records_in_corpora/list.json",
+            "list.json, line 1: found .*, expected an object of JSON",
+        ),
+        (
+            "end_of_text_marks/text.txt",
+            "text.txt, line 3: found .*--document_separator=",
+        ),
     ],
 )
 def test_text_in_another_form_is_refused(tmp_path, name, message):
@@ -60,14 +70,20 @@ def test_text_in_another_form_is_refused(tmp_path, name, message):
 
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     settings = train_sentencepiece.VocabularySettings(
-        input_glob=str(REPORTS / "records_in_corpora"), sp_path=str(tmp_path / "m.model")
+        input_glob=str(REPORTS / "records_in_corpora"),
+        sp_path=str(tmp_path / "m.model"),
     )
-    train_sentencepiece.main(settings)  # without a size: as many pieces as the text allows
+    train_sentencepiece.main(
+        settings
+    )  # without a size: as many pieces as the text allows
     import sentencepiece
 
     model = sentencepiece.SentencePieceProcessor(model_file=settings.sp_path)
     assert model.unk_id() in model.encode("{")
-    assert f"note: vocab_size is {model.vocab_size()}, the largest that" in capsys.readouterr().out
+    assert (
+        f"note: vocab_size is {model.vocab_size()}, the largest that"
+        in capsys.readouterr().out
+    )
     for name, message in (
         ("m.model", "m.model is there already; remove it"),
         ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
@@ -76,7 +92,9 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
         with pytest.raises(errors.UserError, match=message):
             train_sentencepiece.main(
                 dataclasses.replace(
-                    settings, vocab_size=model.vocab_size() + 1, sp_path=str(tmp_path / name)
+                    settings,
+                    vocab_size=model.vocab_size() + 1,
+                    sp_path=str(tmp_path / name),
                 )
             )
 
@@ -110,7 +128,9 @@ def test_the_right_encoding_is_proposed(name):
     text = "".join(f"{number},{SENTENCES[name]},pos\n" for number in range(3))
     content = text.encode(name)
     hint = encodings.hint(content)
-    assert any(word in hint for word in SENTENCES[name].split() if not word.isascii()), hint
+    assert any(
+        word in hint for word in SENTENCES[name].split() if not word.isascii()
+    ), hint
 
 
 @pytest.mark.parametrize(
@@ -167,5 +187,7 @@ def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
     texts = text_inputs.lines_of(str(path))
     assert [next(texts)[1], next(texts)[1]] == ["a", "f\xfcr"]
-    with pytest.raises(errors.UserError, match="texts.txt.gz, line 3: found .*expected UTF-8"):
+    with pytest.raises(
+        errors.UserError, match="texts.txt.gz, line 3: found .*expected UTF-8"
+    ):
         next(texts)

@@ -74,11 +74,17 @@ def test_a_released_checkpoint_is_where_training_starts(place):
     released = weights(RELEASED / "xlnet_model.ckpt")
     started = weights(place.path("warm", "model.ckpt-1"))
     shared = sorted(
-        set(released) - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb", "global_step"}
+        set(released)
+        - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb", "global_step"}
     )
-    assert "started from {}: {} of ".format(RELEASED / "xlnet_model.ckpt", len(shared)) in out
+    assert (
+        "started from {}: {} of ".format(RELEASED / "xlnet_model.ckpt", len(shared))
+        in out
+    )
     assert re.search("not in the checkpoint, .*classification_custom/logit/kernel", out)
-    assert re.search("only in the checkpoint, not used: model/lm_loss/bias, .*/mask_emb", out)
+    assert re.search(
+        "only in the checkpoint, not used: model/lm_loss/bias, .*/mask_emb", out
+    )
     for name in shared:
         assert np.array_equal(released[name], started[name]), name
 
@@ -114,16 +120,22 @@ def test_every_checkpoint_is_evaluated(place, trained):
 
 def test_metrics_are_those_of_the_predictions(place, trained):
     out = place.succeed("--do_eval=True", "--do_predict=True", "--predict_split=dev")
-    header, lines, probabilities = place.predictions("model", "predictions_custom_dev.tsv")
+    header, lines, probabilities = place.predictions(
+        "model", "predictions_custom_dev.tsv"
+    )
     assert header == ["id", "label", "p_animal", "p_plant", "p_stone", "gold"]
     truth = [list(TOPICS)[i % 3] for i in range(7)]
     assert [line[-1] for line in lines] == truth
     errors = (place.directory / "model" / "errors_dev.tsv").read_text().splitlines()[1:]
     wrong = [int(line.split("\t")[0]) - 1 for line in errors]
     assert sorted(wrong) == [i for i in range(7) if lines[i][1] != truth[i]]
-    assert [line[1] for line in lines] == [header[2 + i][2:] for i in probabilities.argmax(axis=1)]
+    assert [line[1] for line in lines] == [
+        header[2 + i][2:] for i in probabilities.argmax(axis=1)
+    ]
     right = np.mean([line[1] == label for line, label in zip(lines, truth)])
-    loss = -np.mean(np.log(probabilities[range(7), [header.index("p_" + t) - 2 for t in truth]]))
+    loss = -np.mean(
+        np.log(probabilities[range(7), [header.index("p_" + t) - 2 for t in truth]])
+    )
     assert f"eval custom dev  step 2  accuracy {right:.4f}" in out
     assert abs(float(re.search(r"step 2 .*loss (\S+)", out).group(1)) - loss) < 1e-4
 
@@ -137,7 +149,9 @@ def use(model_dir, *arguments):
 
 
 @pytest.mark.slow
-def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path, monkeypatch):
+def test_a_model_copied_elsewhere_needs_nothing_but_a_file(
+    place, trained, tmp_path, monkeypatch
+):
     """Neither task nor columns, vocabulary, architecture or directories; nothing is left behind."""
     place.succeed(
         "--do_predict=True",
@@ -154,7 +168,10 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_p
         "--output=-",
     )
     expected = (tmp_path / "expected" / "predictions_custom_test.tsv").read_text()
-    assert done.stdout == expected and "predicted custom test  step 2  (5 rows): -" in done.stderr
+    assert (
+        done.stdout == expected
+        and "predicted custom test  step 2  (5 rows): -" in done.stderr
+    )
     assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "expected"]
 
@@ -264,10 +281,18 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
         ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
         ([TRAIN], dict(task_name="cola"), "train.tsv:1: unknown label 'first'"),
         ([TRAIN], dict(task_name="ax"), "no split 'train'"),
-        ([TRAIN], dict(data_dir="nowhere"), "data_dir: no such file or directory: nowhere"),
+        (
+            [TRAIN],
+            dict(data_dir="nowhere"),
+            "data_dir: no such file or directory: nowhere",
+        ),
         ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),
         ([TRAIN], dict(data_dir="blank"), "blank/train.tsv: the file is empty"),
-        ([TRAIN], dict(label_column="kinds"), "no column 'kinds'; did you mean 'kind'?"),
+        (
+            [TRAIN],
+            dict(label_column="kinds"),
+            "no column 'kinds'; did you mean 'kind'?",
+        ),
         ([TRAIN], dict(data_dir="strange"), "strange/train.tsv"),
         (
             [TRAIN, EVAL],
@@ -279,7 +304,11 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
             dict(task_name="rte", is_regression=True),
             "is_regression: found True, expected False for",
         ),
-        ([TRAIN], dict(is_regression=True), "train.tsv:2: column 'kind': 'animal' is not a number"),
+        (
+            [TRAIN],
+            dict(is_regression=True),
+            "train.tsv:2: column 'kind': 'animal' is not a number",
+        ),
         (
             [TRAIN, "--label_column=score"],
             dict(task_name="sts-b", data_dir="sts"),
@@ -293,7 +322,11 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
             dict(model_config_path="wide.json", init_checkpoint=str(RELEASED)),
             "found d_inner 24, expected 32",
         ),
-        ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
+        (
+            [TRAIN],
+            dict(init_checkpoint="none.ckpt"),
+            "init_checkpoint: no checkpoint none.ckpt",
+        ),
         ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3"),
         (
             [TRAIN],
@@ -305,14 +338,23 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
         (["--do_predict=True"], {}, "no checkpoint in refused"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(place, faulty, monkeypatch, arguments, changes, message):
+def test_bad_input_is_refused_in_one_line(
+    place, faulty, monkeypatch, arguments, changes, message
+):
     monkeypatch.chdir(place.directory)
     done = place.run(
-        *arguments, **dict(dict(model_dir="refused", output_dir="no-records"), **changes)
+        *arguments,
+        **dict(dict(model_dir="refused", output_dir="no-records"), **changes),
     )
-    assert done.returncode == (1 if arguments else 2), done  # 2: wrong by its flags alone
+    assert done.returncode == (1 if arguments else 2), (
+        done
+    )  # 2: wrong by its flags alone
     lines = done.stderr.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("run_classifier.py: ") and message in lines[0]
+    assert (
+        len(lines) == 1
+        and lines[0].startswith("run_classifier.py: ")
+        and message in lines[0]
+    )
     assert not (place.directory / "refused").exists()
     assert not (place.directory / "no-records").exists()
 
@@ -323,7 +365,9 @@ def faulty(place):
     for name in ("empty", "blank", "strange", "strange-dev"):
         (place.directory / name).mkdir()
     (place.directory / "blank" / "train.tsv").write_text("")
-    (place.directory / "strange" / "train.tsv").write_text("name\tfirst\tsecond\tkind\na\tb\n")
+    (place.directory / "strange" / "train.tsv").write_text(
+        "name\tfirst\tsecond\tkind\na\tb\n"
+    )
     shutil.copy(place.path("own", "train.tsv"), place.path("strange-dev", "train.tsv"))
     lines = (place.directory / "own" / "dev.tsv").read_text().split("\n")
     lines[2] = lines[2].rpartition("\t")[0] + "\twater"
@@ -336,7 +380,10 @@ def faulty(place):
     "changes, message",
     [
         (dict(uncased=True), "spiece.model.json says False"),
-        (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
+        (
+            dict(summary_type="mean", allow_changes=True),
+            "has summary_type last, not mean",
+        ),
         (dict(task_name="sts-b", data_dir="sts"), "has task custom, not sts-b"),
         (dict(is_regression=True, allow_changes=True), "is_regression False, not True"),
         (dict(model_config_path="wide.json"), "found d_inner 24, expected 32"),
@@ -356,7 +403,9 @@ def test_a_model_directory_is_kept_for_its_task(
 
 def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     shutil.copytree(
-        place.path("model"), tmp_path / "model", ignore=shutil.ignore_patterns("eval_results*")
+        place.path("model"),
+        tmp_path / "model",
+        ignore=shutil.ignore_patterns("eval_results*"),
     )
     (tmp_path / "model" / "model.ckpt-2.data-00000-of-00001").unlink()
     done = place.run(EVAL, model_dir=tmp_path / "model")
@@ -399,7 +448,9 @@ def test_a_full_disk_is_named(place, tmp_path):
     }
 
 
-@pytest.mark.parametrize("what, remedy", ((TRAIN, "give "), ("--do_predict=True", "give ")))
+@pytest.mark.parametrize(
+    "what, remedy", ((TRAIN, "give "), ("--do_predict=True", "give "))
+)
 @pytest.mark.slow
 def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(
     place, trained, tmp_path, what, remedy

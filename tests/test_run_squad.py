@@ -29,7 +29,11 @@ def make_questions(directory):
             if answer:
                 words.insert(rng.randrange(len(words)), answer)
             context = " ".join(words)
-            answers = [{"text": answer, "answer_start": context.index(answer)}] if answer else []
+            answers = (
+                [{"text": answer, "answer_start": context.index(answer)}]
+                if answer
+                else []
+            )
             paragraphs.append(
                 {
                     "context": context,
@@ -45,7 +49,9 @@ def make_questions(directory):
                 }
             )
         (directory / (split + ".json")).write_text(
-            json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]})
+            json.dumps(
+                {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}
+            )
         )
 
 
@@ -99,7 +105,10 @@ def trained(place):
 
 def test_it_learns_evaluates_selects_and_predicts(place, trained):
     model = place / "model"
-    assert "120 questions, answers of up to 64 tokens, windows every 8 tokens" in trained.stdout
+    assert (
+        "120 questions, answers of up to 64 tokens, windows every 8 tokens"
+        in trained.stdout
+    )
     results = json.loads((model / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
     assert best["f1"] > 45
@@ -110,10 +119,17 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     )
     questions = [
         (paragraph["context"], qa)
-        for paragraph in json.loads((place / "dev.json").read_text())["data"][0]["paragraphs"]
+        for paragraph in json.loads((place / "dev.json").read_text())["data"][0][
+            "paragraphs"
+        ]
         for qa in paragraph["qas"]
     ]
-    assert list(predictions) == [qa["id"] for _, qa in questions] == list(n_best) == list(null)
+    assert (
+        list(predictions)
+        == [qa["id"] for _, qa in questions]
+        == list(n_best)
+        == list(null)
+    )
     right = [
         predictions[qa["id"]] == (qa["answers"][0]["text"] if qa["answers"] else "")
         for _, qa in questions
@@ -142,7 +158,9 @@ def test_the_settings_of_the_run_are_a_config(place, trained):
 
 
 def test_the_head_is_the_reference_s(place, trained):
-    shapes = {name: value.shape for name, value in weights(place / "model" / "best").items()}
+    shapes = {
+        name: value.shape for name, value in weights(place / "model" / "best").items()
+    }
     expected = {name: value.shape for name, value in authors_weights().items()}
     assert shapes.pop("global_step") == ()
     assert shapes == expected
@@ -156,18 +174,31 @@ def authors_weights():
 def theirs(place):
     """A model directory of the authors' program: weights and Adam's slots, nothing beside them."""
     stored = authors_weights()
-    slots = {f"{name}/adam_{slot}": value for name, value in stored.items() for slot in "mv"}
+    slots = {
+        f"{name}/adam_{slot}": value for name, value in stored.items() for slot in "mv"
+    }
     checkpoint.write_arrays(
-        str(place / "theirs" / "model.ckpt-7"), {**stored, **slots, "global_step": np.int64(7)}
+        str(place / "theirs" / "model.ckpt-7"),
+        {**stored, **slots, "global_step": np.int64(7)},
     )
-    (place / "theirs" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    (place / "theirs" / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-7"\n'
+    )
     return place / "theirs"
 
 
 def test_what_the_authors_program_trained_is_used_as_it_is(place, theirs, tmp_path):
-    done = run(place, "--do_predict=True", model_dir=theirs, train_file=None, predict_dir=tmp_path)
+    done = run(
+        place,
+        "--do_predict=True",
+        model_dir=theirs,
+        train_file=None,
+        predict_dir=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
-    assert "has no run.json: task, vocabulary and settings are those given" in done.stdout
+    assert (
+        "has no run.json: task, vocabulary and settings are those given" in done.stdout
+    )
     assert (tmp_path / "predictions_custom_dev.nbest.json").exists()
     done = run(place, "--do_train=True", model_dir=theirs)
     assert "theirs are not xlnet squad's (no run.json with a task)" in done.stderr
@@ -214,7 +245,9 @@ def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_we
     )
     other = weights(tmp_path / "other" / "model.ckpt-1")
     for name in authors_weights():
-        np.testing.assert_allclose(other[name], one[name], rtol=1e-4, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(
+            other[name], one[name], rtol=1e-4, atol=2e-6, err_msg=name
+        )
 
 
 def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
@@ -224,11 +257,14 @@ def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
     assert done.returncode == 0, done.stderr
     for name in ("predictions_custom_dev.json", "predictions_custom_dev.na_prob.json"):
         fixed, cut = (
-            json.loads((directory / name).read_text()) for directory in (tmp_path, place / "model")
+            json.loads((directory / name).read_text())
+            for directory in (tmp_path, place / "model")
         )
         assert list(fixed) == list(cut)
         for key, value in fixed.items():
-            assert value == (pytest.approx(cut[key], abs=1e-4) if "prob" in name else cut[key])
+            assert value == (
+                pytest.approx(cut[key], abs=1e-4) if "prob" in name else cut[key]
+            )
 
 
 def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
@@ -243,7 +279,8 @@ def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "steps       60 to 120" in done.stdout
     ours, expected = (
-        weights(path / "model.ckpt-120") for path in (tmp_path / "model", place / "model")
+        weights(path / "model.ckpt-120")
+        for path in (tmp_path / "model", place / "model")
     )
     assert all(np.array_equal(ours[name], value) for name, value in expected.items())
     assert evaluations(tmp_path / "model") == evaluations(place / "model")
@@ -323,7 +360,12 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
     assert "new.json has no answers: it is predicted, and not evaluated" in done.stdout
     assert "eval squad2 dev  step 1  " in done.stdout
     assert "predicted squad2 new  step 1  (30 rows)" in done.stdout
-    assert len(json.loads((tmp_path / "model" / "predictions_squad2_new.json").read_text())) == 30
+    assert (
+        len(
+            json.loads((tmp_path / "model" / "predictions_squad2_new.json").read_text())
+        )
+        == 30
+    )
 
 
 WRONG = (
@@ -333,8 +375,16 @@ WRONG = (
         "doc_stride is 16, expected at most max_seq_length - max_query_length - 3 = 15",
     ),
     (dict(max_query_length=21), 2, "max_query_length is 21: with 3 special tokens"),
-    (dict(model_dir=None), 2, "model_dir is missing; only --do_prepro=True does without it"),
-    (dict(train_file=None, predict_file=None), 2, "no questions: give data_dir, or train_file"),
+    (
+        dict(model_dir=None),
+        2,
+        "model_dir is missing; only --do_prepro=True does without it",
+    ),
+    (
+        dict(train_file=None, predict_file=None),
+        2,
+        "no questions: give data_dir, or train_file",
+    ),
     (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
 )

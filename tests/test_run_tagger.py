@@ -13,7 +13,11 @@ from helpers.finetuning import make_vocabulary, weights
 from helpers.paths import RELEASED
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
-NAMES, PLACES, FILLER = ("kamat", "telok", "solkit"), ("dakar", "nokla"), ("mi", "le", "rok", "las")
+NAMES, PLACES, FILLER = (
+    ("kamat", "telok", "solkit"),
+    ("dakar", "nokla"),
+    ("mi", "le", "rok", "las"),
+)
 ROWS = {"train": 100, "dev": 24, "test": 12}
 
 
@@ -39,7 +43,8 @@ class Place:
         rng = random.Random(0)
         for split, count in ROWS.items():
             (directory / "data" / (split + ".txt")).write_text(
-                "-DOCSTART- -X- O\n\n" + "\n".join(make_sentence(rng) for _ in range(count))
+                "-DOCSTART- -X- O\n\n"
+                + "\n".join(make_sentence(rng) for _ in range(count))
             )
         make_vocabulary(directory / "sp.model", 37)
 
@@ -97,7 +102,10 @@ def test_a_small_network_learns_entities(place, trained):
     assert "custom: 100 sentences, entities LOC, PER, scheme iob1" in trained
     model = place.directory / "model"
     kept = json.loads((model / "evaluations.json").read_text())
-    assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [40, 80]
+    assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [
+        40,
+        80,
+    ]
     results = json.loads((model / "eval_results_dev.json").read_text())
     (best,) = results["checkpoints"]
     assert best["f1"] > 0.8
@@ -118,10 +126,14 @@ def predicted(path):
 
 def test_the_input_comes_back_with_one_column_more(place, trained):
     path = place.directory / "model" / "predictions_custom_test.conll"
-    original = (place.directory / "data" / "test.txt").read_text().rstrip("\n").split("\n")
+    original = (
+        (place.directory / "data" / "test.txt").read_text().rstrip("\n").split("\n")
+    )
     lines = path.read_text().rstrip("\n").split("\n")
     assert [line.rpartition(" ")[0] if line else "" for line in lines] == original
-    tags = {line.rpartition(" ")[2] for line in lines if line and "DOCSTART" not in line}
+    tags = {
+        line.rpartition(" ")[2] for line in lines if line and "DOCSTART" not in line
+    }
     assert {"O", "I-PER", "I-LOC"} <= tags <= {"O", "I-PER", "I-LOC", "B-PER", "B-LOC"}
 
 
@@ -138,8 +150,12 @@ def test_long_sentences_are_split_and_joined_again(place, trained):
     )
     (sentence,) = predicted(place.directory / "long" / "predictions_custom_long.conll")
     assert [word for word, _ in sentence] == words
-    expected = ["PER" if word in NAMES else "LOC" if word in PLACES else "O" for word in words]
-    right = [tag.rpartition("-")[2] == other for (_, tag), other in zip(sentence, expected)]
+    expected = [
+        "PER" if word in NAMES else "LOC" if word in PLACES else "O" for word in words
+    ]
+    right = [
+        tag.rpartition("-")[2] == other for (_, tag), other in zip(sentence, expected)
+    ]
     assert np.mean(right) > 0.8
 
 
@@ -162,7 +178,11 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
 def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypatch):
     """Sentences become JSON lines with spans; tokens come back with their tags."""
     for flags, content, predicted in (
-        ({"input_format": "text"}, "mi kamat telok dakar le\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
+        (
+            {"input_format": "text"},
+            "mi kamat telok dakar le\n",
+            [[3, 14, "PER"], [15, 20, "LOC"]],
+        ),
         (
             {"input_format": "jsonl", "word_column": "tokens"},
             '{"tokens": ["mi", "kamat", "telok", "dakar"]}\n',
@@ -185,12 +205,17 @@ def test_training_on_texts_with_spans(place, tmp_path):
     rng = random.Random(0)
     lines = []
     for _ in range(40):
-        name, place_name, filler = (rng.choice(words) for words in (NAMES, PLACES, FILLER))
+        name, place_name, filler = (
+            rng.choice(words) for words in (NAMES, PLACES, FILLER)
+        )
         text = f"{name} {filler} {place_name}."
         start = len(text) - len(place_name) - 1
         lines.append(
             json.dumps(
-                dict(text=text, entities=[[0, len(name), "PER"], [start, len(text) - 1, "LOC"]])
+                dict(
+                    text=text,
+                    entities=[[0, len(name), "PER"], [start, len(text) - 1, "LOC"]],
+                )
             )
         )
     path = place.write("spans.jsonl", "\n".join(lines) + "\n")
@@ -226,16 +251,27 @@ def test_training_on_texts_with_spans(place, tmp_path):
     "changes, message",
     [
         (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
-        (dict(task_name="conll2003", word_column="2"), "word_column is for --task_name=custom"),
-        (dict(tag_column="4"), "train.txt:3: found 1, 2, 3, expected one column '4'; --tag_col"),
-        (dict(metric="auc"), "metric: task custom has no auc .metrics: f1, precision, recall, "),
+        (
+            dict(task_name="conll2003", word_column="2"),
+            "word_column is for --task_name=custom",
+        ),
+        (
+            dict(tag_column="4"),
+            "train.txt:3: found 1, 2, 3, expected one column '4'; --tag_col",
+        ),
+        (
+            dict(metric="auc"),
+            "metric: task custom has no auc .metrics: f1, precision, recall, ",
+        ),
         (dict(scheme="bmes"), "train.txt:4: found tag 'I-PER', .*--scheme is bmes"),
         (dict(data_dir="."), "no such file: ./train.txt"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
     monkeypatch.chdir(place.directory)
-    done = place.run("--do_train=True", **dict(dict(model_dir=place.directory / "no"), **changes))
+    done = place.run(
+        "--do_train=True", **dict(dict(model_dir=place.directory / "no"), **changes)
+    )
     assert done.returncode in (1, 2) and re.search(message, done.stderr), done.stderr
     assert len(done.stderr.splitlines()) == 1 and not (place.directory / "no").exists()
 
@@ -245,7 +281,10 @@ def test_a_model_directory_is_kept_for_its_tags(place, trained, tmp_path):
     (tmp_path / "data" / "train.txt").write_text("a I-ORG\nb O\n")
     done = place.run("--do_train=True", data_dir=tmp_path / "data")
     assert done.returncode == 1
-    assert "run.json has labels O/B-LOC/I-LOC/B-PER/I-PER, not O/B-ORG/I-ORG" in done.stderr
+    assert (
+        "run.json has labels O/B-LOC/I-LOC/B-PER/I-PER, not O/B-ORG/I-ORG"
+        in done.stderr
+    )
 
 
 def test_the_other_program_names_this_one(place):
@@ -260,4 +299,7 @@ def test_the_other_program_names_this_one(place):
         model_config_path=RELEASED / "xlnet_config.json",
     )
     assert done.returncode == 1
-    assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of xlnet tag\n"
+    assert (
+        done.stderr
+        == "run_classifier.py: task_name: conll2003 is a task of xlnet tag\n"
+    )

@@ -29,7 +29,11 @@ FLOORS = (
     "server",
     "commands",
 )
-FACES = {"xlnet.__init__", "xlnet.__main__", "xlnet.api"}  # the documented names, from all floors
+FACES = {
+    "xlnet.__init__",
+    "xlnet.__main__",
+    "xlnet.api",
+}  # the documented names, from all floors
 ENTRY_POINTS = (
     "data_utils.py",
     "train_gpu.py",
@@ -57,7 +61,10 @@ def imported(path):
     package = path.relative_to(ROOT).parts[:-1]
     name = ".".join((*package, path.stem))
     for other in _imported(path, package):
-        if (name, other.rpartition(".")[0]) not in ANNOTATED and (name, other) not in ANNOTATED:
+        if (name, other.rpartition(".")[0]) not in ANNOTATED and (
+            name,
+            other,
+        ) not in ANNOTATED:
             yield other
 
 
@@ -72,8 +79,12 @@ def _imported(path, package):
             elif module.split(".")[0] == "xlnet":
                 yield from (f"{module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("xlnet."))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (
+                alias.name for alias in node.names if alias.name.startswith("xlnet.")
+            )
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            "import_module"
+        ):
             name = getattr(node.args[0], "value", "")
             if str(name).startswith("xlnet."):
                 yield name
@@ -90,7 +101,11 @@ def test_a_module_imports_from_its_room_and_those_below():
             continue
         floor = FLOORS.index(room(module))
         for other in imported(path):
-            if other in FACES or other not in MODULES or FLOORS.index(room(other)) > floor:
+            if (
+                other in FACES
+                or other not in MODULES
+                or FLOORS.index(room(other)) > floor
+            ):
                 wrong.append(f"{module} imports {other}")
     assert not wrong
 
@@ -127,7 +142,11 @@ def test_no_test_imports_from_another_test():
             names = (
                 [node.module or ""]
                 if isinstance(node, ast.ImportFrom)
-                else ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+                else (
+                    [alias.name for alias in node.names]
+                    if isinstance(node, ast.Import)
+                    else []
+                )
             )
             for name in names:
                 last = name.split(".")[-1]
@@ -159,7 +178,9 @@ def test_the_parts_of_tasks_import_in_one_direction():
 
 def rank_of(module):
     part = module.split(".")[2]
-    return PARTS_OF_TASKS.index("types" if part in ("questions", "ranking", "tagging") else part)
+    return PARTS_OF_TASKS.index(
+        "types" if part in ("questions", "ranking", "tagging") else part
+    )
 
 
 WITHOUT_TENSORFLOW = """
@@ -192,7 +213,9 @@ def test_tasks_do_without_tensorflow(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["predictions_cola_dev.tsv"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [
+        "predictions_cola_dev.tsv"
+    ]
 
 
 WITHOUT_HEAVY_PACKAGES = """
@@ -220,7 +243,9 @@ def test_help_and_import_are_quick():
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert all("{}: ".format(program.split("/")[-1]) in done.stdout for program in programs)
+    assert all(
+        "{}: ".format(program.split("/")[-1]) in done.stdout for program in programs
+    )
 
 
 def test_the_documented_api_is_there():

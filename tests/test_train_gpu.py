@@ -32,7 +32,15 @@ def trained(place):
 
 
 def test_what_it_prints(place, trained):
-    for name in ("devices", "precision", "data", "batch", "steps", "model", "parameters"):
+    for name in (
+        "devices",
+        "precision",
+        "data",
+        "batch",
+        "steps",
+        "model",
+        "parameters",
+    ):
         assert re.search(f"^{name} +\\S", trained.stdout, re.MULTILINE), name
     line = (
         r"^step 4/4  loss +\d+\.\d{4}  ppl +\d+\.\d\d  lr \d\.\d\de[-+]\d\d  gnorm +\d+\.\d{3}"
@@ -41,7 +49,9 @@ def test_what_it_prints(place, trained):
     assert re.search(line, trained.stdout, re.MULTILINE), trained.stdout
     assert [step for step, _ in losses(trained.stdout)] == ["1", "2", "3", "4"]
     printed = trained.stdout + trained.stderr
-    assert printed.count("held out: step 0 ") == 1  # of the weights that training starts from
+    assert (
+        printed.count("held out: step 0 ") == 1
+    )  # of the weights that training starts from
 
 
 def test_held_out_before_and_after(place, trained):
@@ -71,12 +81,16 @@ def test_a_long_evaluation_shows_its_progress(place, trained, monkeypatch):
     assert done.returncode == 0, done.stderr
     manifest = Manifest.read(str(place / "heldout"))
     total = manifest.num_streams * manifest.windows_per_stream
-    found = re.findall(rf"^held out  (\d+)/{total} windows  left 0:00:", done.stdout, re.M)
+    found = re.findall(
+        rf"^held out  (\d+)/{total} windows  left 0:00:", done.stdout, re.M
+    )
     assert len(found) > 1 and int(found[-1]) == total
 
 
 def held_out(text):
-    return re.findall(r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text)
+    return re.findall(
+        r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text
+    )
 
 
 @pytest.mark.slow
@@ -99,11 +113,19 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
     done = train(
         place,
         "none",
-        **dict(bare, init_checkpoint=place / "whole", record_info_dir=place / "heldout"),
+        **dict(
+            bare, init_checkpoint=place / "whole", record_info_dir=place / "heldout"
+        ),
     )
-    assert held_out(done.stdout) == held_out(trained.stdout)[-1:] and not (place / "none").exists()
+    assert (
+        held_out(done.stdout) == held_out(trained.stdout)[-1:]
+        and not (place / "none").exists()
+    )
     other = train(
-        place, "whole", eval_record_info_dir=place / "heldout", **dict(bare, num_predict=4)
+        place,
+        "whole",
+        eval_record_info_dir=place / "heldout",
+        **dict(bare, num_predict=4),
     )
     assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
 
@@ -112,7 +134,9 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
 def test_weights_alone_are_evaluated(place, trained):
     """As released ones are: without a step, and without the settings of a run."""
     folder = place / "alone"
-    shutil.copytree(place / "whole", folder, ignore=shutil.ignore_patterns("*.json", "model.ckpt*"))
+    shutil.copytree(
+        place / "whole", folder, ignore=shutil.ignore_patterns("*.json", "model.ckpt*")
+    )
     (folder / "checkpoint").unlink()
     shutil.copy(place / "whole" / "xlnet_config.json", folder)
     checkpoint.write_arrays(
@@ -136,7 +160,9 @@ def test_weights_alone_are_evaluated(place, trained):
 def test_the_vocabulary_of_the_records_decides_n_token(place, tmp_path):
     config = dict(json.loads((place / "tiny.json").read_text()), n_token=1000)
     (tmp_path / "other.json").write_text(json.dumps(config))
-    done = train(place, tmp_path / "m", model_config_path=tmp_path / "other.json", train_steps=2)
+    done = train(
+        place, tmp_path / "m", model_config_path=tmp_path / "other.json", train_steps=2
+    )
     assert done.returncode == 0, done.stderr
     kept = json.loads((tmp_path / "m" / "xlnet_config.json").read_text())["n_token"]
     assert kept == json.loads((place / "tiny.json").read_text())["n_token"]
@@ -186,7 +212,10 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     shutil.copytree(place / "whole", place / "forgetful")
     (place / "forgetful" / "memory-4-0.npy").unlink()
     done = train(place, "forgetful", train_steps=5)
-    assert "the memories of step 4 have the shape [], those of this run [4, 2," in done.stdout
+    assert (
+        "the memories of step 4 have the shape [], those of this run [4, 2,"
+        in done.stdout
+    )
     (place / "forgetful" / "memory-5-0.npy").write_bytes(b"\x93NUMPY")
     done = train(place, "forgetful", train_steps=6)
     assert done.returncode == 1 and len(done.errors) == 1
@@ -204,11 +233,15 @@ def test_starts_from_weights_without_slots(place, trained):
         init_checkpoint=place / "whole" / "latest",
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout)
+    assert re.search(
+        r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout
+    )
     before, after = weights(place, "whole"), weights(place, "warm")
     for name, value in before.items():
         if "Adam" not in name and name != "global_step":
-            np.testing.assert_allclose(after[name], value, rtol=0, atol=1e-29, err_msg=name)
+            np.testing.assert_allclose(
+                after[name], value, rtol=0, atol=1e-29, err_msg=name
+            )
 
 
 @pytest.mark.slow
@@ -216,7 +249,9 @@ def test_a_start_keeps_what_the_network_of_the_weights_is(place):
     """The second run had the default, so that its network was another one, without a word."""
     short = dict(train_steps=1, warmup_steps=0)
     assert train(place, "clamped", clamp_len=3, **short).returncode == 0
-    done = train(place, "continued", init_checkpoint=place / "clamped", num_predict=6, **short)
+    done = train(
+        place, "continued", init_checkpoint=place / "clamped", num_predict=6, **short
+    )
     assert done.returncode == 0, done.stderr
     kept = json.loads((place / "continued" / "run.json").read_text())["resolved"]
     assert (kept["clamp_len"], kept["num_predict"]) == (3, 6)
@@ -224,7 +259,9 @@ def test_a_start_keeps_what_the_network_of_the_weights_is(place):
 
 @pytest.mark.slow
 def test_architecture_from_flags(place, trained):
-    done = train(place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY)
+    done = train(
+        place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY
+    )
     assert done.returncode == 0, done.stderr
     kept = [
         json.loads((place / folder / "xlnet_config.json").read_text())
@@ -234,7 +271,9 @@ def test_architecture_from_flags(place, trained):
     done = train(place, "beside", train_steps=1, warmup_steps=0, n_layer=1)
 
 
-def test_initial_weights_that_are_not_finite_are_refused_before_training(place, trained):
+def test_initial_weights_that_are_not_finite_are_refused_before_training(
+    place, trained
+):
     name = "model/transformer/layer_0/ff/layer_1/kernel"
     damaged = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
     damaged[name][1, 2] = np.nan
@@ -246,14 +285,19 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
     for flags in ({}, dict(do_eval=True)):
         done = train(place, "never", init_checkpoint=place / "diverged", **flags)
         (line,) = done.errors
-        assert done.returncode == 1 and f"diverged/xlnet_model.ckpt: {name}: found 1 of " in line
+        assert (
+            done.returncode == 1
+            and f"diverged/xlnet_model.ckpt: {name}: found 1 of " in line
+        )
     assert not (place / "never").exists()
 
 
 def manifest_of(split=None, share=0.05, content="x", streams="ab"):
     """A manifest whose streams have these digests."""
     made = dict(split=split, heldout_share=share, input_content=content)
-    return types.SimpleNamespace(streams=[dict(sha256=each) for each in streams], made_from=made)
+    return types.SimpleNamespace(
+        streams=[dict(sha256=each) for each in streams], made_from=made
+    )
 
 
 @pytest.mark.parametrize(
@@ -266,10 +310,16 @@ def manifest_of(split=None, share=0.05, content="x", streams="ab"):
         (manifest_of("heldout", 0.2, streams="cd"), manifest_of("train", 0.05), True),
         (manifest_of("heldout", 0.05, streams="cd"), manifest_of("train", 0.2), False),
         (manifest_of("heldout", streams="cd"), manifest_of("heldout"), True),
-        (manifest_of(None, content=None, streams="cd"), manifest_of(None, content=None), False),
+        (
+            manifest_of(None, content=None, streams="cd"),
+            manifest_of(None, content=None),
+            False,
+        ),
     ),
 )
-def test_held_out_text_that_is_trained_on_is_noted(caplog, evaluated, trained, is_noted):
+def test_held_out_text_that_is_trained_on_is_noted(
+    caplog, evaluated, trained, is_noted
+):
     sources.note_trained_on(evaluated, trained, "eval_record_info_dir")
     assert bool(caplog.messages) == is_noted
     for message in caplog.messages:
@@ -279,7 +329,9 @@ def test_held_out_text_that_is_trained_on_is_noted(caplog, evaluated, trained, i
 def test_training_records_are_no_held_out_records(place, trained):
     """Also under another name."""
     copied = shutil.copytree(place / "train", place / "renamed")
-    done = train(place, "seen", train_steps=1, warmup_steps=0, eval_record_info_dir=copied)
+    done = train(
+        place, "seen", train_steps=1, warmup_steps=0, eval_record_info_dir=copied
+    )
     assert "note: eval_record_info_dir: its text is trained on" in done.stderr
 
 
@@ -300,13 +352,17 @@ def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_pa
     assert done.returncode == 1 and f"found no {name}" in line
 
 
-def test_an_architecture_in_the_working_directory_is_none_of_the_weights(tmp_path, monkeypatch):
+def test_an_architecture_in_the_working_directory_is_none_of_the_weights(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     values = dict(TINY, n_token=60, ff_activation="relu")
     (tmp_path / "xlnet_config.json").write_text(json.dumps(values))
     (tmp_path / "weights").mkdir()
     settings = PretrainingSettings(
-        record_info_dir="records", do_eval=True, init_checkpoint="weights/xlnet_model.ckpt"
+        record_info_dir="records",
+        do_eval=True,
+        init_checkpoint="weights/xlnet_model.ckpt",
     )
     with pytest.raises(UserError, match="model_config_path: no architecture"):
         train_gpu.choose_architecture(
@@ -316,7 +372,10 @@ def test_an_architecture_in_the_working_directory_is_none_of_the_weights(tmp_pat
 
 def test_a_directory_that_is_a_pattern_is_refused(place, trained):
     done = train(place, "m[3]")
-    assert done.returncode and "m[3] has one of * ? [, which TensorFlow takes" in done.stderr
+    assert (
+        done.returncode
+        and "m[3] has one of * ? [, which TensorFlow takes" in done.stderr
+    )
     assert not (place / "m[3]").exists()
 
 
@@ -325,18 +384,34 @@ BAD = {
     "not a number": (dict(train_steps="many"), 2, "--train_steps=many"),
     "below the least": (dict(mem_len=-1), 2, "--mem_len=-1"),
     "no records": (dict(record_info_dir="nowhere"), 1, "no such directory: nowhere"),
-    "batch does not divide": (dict(train_batch_size=3), 1, "does not divide the 4 streams"),
+    "batch does not divide": (
+        dict(train_batch_size=3),
+        1,
+        "does not divide the 4 streams",
+    ),
     "clamp_len of 0": (dict(clamp_len=0), 2, "clamp_len is 0"),
     "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
     "no architecture": (dict(model_config_path=None), 1, "no architecture; give it"),
-    "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing d_model"),
+    "half an architecture": (
+        dict(model_config_path=None, n_layer=2),
+        1,
+        "missing d_model",
+    ),
     "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
-    "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
+    "too many targets": (
+        dict(num_predict=31),
+        1,
+        "num_predict is 31, expected at most 29",
+    ),
     "no learning": (dict(learning_rate=0), 2, "learning_rate is 0.0, expected"),
     "dropout rate": (dict(dropout=1.5), 2, "dropout is 1.5, expected 0 <= dropout < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
     "seed": (dict(seed=2**63), 2, "seed is 9223372036854775808, expected 0 <= seed <="),
-    "other checkpoint": (dict(init_checkpoint=RELEASED), 1, "found d_model 16, expected 8"),
+    "other checkpoint": (
+        dict(init_checkpoint=RELEASED),
+        1,
+        "found d_model 16, expected 8",
+    ),
     "replicas do not divide": (
         dict(num_core_per_host=3),
         1,
@@ -353,7 +428,11 @@ BAD = {
         1,
         "warmup_ratio and warmup_steps are both given",
     ),
-    "same_length alone": (dict(same_length=True), 2, "it belongs to --objective=causal"),
+    "same_length alone": (
+        dict(same_length=True),
+        2,
+        "it belongs to --objective=causal",
+    ),
     "same_length without memory": (
         dict(same_length=True, objective="causal", mem_len=0),
         2,
@@ -367,7 +446,11 @@ def test_bad_input_is_one_line(place, trained, case):
     changes, status, message = BAD[case]
     done = train(place, "bad_" + re.sub(r"\W", "_", case), **changes)
     assert done.returncode == status
-    errors = [line for line in done.stderr.split("\n") if line and not line.startswith("WARNING")]
+    errors = [
+        line
+        for line in done.stderr.split("\n")
+        if line and not line.startswith("WARNING")
+    ]
     assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
     assert message in errors[0]
     assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
@@ -443,7 +526,9 @@ def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
 def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     shutil.copytree(place / "whole", place / "foreign")
     path = place / "foreign" / "spiece.model"
-    path.write_bytes(path.read_bytes() + b"\x1a\x02\x18\x00")  # a normalizer without the prefix
+    path.write_bytes(
+        path.read_bytes() + b"\x1a\x02\x18\x00"
+    )  # a normalizer without the prefix
     (place / "foreign" / "spiece.model.json").unlink()
     kept = place / "foreign" / "run.json"
     kept.write_text(json.dumps(dict(json.loads(kept.read_text()), text={})))
@@ -472,11 +557,15 @@ def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
     with open(folder / "training.csv", "ab") as f:
         f.write(b"5,\xff\xfe\x00\n\xff")
     shutil.copy(folder / "memory-4-0.npy", folder / "memory-4-0 (copy).npy")
-    done = train(place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout")
+    done = train(
+        place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout"
+    )
     assert done.returncode == 0 and "start empty" not in done.stdout, done.stderr
     assert len((folder / "training.csv").read_text().splitlines()) == 6
     (folder / "evaluations.json").write_text("{}")
-    done = train(place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout")
+    done = train(
+        place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout"
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "evaluations.json: found None, expected a list of evaluations" in done.stderr
 
@@ -486,7 +575,9 @@ def test_damaged_records_are_named(place, trained):
     path = sorted((place / "damaged").glob("stream-*"))[1]
     path.write_bytes(path.read_bytes()[:-10])
     done = train(place, "bad_damaged", record_info_dir=place / "damaged")
-    assert done.returncode == 1 and path.name in done.stderr and "expected" in done.stderr
+    assert (
+        done.returncode == 1 and path.name in done.stderr and "expected" in done.stderr
+    )
 
 
 def test_remote_records_train_as_those_on_a_disk(place):
@@ -532,4 +623,6 @@ def test_remote_records_train_as_those_on_a_disk(place):
             if not flag.startswith("--model_dir")
         ),
     )
-    assert "model_dir: the records are not on a disk; give a directory" in refused.stderr
+    assert (
+        "model_dir: the records are not on a disk; give a directory" in refused.stderr
+    )

@@ -23,7 +23,9 @@ def test_an_initial_checkpoint_that_is_not_there(tmp_path):
         model_dir=tmp_path / "out",
         init_checkpoint=tmp_path / "far_away",
     )
-    assert line == f"run_classifier.py: init_checkpoint: no checkpoint {tmp_path}/far_away"
+    assert (
+        line == f"run_classifier.py: init_checkpoint: no checkpoint {tmp_path}/far_away"
+    )
 
 
 @pytest.mark.usefixtures("quick_start")
@@ -34,19 +36,25 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
     assert refused(record_info_dir=place / "trian").endswith(
         "record_info_dir: no such directory: {}".format(place / "trian")
     )
-    assert "eval_record_info_dir: no such directory: %s" % (place / "hedlout") in refused(
-        eval_record_info_dir=place / "hedlout"
-    )
+    assert "eval_record_info_dir: no such directory: %s" % (
+        place / "hedlout"
+    ) in refused(eval_record_info_dir=place / "hedlout")
     assert "n_token: found 5, expected " in refused(n_token=5)
-    assert f"record_info_dir: no manifest.json in {place}; make" in refused(record_info_dir=place)
+    assert f"record_info_dir: no manifest.json in {place}; make" in refused(
+        record_info_dir=place
+    )
     other = shutil.copytree(place / "heldout", place / "other")
     manifest = Manifest.read(str(other))
     (other / "manifest.json").write_text(
-        json.dumps(dataclasses.asdict(dataclasses.replace(manifest, sp_model_sha256="0" * 64)))
+        json.dumps(
+            dataclasses.asdict(dataclasses.replace(manifest, sp_model_sha256="0" * 64))
+        )
     )
     line = refused(eval_record_info_dir=other)
     expected = "expected the vocabulary {}/spiece.model of {} pieces; make them again"
-    assert line.startswith(f"train_gpu.py: eval_record_info_dir: {other}: found the vocabulary ")
+    assert line.startswith(
+        f"train_gpu.py: eval_record_info_dir: {other}: found the vocabulary "
+    )
     assert line.endswith(expected.format(place / "train", manifest.vocab_size))
     assert not (place / "refused").exists()
 
@@ -55,7 +63,8 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
 def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
     """`run.json` has settings of other programs, too."""
     command.succeed(
-        "train_gpu.py", *flags_of(place, tmp_path / "run", train_steps=2, warmup_steps=1)
+        "train_gpu.py",
+        *flags_of(place, tmp_path / "run", train_steps=2, warmup_steps=1),
     )
     done = command.succeed(
         "xlnet data inspect",
@@ -63,11 +72,15 @@ def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
         config=tmp_path / "run" / "run.json",
     )
     assert "stream 0, window 0" in done.stdout
-    (tmp_path / "x.json").write_text(json.dumps({"record_info_dir": "x", "num_predcit": 3}))
-    assert "unknown setting 'num_predcit'; did you mean 'num_predict'?" in command.refused(
-        "xlnet data inspect", config=tmp_path / "x.json"
+    (tmp_path / "x.json").write_text(
+        json.dumps({"record_info_dir": "x", "num_predcit": 3})
+    )
+    assert (
+        "unknown setting 'num_predcit'; did you mean 'num_predict'?"
+        in command.refused("xlnet data inspect", config=tmp_path / "x.json")
     )
     (tmp_path / "x.json").write_text('{"record_info_dir": "x", "seed": 1, "seed": 2}')
-    assert "x.json: not valid JSON: the key 'seed' twice in an object" in command.refused(
-        "xlnet data inspect", config=tmp_path / "x.json"
+    assert (
+        "x.json: not valid JSON: the key 'seed' twice in an object"
+        in command.refused("xlnet data inspect", config=tmp_path / "x.json")
     )

@@ -63,7 +63,9 @@ class XLNetModel:
                 direction=_halves(input_ids) if run_config.bi_data else None,
                 mask=_hidden(input_mask, _transpose(perm_mask, 2, 0, 1)),
                 mems=[_transpose(mem, 1, 0, 2) for mem in mems] if mems else None,
-                query=_query(_transpose(target_mapping, 2, 0, 1), _transpose(inp_q, 1, 0)),
+                query=_query(
+                    _transpose(target_mapping, 2, 0, 1), _transpose(inp_q, 1, 0)
+                ),
                 seed=self._seed,
             )
         self._sequence = outputs.sequence
@@ -74,7 +76,9 @@ class XLNetModel:
         """float32 [Q,B,D], or [P,B,D] with `target_mapping`: the last layer's hidden states."""
         return _transpose(self._sequence, 1, 0, 2)
 
-    def get_pooled_out(self, summary_type: str, use_summ_proj: bool = True) -> tf.Tensor:
+    def get_pooled_out(
+        self, summary_type: str, use_summ_proj: bool = True
+    ) -> tf.Tensor:
         """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the original."""
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             return heads.summarize(
@@ -112,7 +116,9 @@ def _halves(input_ids: tf.Tensor) -> Any:
     return tf.cast(tf.range(batch) >= batch // 2, tf.int32)
 
 
-def _hidden(padding: Optional[tf.Tensor], perm_mask: Optional[tf.Tensor]) -> Optional[tf.Tensor]:
+def _hidden(
+    padding: Optional[tf.Tensor], perm_mask: Optional[tf.Tensor]
+) -> Optional[tf.Tensor]:
     """bool [B,Q or 1,Q], True where i may not see j: padding or hidden by the permutation."""
     # Padding is hidden from every i: [B,1,Q], which broadcasts.
     if padding is not None and perm_mask is not None:

@@ -26,14 +26,18 @@ PACKAGES = (
     "absl-py astunparse flatbuffers gast google_pasta opt_einsum protobuf six termcolor "
     "wrapt keras namex optree sentencepiece==0.2.1 google-crc32c ijson"
 ).split()
-CONTAINER = struct.pack("<I", 0xBA55ED50)  # begins the code of one source file for all GPUs
+CONTAINER = struct.pack(
+    "<I", 0xBA55ED50
+)  # begins the code of one source file for all GPUs
 ELF = 2  # machine code; 1 is PTX
 PLUGIN = "python/profiler/internal/_pywrap_profiler_plugin"
 
 
 def keep_only(path, capability):
     """Zeroes all GPU code of a library that is not machine code of one compute capability."""
-    table = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True).stdout
+    table = subprocess.run(
+        ["readelf", "-SW", path], capture_output=True, text=True
+    ).stdout
     found = re.search(r"\.nv_fatbin\s+PROGBITS\s+\w+\s+(\w+)\s+(\w+)", table)
     if not found:
         return
@@ -51,7 +55,9 @@ def keep_only(path, capability):
                 kept[kind == ELF and target == capability] += length
                 if kind != ELF or target != capability:
                     data[begin:position] = bytes(length)
-    print(f"{path.name}: {kept[True] >> 20} MB of GPU code kept, {kept[False] >> 20} MB zeroed")
+    print(
+        f"{path.name}: {kept[True] >> 20} MB of GPU code kept, {kept[False] >> 20} MB zeroed"
+    )
 
 
 def pack(tree, parts, part_bytes):
@@ -74,7 +80,9 @@ def main():
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("wheels", type=pathlib.Path)
     flags.add_argument("output", type=pathlib.Path)
-    flags.add_argument("--compute_capability", type=int, default=90, help="90: H100, H200")
+    flags.add_argument(
+        "--compute_capability", type=int, default=90, help="90: H100, H200"
+    )
     flags.add_argument("--part_bytes", type=int, default=50_000_000)
     given = flags.parse_args()
     tree = given.output / "tree"
@@ -87,7 +95,9 @@ def main():
                     name
                     for name in file.namelist()
                     if not re.search(
-                        "^tensorflow/include/|libcudadevrt|_static.a|/nvvm/lib64/|" + PLUGIN, name
+                        "^tensorflow/include/|libcudadevrt|_static.a|/nvvm/lib64/|"
+                        + PLUGIN,
+                        name,
                     )
                 ],
             )

@@ -41,7 +41,17 @@ TPUS = {
     "v6e": ("v6e:2x2", "v6e-4", {}),
     "v5p": ("v5p:2x2x1", "v5p-8", {}),
 }
-BYTES = {"f32": 4, "bf16": 2, "f16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "u16": 2, "pred": 1}
+BYTES = {
+    "f32": 4,
+    "bf16": 2,
+    "f16": 2,
+    "u32": 4,
+    "s32": 4,
+    "u64": 8,
+    "s64": 8,
+    "u16": 2,
+    "pred": 1,
+}
 # They name their operands twice: where they start and where they end.
 ASYNCHRONOUS = (
     "copy-start",
@@ -56,7 +66,9 @@ def devices_of(chip):
     """The devices of a machine that is not there."""
     if chip == "h100":
         os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-        arguments = dict(platform="cuda", topology_name="", target_config=H100, topology="1x1x1")
+        arguments = dict(
+            platform="cuda", topology_name="", target_config=H100, topology="1x1x1"
+        )
     else:
         name, accelerator, bounds = TPUS[chip]
         os.environ.update(
@@ -84,7 +96,9 @@ def sum_results(module, replicas, kept):
     )
     block = main.regions[0].blocks[0]
     done = list(block.operations)[-1]
-    groups = ir.DenseElementsAttr.get(np.arange(replicas, dtype="int64").reshape(1, replicas))
+    groups = ir.DenseElementsAttr.get(
+        np.arange(replicas, dtype="int64").reshape(1, replicas)
+    )
     for index, value in enumerate(list(done.operands)[: len(done.operands) - kept]):
         kind = ir.RankedTensorType(value.type)
         with ir.InsertionPoint(done), ir.Location.unknown():
@@ -115,7 +129,9 @@ def compiled(directory, chip, replicas):
         if replicas > 1:
             with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
                 has_memory = json.load(file)["work"]["memory"] > 0
-            sum_results(module, replicas, int(has_memory))  # each replica has its own memory
+            sum_results(
+                module, replicas, int(has_memory)
+            )  # each replica has its own memory
             options.device_assignment = xla_client.DeviceAssignment.create(assignment)
         began = time.time()
         found = devices[0].client.compile(
@@ -160,7 +176,9 @@ def print_traffic(module, top):
         f"program, read {read / 1e9:.1f} GB and write {written / 1e9:.1f} GB, "
         f"{(read + written) / 1e9:.1f} GB together"
     )
-    if cycles:  # a TPU's compiler estimates them, but not those of copies between memories
+    if (
+        cycles
+    ):  # a TPU's compiler estimates them, but not those of copies between memories
         print(f"{cycles:.3g} cycles, as the compiler estimates")
     kernels.sort(key=lambda one: -one.times * (one.read + one.written))
     for one in kernels[:top]:
@@ -187,7 +205,9 @@ def computations_of(module):
 def operations_of(lines):
     """(name, shape, kind, names of the operands, the rest) of each operation of a computation."""
     for line in lines:
-        found = re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)", line)
+        found = re.match(
+            r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)", line
+        )
         if found:
             name, shape, kind, rest = found.groups()
             operands = re.findall(r"%([\w.\-]+)", rest.split("), ")[0])
@@ -241,7 +261,8 @@ def loop_of(computations, rest):
     """How often a loop runs, and the name of its body. The network's loops count from 0 to a
     constant; the compiler of GPUs writes the number down."""
     condition, body = (
-        re.search(part + r"=%?([\w.\-]+)", rest).group(1) for part in ("condition", "body")
+        re.search(part + r"=%?([\w.\-]+)", rest).group(1)
+        for part in ("condition", "body")
     )
     lines = "\n".join(computations[condition])
     found = re.search(r'"known_trip_count":\{"n":"(\d+)"', rest) or re.search(
@@ -278,7 +299,9 @@ def bytes_of(shape):
     """The bytes in main memory of a shape, or of a tuple of shapes, without int8: those are
     workspaces."""
     total = 0
-    for dtype, dimensions, layout in re.findall(r"\b(\w+)\[([\d,]*)\](\{[^}]*\})?", shape):
+    for dtype, dimensions, layout in re.findall(
+        r"\b(\w+)\[([\d,]*)\](\{[^}]*\})?", shape
+    ):
         if re.search(r"S\([1-9]", layout):
             continue
         numbers = [int(number) for number in dimensions.split(",") if number]
@@ -290,7 +313,9 @@ def main():
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("directory")
     flags.add_argument("chip", choices=["h100", *TPUS])
-    flags.add_argument("--replicas", type=int, default=1, help="chips that sum their gradients")
+    flags.add_argument(
+        "--replicas", type=int, default=1, help="chips that sum their gradients"
+    )
     flags.add_argument("--output", help="file for the compiled program, as text")
     flags.add_argument("--top", type=int, default=40, help="kernels to list")
     given = flags.parse_args()
@@ -299,9 +324,13 @@ def main():
     except Exception as error:  # JAX's: the classes differ between its versions
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        print(f"{given.directory}: refused for {given.chip}: {str(error).splitlines()[0]}")
+        print(
+            f"{given.directory}: refused for {given.chip}: {str(error).splitlines()[0]}"
+        )
         return
-    print(f"{given.directory}: compiled for {name} x {given.replicas} in {seconds:.0f} s")
+    print(
+        f"{given.directory}: compiled for {name} x {given.replicas} in {seconds:.0f} s"
+    )
     print_costs(program, given.chip)
     module = program.hlo_modules()[0].to_string()
     if given.output:

@@ -33,7 +33,9 @@ def options_of(text):
         **json.loads(text),
     )
     sizes = {
-        name: given.pop(name) for name in ("batch", "length", "memory", "targets") if name in given
+        name: given.pop(name)
+        for name in ("batch", "length", "memory", "targets")
+        if name in given
     }
     work = dataclasses.replace(works.WORKS[given.pop("work")], **sizes)
     with open(given.pop("config"), encoding="utf-8") as file:
@@ -58,7 +60,9 @@ def run(directory, text):
 
     work, config, values, options = options_of(text)
     tf.disable_eager_execution()
-    fetches, feed, session_config = time_xlnet.build(work, XLNetConfig(**config), options)
+    fetches, feed, session_config = time_xlnet.build(
+        work, XLNetConfig(**config), options
+    )
     graph = tf.get_default_graph()
     (call,) = [
         op
@@ -67,7 +71,8 @@ def run(directory, text):
     ]
     variables = {v.handle.name: v for v in tf.global_variables()}
     readable = [
-        variables[x.name].read_value() if x.dtype == tf.resource else x for x in call.inputs
+        variables[x.name].read_value() if x.dtype == tf.resource else x
+        for x in call.inputs
     ]
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())

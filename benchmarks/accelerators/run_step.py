@@ -60,7 +60,9 @@ def stablehlo(directory):
         key, position = varint(proto, position)
         size, position = varint(proto, position)
         if key == 1 << 3 | 2:
-            return without_tilings(mlir.hlo_to_stablehlo(proto[position : position + size]))
+            return without_tilings(
+                mlir.hlo_to_stablehlo(proto[position : position + size])
+            )
         position += size
 
 
@@ -111,7 +113,9 @@ def compare(directory, executable, shapes, tolerance):
     """Prints the largest relative difference of loss, gradients and memories to TensorFlow's;
     returns whether it is within `tolerance`."""
     values = np.load(os.path.join(directory, "values.npz"))
-    given = iter(values[f"in{i}"] for i in range(sum(n.startswith("in") for n in values.files)))
+    given = iter(
+        values[f"in{i}"] for i in range(sum(n.startswith("in") for n in values.files))
+    )
     # Inputs that are constants for XLA are not parameters.
     kept = [
         np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
@@ -158,7 +162,9 @@ def compare_steps(directory, outputs, first_directory, first, tolerance):
         "those that differ most:"
     )
     for index in np.argsort(differences)[::-1][:5]:
-        norms = [float(np.linalg.norm(np.asarray(x[index], "f8"))) for x in (outputs, first)]
+        norms = [
+            float(np.linalg.norm(np.asarray(x[index], "f8"))) for x in (outputs, first)
+        ]
         print(
             f"  {index}: {outputs[index].shape}, {differences[index]:.2g}, norms "
             f"{norms[0]:.3g} and {norms[1]:.3g}"
@@ -213,14 +219,20 @@ def list_kernels(executable, arrays, top):
         with gzip.open(path) as file:
             events = json.load(file)["traceEvents"]
     lanes = {
-        (e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"
+        (e["pid"], e["tid"]): e["args"]["name"]
+        for e in events
+        if e.get("name") == "thread_name"
     }
     total, count = collections.Counter(), collections.Counter()
     for event in events:
-        if event.get("ph") == "X" and "Stream" in lanes.get((event["pid"], event["tid"]), ""):
+        if event.get("ph") == "X" and "Stream" in lanes.get(
+            (event["pid"], event["tid"]), ""
+        ):
             total[event["name"]] += event["dur"] / 3e3
             count[event["name"]] += 1
-    print(f"{sum(total.values()):.1f} ms in {sum(count.values()) / 3:.0f} kernels a step")
+    print(
+        f"{sum(total.values()):.1f} ms in {sum(count.values()) / 3:.0f} kernels a step"
+    )
     for name, ms in total.most_common(top):
         print(f"{ms:8.3f} ms {count[name] / 3:5.0f} x {name[:100]}")
 
@@ -231,9 +243,13 @@ def main():
 
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("directories", nargs="+")
-    flags.add_argument("--peak_tflops", type=float, help="of the device, from its data sheet")
+    flags.add_argument(
+        "--peak_tflops", type=float, help="of the device, from its data sheet"
+    )
     flags.add_argument("--steps", type=int, default=10)
-    flags.add_argument("--profile", type=int, default=0, help="kernels to list; 0: none")
+    flags.add_argument(
+        "--profile", type=int, default=0, help="kernels to list; 0: none"
+    )
     given = flags.parse_args()
     client = jax.devices()[0].client
     print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
@@ -247,13 +263,21 @@ def main():
         print(f"{directory}: compiled in {time.perf_counter() - start:.1f} s")
         shapes, work = parameters(text), works.Work(**about["work"])
         if os.path.exists(os.path.join(directory, "values.npz")):
-            is_right &= compare(directory, executable, shapes, TOLERANCES[about["precision"]])
+            is_right &= compare(
+                directory, executable, shapes, TOLERANCES[about["precision"]]
+            )
             continue
         arrays = placed(random_inputs(shapes, work, about["config"]))
         seconds, loss = timed(executable, arrays, given.steps, 3)
         used = operations(about["config"], work, "gpu") / seconds / 1e12
-        share = f", {100 * used / given.peak_tflops:.1f} % of the peak" if given.peak_tflops else ""
-        memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 2**30
+        share = (
+            f", {100 * used / given.peak_tflops:.1f} % of the peak"
+            if given.peak_tflops
+            else ""
+        )
+        memory = (jax.devices()[0].memory_stats() or {}).get(
+            "peak_bytes_in_use", 0
+        ) / 2**30
         print(
             f"{work.kind} {work.batch} x {work.length}, {about['precision']}: {seconds:.4f} s, "
             f"{work.tokens / seconds:.0f} tokens/s, {used:.1f} TFLOP/s{share}, loss {loss:.3f}, "
@@ -268,7 +292,11 @@ def main():
             has_dropout = any(each.get("dropout", 0.1) for each in both)
             tolerance = max(TOLERANCES[each["precision"]] for each in both)
             is_right &= compare_steps(
-                directory, outputs, first[0], first[3], np.inf if has_dropout else tolerance
+                directory,
+                outputs,
+                first[0],
+                first[3],
+                np.inf if has_dropout else tolerance,
             )
         if given.profile:
             list_kernels(executable, arrays, given.profile)

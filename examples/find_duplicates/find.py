@@ -10,7 +10,9 @@ import csv
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(
+    0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+)
 
 import numpy as np
 
@@ -22,7 +24,10 @@ SHOWN = 5
 def read(path):
     """The different texts of a table."""
     with open(path, encoding="utf-8", newline="") as f:
-        texts = [row["text"] for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        texts = [
+            row["text"]
+            for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
     different = list(dict.fromkeys(texts))
     print(f"{len(texts)} texts, {len(texts) - len(different)} of them there before")
     return different

@@ -14,7 +14,10 @@ def distance(task, decisions, labels, values):
 
 
 class LevelsScorer(ClassificationScorer):
-    default_metrics = ("distance", "accuracy")  # the first one chooses the best checkpoint
+    default_metrics = (
+        "distance",
+        "accuracy",
+    )  # the first one chooses the best checkpoint
     lower_is_better = frozenset({"distance"})
 
     @property
@@ -22,4 +25,6 @@ class LevelsScorer(ClassificationScorer):
         return dict(super().metrics, distance=distance)
 
 
-LEVELS = tasks.register(dataclasses.replace(CLASSIFICATION, name="levels", scorer=LevelsScorer))
+LEVELS = tasks.register(
+    dataclasses.replace(CLASSIFICATION, name="levels", scorer=LevelsScorer)
+)

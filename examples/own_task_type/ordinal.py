@@ -29,11 +29,18 @@ class Reader(contract.Reader):
         return (
             (level, None)
             if level in (self.task.labels or [level])
-            else (None, "level '{}', expected one of {}".format(level, ", ".join(self.task.labels)))
+            else (
+                None,
+                "level '{}', expected one of {}".format(
+                    level, ", ".join(self.task.labels)
+                ),
+            )
         )
 
     def label_array(self, rows):
-        above = self.task.scorer.gold_labels(rows)[:, None] > np.arange(len(self.task.labels) - 1)
+        above = self.task.scorer.gold_labels(rows)[:, None] > np.arange(
+            len(self.task.labels) - 1
+        )
         return above.astype(np.float32)  # [n,L-1]
 
 
@@ -42,12 +49,16 @@ class Head(contract.Head):
         return (Feature("label_ids", (len(self.task.labels) - 1,), "float"),)
 
     def logits(self, nn, features, is_training):
-        return nn.dense(nn.summary(), len(self.task.labels) - 1, nn.scope + "/logit")  # [B,L-1]
+        return nn.dense(
+            nn.summary(), len(self.task.labels) - 1, nn.scope + "/logit"
+        )  # [B,L-1]
 
     def loss(self, nn, logits, features, options):
         import tensorflow.compat.v1 as tf
 
-        return tf.reduce_sum(nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1)
+        return tf.reduce_sum(
+            nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1
+        )
 
     def outputs(self, nn, logits, features):
         import tensorflow.compat.v1 as tf
@@ -68,7 +79,9 @@ class Scorer(contract.Scorer):
         return ["above_" + label for label in self.task.labels[:-1]]
 
     def gold_labels(self, rows):
-        return np.array([self.task.labels.index(row.label or self.task.labels[0]) for row in rows])
+        return np.array(
+            [self.task.labels.index(row.label or self.task.labels[0]) for row in rows]
+        )
 
     def decide(self, values, threshold=contract.THRESHOLD):
         return (np.asarray(values) >= threshold).sum(axis=1)
@@ -77,4 +90,6 @@ class Scorer(contract.Scorer):
         return [self.task.labels[level] for level in self.decide(values, threshold)]
 
 
-ORDINAL = tasks.register(contract.TaskType("ordinal", Reader, Head, Scorer, has_labels=True))
+ORDINAL = tasks.register(
+    contract.TaskType("ordinal", Reader, Head, Scorer, has_labels=True)
+)

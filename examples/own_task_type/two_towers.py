@@ -17,7 +17,10 @@ from xlnet.tasks.types.simple import (
 
 class TowersReader(RegressionReader):
     def parse_pairs(self, text_a, text_b, choices):
-        return ((text_a, None), (text_b, None)), None  # two inputs of one text, not one of two
+        return (
+            (text_a, None),
+            (text_b, None),
+        ), None  # two inputs of one text, not one of two
 
 
 class TowersHead(RegressionHead):
@@ -28,7 +31,9 @@ class TowersHead(RegressionHead):
         import tensorflow.compat.v1 as tf
 
         vectors = nn.summary()  # [B*2,D]
-        vectors = tf.math.l2_normalize(tf.reshape(vectors, [-1, 2, vectors.shape[-1]]), axis=2)
+        vectors = tf.math.l2_normalize(
+            tf.reshape(vectors, [-1, 2, vectors.shape[-1]]), axis=2
+        )
         return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)  # [B]
 
 
@@ -44,6 +49,11 @@ class TowersExport(RegressionExport):
 
 TWO_TOWERS = tasks.register(
     TaskType(
-        "two_towers", TowersReader, TowersHead, TowersScorer, verb="score", export=TowersExport
+        "two_towers",
+        TowersReader,
+        TowersHead,
+        TowersScorer,
+        verb="score",
+        export=TowersExport,
     )
 )

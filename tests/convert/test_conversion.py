@@ -14,7 +14,13 @@ from helpers.vocabulary import train_tiny_model
 from safetensors.numpy import load_file, save_file
 
 import xlnet
-from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
+from xlnet.convert import (
+    conversion,
+    huggingface_task,
+    safetensors,
+    tokenizer_files,
+    weights,
+)
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.runs import model_files
@@ -40,7 +46,9 @@ def edit_document(path, **changes):
 
 def to_huggingface(path, name, *arguments, **options):
     """The model in path/ours as the folder path/name of that library."""
-    conversion.to_huggingface(str(path / "ours"), str(path / name), *arguments, **options)
+    conversion.to_huggingface(
+        str(path / "ours"), str(path / name), *arguments, **options
+    )
 
 
 class Folder:
@@ -65,7 +73,10 @@ class Folder:
         safetensors.write(str(self.path / "model.safetensors"), tensors, dtype)
         return self
 
-    def shard(self, names=("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")):
+    def shard(
+        self,
+        names=("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"),
+    ):
         """Two files and their index."""
         tensors = self.tensors
         weight_map = {name: names[i % 2] for i, name in enumerate(sorted(tensors))}
@@ -73,7 +84,11 @@ class Folder:
             if os.path.basename(shard) == shard:
                 safetensors.write(
                     str(self.path / shard),
-                    {name: tensors[name] for name in tensors if weight_map[name] == shard},
+                    {
+                        name: tensors[name]
+                        for name in tensors
+                        if weight_map[name] == shard
+                    },
                 )
         (self.path / "model.safetensors").unlink()
         (self.path / "model.safetensors.index.json").write_text(
@@ -93,7 +108,10 @@ class Folder:
 
     def convert(self, target, *vocabulary, **columns):
         conversion.from_huggingface(
-            str(self.path), str(target), huggingface_task.Columns(**columns), *vocabulary
+            str(self.path),
+            str(target),
+            huggingface_task.Columns(**columns),
+            *vocabulary,
         )
         return {
             name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
@@ -127,10 +145,21 @@ def test_an_index_that_lies_or_leads_out_of_its_folder_is_refused(folder, tmp_pa
     for weight_map, message in (
         *(
             ({"logits_proj.weight": name}, "expected a file of this folder")
-            for name in ("../other/model.safetensors", "..\\model.safetensors", "config.json", None)
+            for name in (
+                "../other/model.safetensors",
+                "..\\model.safetensors",
+                "config.json",
+                None,
+            )
         ),
-        (dict(names, extra=min(names.values())), "no tensor extra in model-00001-of-00002.safet"),
-        (dict(names, extra="model-00003.safetensors"), "no such file: .*/model-00003.safetensors"),
+        (
+            dict(names, extra=min(names.values())),
+            "no tensor extra in model-00001-of-00002.safet",
+        ),
+        (
+            dict(names, extra="model-00003.safetensors"),
+            "no such file: .*/model-00003.safetensors",
+        ),
         ({}, "weight_map"),
     ):
         index.write_text(json.dumps({"weight_map": weight_map}))
@@ -143,7 +172,9 @@ def test_a_pickle_is_refused(folder, tmp_path):
     """It is not even opened: this one is not a pickle."""
     pickled = folder()
     (pickled.path / "model.safetensors").rename(pickled.path / "pytorch_model.bin")
-    with pytest.raises(UserError, match="expected model.safetensors or model.safetensors.index"):
+    with pytest.raises(
+        UserError, match="expected model.safetensors or model.safetensors.index"
+    ):
         pickled.convert(tmp_path / "out")
 
 
@@ -164,7 +195,9 @@ def test_weights_that_are_no_numbers_are_refused(folder, tmp_path):
     tensors = load_file(path)
     tensors["transformer.layer.1.ff.layer_1.weight"][2, 3] = np.inf
     save_file(tensors, path)
-    with pytest.raises(UserError, match="tensor transformer.layer.1.ff.layer_1.weight: found NaN"):
+    with pytest.raises(
+        UserError, match="tensor transformer.layer.1.ff.layer_1.weight: found NaN"
+    ):
         model.convert(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -177,13 +210,19 @@ def test_weights_that_are_no_numbers_are_refused(folder, tmp_path):
         (b"not json", b"", None),
         ({"x": dict(dtype="F64", shape=[1], data_offsets=[0, 8])}, bytes(8), None),
         ({"x": dict(dtype="F32", shape=[2], data_offsets=[0, 4])}, bytes(4), None),
-        ({"x": dict(dtype="F32", shape=[1 << 62], data_offsets=[0, 1 << 64])}, bytes(4), None),
+        (
+            {"x": dict(dtype="F32", shape=[1 << 62], data_offsets=[0, 1 << 64])},
+            bytes(4),
+            None,
+        ),
     ),
 )
 def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path = tmp_path / "x.safetensors"
-    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+    path.write_bytes(
+        struct.pack("<Q", len(text) if length is None else length) + text + data
+    )
     with pytest.raises(UserError, match="damaged|found type F.*, expected") as error:
         safetensors.read(str(path))
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
@@ -193,9 +232,18 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     "changes, message",
     (
         (dict(model_type="bert"), "model_type: found 'bert'"),
-        (dict(architectures=["BertModel"]), r"architectures: found \['BertModel'\], expected"),
-        (dict(architectures=[["XLNetModel"]]), r"architectures: found \[\['XLNetModel'\]\], exp"),
-        (dict(ff_activation=["gelu"]), r"ff_activation: found \['gelu'\], expected one of"),
+        (
+            dict(architectures=["BertModel"]),
+            r"architectures: found \['BertModel'\], expected",
+        ),
+        (
+            dict(architectures=[["XLNetModel"]]),
+            r"architectures: found \[\['XLNetModel'\]\], exp",
+        ),
+        (
+            dict(ff_activation=["gelu"]),
+            r"ff_activation: found \['gelu'\], expected one of",
+        ),
         (dict(layer_norm_eps=1e-5), "layer_norm_eps: found 1e-05"),
         (dict(attn_type="uni"), "attn_type: found 'uni'"),
         (dict(same_length=True), "same_length: found True"),
@@ -205,21 +253,28 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
         (dict(problem_type="regression"), "id2label: found 1 labels, expected 4"),
         (dict(id2label={"0": "a", "1": "b"}), "id2label: found 2 labels, expected 4"),
         (dict(id2label={"0": "a", "2": "b"}), "id2label: found "),
-        (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
+        (
+            dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}),
+            "two labels of the same name",
+        ),
         (dict(n_layer=3), "weights are missing: transformer.layer.2.rel_attn.r_w_bias"),
         (dict(n_layer="2"), "n_layer is '2'"),
         (dict(n_head=0), "config.json: "),
         (dict(d_inner=41), r"layer.0.ff.layer_1.weight: found shape \[40, 24\]"),
     ),
 )
-def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, changes, message):
+def test_a_model_that_cannot_be_computed_here_is_refused(
+    folder, tmp_path, changes, message
+):
     with pytest.raises(UserError, match=message):
         folder().edit(**changes).convert(tmp_path / "out")
     assert not list(tmp_path.glob("out*"))
 
 
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path):
-    entries = dict(mem_len=None, reuse_len=None, bos_token_id=None, eos_token_id=[2, 3], dropout=0)
+    entries = dict(
+        mem_len=None, reuse_len=None, bos_token_id=None, eos_token_id=[2, 3], dropout=0
+    )
     folder().edit(**entries).convert(tmp_path / "ours")
     to_huggingface(tmp_path, "back")
     config = stored(tmp_path / "back", "config.json")
@@ -229,7 +284,9 @@ def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path):
 def test_weights_alone_keep_their_output_layer(folder, tmp_path):
     model = folder()
     model.convert(tmp_path / "converted")
-    best_checkpoint.export(checkpoint.resolve(str(tmp_path / "converted")), str(tmp_path / "ours"))
+    best_checkpoint.export(
+        checkpoint.resolve(str(tmp_path / "converted")), str(tmp_path / "ours")
+    )
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
@@ -247,16 +304,22 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
     tensors = dict(model.tensors)
     embedding = tensors["transformer.word_embedding.weight"]
     with caplog.at_level(logging.WARNING):
-        model.write(dict(tensors, **{"lm_loss.weight": embedding, "extra": embedding})).convert(
-            tmp_path / "tied"
-        )
+        model.write(
+            dict(tensors, **{"lm_loss.weight": embedding, "extra": embedding})
+        ).convert(tmp_path / "tied")
     assert "1 weights are not used: extra" in caplog.text
-    with pytest.raises(UserError, match="lm_loss.weight: found an output embedding of its own"):
-        model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(tmp_path / "out")
+    with pytest.raises(
+        UserError, match="lm_loss.weight: found an output embedding of its own"
+    ):
+        model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(
+            tmp_path / "out"
+        )
 
 
 def test_a_number_too_large_for_the_type_is_refused(tmp_path):
-    with pytest.raises(UserError, match="x: found numbers up to 70000, expected numbers of"):
+    with pytest.raises(
+        UserError, match="x: found numbers up to 70000, expected numbers of"
+    ):
         safetensors.write(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
     assert not list(tmp_path.iterdir())
 
@@ -280,9 +343,15 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
     """untie_r False: one [N,H] here, the same numbers in each layer there."""
     source = tmp_path / "ours"
     source.mkdir()
-    config = xlnet.XLNetConfig(json_path=str(GOLDEN / "tied_relu_checkpoint" / "xlnet_config.json"))
-    kept = checkpoint.read_weights(str(GOLDEN / "tied_relu_checkpoint" / "xlnet_model.ckpt"))
-    config = xlnet.XLNetConfig(**dict(config.to_dict(), d_head=4))  # as that library has it
+    config = xlnet.XLNetConfig(
+        json_path=str(GOLDEN / "tied_relu_checkpoint" / "xlnet_config.json")
+    )
+    kept = checkpoint.read_weights(
+        str(GOLDEN / "tied_relu_checkpoint" / "xlnet_model.ckpt")
+    )
+    config = xlnet.XLNetConfig(
+        **dict(config.to_dict(), d_head=4)
+    )  # as that library has it
     weights = {
         name: np.ascontiguousarray(value[..., :4]) if value.shape[-1] == 6 else value
         for name, value in kept.items()
@@ -307,7 +376,9 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
 
 
 def test_a_head_width_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(UserError, match="d_head: found 12, expected d_model / n_head, 8"):
+    with pytest.raises(
+        UserError, match="d_head: found 12, expected d_model / n_head, 8"
+    ):
         conversion.to_huggingface(str(RELEASED), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -315,8 +386,12 @@ def test_a_head_width_that_is_not_there_is_refused(tmp_path):
 # ---- vocabulary and cleaning ----
 
 
-@pytest.mark.parametrize("uncased, keep_accents", ((False, False), (True, False), (True, True)))
-def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased, keep_accents):
+@pytest.mark.parametrize(
+    "uncased, keep_accents", ((False, False), (True, False), (True, True))
+)
+def test_the_tokenizer_goes_with_the_model(
+    folder, tmp_path, vocabulary, uncased, keep_accents
+):
     model = folder("lm").give_vocabulary(
         vocabulary, do_lower_case=uncased, keep_accents=keep_accents
     )
@@ -327,14 +402,20 @@ def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased
     kept = stored(tmp_path / "back", "tokenizer_config.json")
     assert (kept["do_lower_case"], kept["keep_accents"]) == (uncased, keep_accents)
     assert kept["remove_space"] is True and kept["padding_side"] == "left"
-    assert kept["model_input_names"] == ["input_ids", "token_type_ids", "attention_mask"]
+    assert kept["model_input_names"] == [
+        "input_ids",
+        "token_type_ids",
+        "attention_mask",
+    ]
     assert kept["pad_token"] == "<pad>" and kept["mask_token"] == "<mask>"
     assert kept["additional_special_tokens"] == ["<eop>", "<eod>"]
     special = stored(tmp_path / "back", "special_tokens_map.json")
     assert special["cls_token"] == "<cls>"
     config = stored(tmp_path / "back", "config.json")
     assert config["pad_token_id"] == ours.pad_id
-    assert (tmp_path / "back" / "spiece.model").read_bytes() == open(vocabulary, "rb").read()
+    assert (tmp_path / "back" / "spiece.model").read_bytes() == open(
+        vocabulary, "rb"
+    ).read()
     (tmp_path / "back" / "spiece.model").unlink()
     again = tokenizer_files.read(str(tmp_path / "back"), str(tmp_path))
     texts = ["The cat, (2010,) sat. ", "``on'' a Ünïcödé mat 13,"]
@@ -349,7 +430,10 @@ def test_a_vocabulary_without_padding_pads_with_unknown(tmp_path):
     ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
     kept = stored(tmp_path / "out", "tokenizer_config.json")
     assert kept["pad_token"] == "<unk>" and kept["mask_token"] is None
-    assert kept["additional_special_tokens"] == ["<eod>"] and "model_max_length" not in kept
+    assert (
+        kept["additional_special_tokens"] == ["<eod>"]
+        and "model_max_length" not in kept
+    )
     assert ids == {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
@@ -361,9 +445,13 @@ def test_ends_of_texts_that_a_vocabulary_lacks_have_no_ids(tmp_path):
 
 def test_cleaning_and_size_of_a_vocabulary(folder, tmp_path, vocabulary):
     with pytest.raises(UserError, match="remove_space: found False"):
-        folder().give_vocabulary(vocabulary, remove_space=False).convert(tmp_path / "out")
+        folder().give_vocabulary(vocabulary, remove_space=False).convert(
+            tmp_path / "out"
+        )
     lower = folder("lm").give_vocabulary(vocabulary, do_lower_case=True)
-    lower.convert(tmp_path / "cased", None, False)  # what is given goes before the folder
+    lower.convert(
+        tmp_path / "cased", None, False
+    )  # what is given goes before the folder
     assert not Tokenizer(str(tmp_path / "cased" / "spiece.model")).uncased
     lower.edit(vocab_size=41)
     with pytest.raises(UserError, match="found 51 pieces, expected 41"):
@@ -378,7 +466,12 @@ LABELS = {"0": "world", "1": "sports", "2": "business", "3": "science"}
 @pytest.mark.parametrize(
     "changes, kind, labels, head",
     (
-        (dict(id2label=LABELS), "classification", list(LABELS.values()), "classification_custom"),
+        (
+            dict(id2label=LABELS),
+            "classification",
+            list(LABELS.values()),
+            "classification_custom",
+        ),
         (
             dict(id2label=LABELS, problem_type="multi_label_classification"),
             "multi_label",
@@ -405,9 +498,13 @@ def test_labels_and_kind_of_task_go_with_the_model(
     assert kept["columns"]["text_b"] == ["other"]
     assert stored(tmp_path / "ours", "run.json")["resolved"]["max_seq_length"] == 77
     to_huggingface(tmp_path, "back")
-    before, after = (stored(path, "config.json") for path in (model.path, tmp_path / "back"))
+    before, after = (
+        stored(path, "config.json") for path in (model.path, tmp_path / "back")
+    )
     assert after["id2label"] == before["id2label"]
-    expected = before.get("problem_type", "single_label_classification" if labels else "regression")
+    expected = before.get(
+        "problem_type", "single_label_classification" if labels else "regression"
+    )
     assert after["problem_type"] == expected
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
@@ -433,7 +530,9 @@ def test_columns_of_answers(folder, tmp_path, vocabulary):
 def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
     """Tags stay in the order of the outputs, whatever it is."""
     labels = {str(id): tag for id, tag in enumerate(tags.split())}
-    model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    model = (
+        folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    )
     model.convert(tmp_path / "ours")
     kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "tagging" and kept["head"] == "tagging_custom"
@@ -448,7 +547,10 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     model.convert(tmp_path / "ours")
     kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "spans" and kept["head"] == "start_logits"
-    assert kept["kind_options"]["start_n_top"] == 3 and kept["kind_options"]["end_n_top"] == 4
+    assert (
+        kept["kind_options"]["start_n_top"] == 3
+        and kept["kind_options"]["end_n_top"] == 4
+    )
     edit_document(tmp_path / "ours", huggingface=None)  # as of a model of ours
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
@@ -474,13 +576,22 @@ def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocab
         ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
         ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
         ("sequence_classification", {}, 1, "max_seq_length is 1"),
-        ("sequence_classification", dict(id2label={"0": "a\ud800"}), 512, "half a character"),
+        (
+            "sequence_classification",
+            dict(id2label={"0": "a\ud800"}),
+            512,
+            "half a character",
+        ),
     ],
 )
 def test_what_could_not_be_loaded_is_not_written(
     folder, tmp_path, vocabulary, name, entries, length, said
 ):
-    model = folder(name).give_vocabulary(vocabulary, model_max_length=length).edit(**entries)
+    model = (
+        folder(name)
+        .give_vocabulary(vocabulary, model_max_length=length)
+        .edit(**entries)
+    )
     with pytest.raises(UserError, match=said):
         model.convert(tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
@@ -489,7 +600,9 @@ def test_what_could_not_be_loaded_is_not_written(
 def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary):
     """That library takes no null; before version 5 it wrote it."""
     model = (
-        folder().give_vocabulary(vocabulary).edit(summary_use_proj=False, summary_activation=None)
+        folder()
+        .give_vocabulary(vocabulary)
+        .edit(summary_use_proj=False, summary_activation=None)
     )
     model.write(
         {
@@ -506,20 +619,28 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary):
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
-def test_labels_that_are_not_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):
+def test_labels_that_are_not_tags_are_weights_alone(
+    folder, tmp_path, vocabulary, caplog
+):
     """Those of iob1 are none, whose entities begin with I: they would be decoded as of bio2."""
     labels = dict(zip("01234", "O I-PER I-LOC B-LOC I-ORG".split()))
-    model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    model = (
+        folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    )
     with caplog.at_level(logging.WARNING):
         model.convert(tmp_path / "ours")
-    assert "without a task: its labels are not the tags of bio2, bioes, bmes" in caplog.text
+    assert (
+        "without a task: its labels are not the tags of bio2, bioes, bmes"
+        in caplog.text
+    )
     assert stored(tmp_path / "ours", "run.json")["task"] is None
 
 
 def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     folder().give_vocabulary(vocabulary).convert(tmp_path / "ours")
     edit_document(
-        tmp_path / "ours", task=dict(stored(tmp_path / "ours", "run.json")["task"], kind="ordinal")
+        tmp_path / "ours",
+        task=dict(stored(tmp_path / "ours", "run.json")["task"], kind="ordinal"),
     )
     with pytest.raises(UserError, match="kind: found 'ordinal', expected one of"):
         to_huggingface(tmp_path, "out")
@@ -551,7 +672,9 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
     names = sorted(checkpoint.names(prefixes[0]))
     assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
-    for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
+    for name, *both in zip(
+        names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)
+    ):
         np.testing.assert_array_equal(*both, err_msg=name)
 
 
@@ -569,7 +692,9 @@ def test_a_causal_model_comes_back_as_one(causal, tmp_path):
             back.fill("the ___")
 
 
-@pytest.mark.parametrize("first, then", [("causal", "permutation"), ("permutation", "causal")])
+@pytest.mark.parametrize(
+    "first, then", [("causal", "permutation"), ("permutation", "causal")]
+)
 def test_settings_of_training_here_replace_those_that_the_weights_came_with(
     permuted, tmp_path, first, then
 ):
@@ -586,5 +711,9 @@ def test_settings_of_training_here_replace_those_that_the_weights_came_with(
     )
     to_huggingface(tmp_path, "back")
     config = stored(tmp_path / "back", "config.json")
-    assert (config["clamp_len"], config["mem_len"], config["same_length"]) == (7, 5, True)
+    assert (config["clamp_len"], config["mem_len"], config["same_length"]) == (
+        7,
+        5,
+        True,
+    )
     assert config["attn_type"] == ("uni" if then == "causal" else "bi")

@@ -35,7 +35,9 @@ class Converted:
 
     def __init__(self, source, directory):
         self.source = source
-        conversion.from_huggingface(str(self.source), str(directory), huggingface_task.Columns())
+        conversion.from_huggingface(
+            str(self.source), str(directory), huggingface_task.Columns()
+        )
         self.prefix = checkpoint.resolve(str(directory))
         self.directory = directory
         self.config = xlnet.XLNetConfig(json_path=str(directory / "xlnet_config.json"))
@@ -61,7 +63,9 @@ class Converted:
         ]
         return [
             tf.constant(x, dtype)
-            for x, dtype in zip((flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32))
+            for x, dtype in zip(
+                (flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32)
+            )
         ]
 
     def layers(self, scope):
@@ -89,7 +93,9 @@ def test_language_model(graph, converted):
     """Two streams, a permutation mask, target slots and memories, logits and new memories."""
     model = converted("lm")
     carried = run_document.read(str(model.directory)).huggingface
-    run = xlnet.RunConfig(False, **RUN, mem_len=carried["mem_len"], reuse_len=carried["reuse_len"])
+    run = xlnet.RunConfig(
+        False, **RUN, mem_len=carried["mem_len"], reuse_len=carried["reuse_len"]
+    )
     ids, segments, padding = (tf.transpose(x) for x in model.texts())
     mems = [tf.constant(mem) for mem in model["in/mems"]]  # [M,B,D] each
     network = xlnet.XLNetModel(
@@ -106,7 +112,9 @@ def test_language_model(graph, converted):
     with tf.variable_scope("model/lm_loss"):
         bias = tf.get_variable("bias", [model.config.n_token])
     logits = (
-        tf.einsum("pbd,vd->bpv", network.get_sequence_output(), network.get_embedding_table())
+        tf.einsum(
+            "pbd,vd->bpv", network.get_sequence_output(), network.get_embedding_table()
+        )
         + bias
     )
     logits, *mems = model.run(logits, *network.get_new_memory())
@@ -192,7 +200,8 @@ def test_there_and_back_is_the_same_file(converted, tmp_path, name):
     model = converted(name)
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
     weights = [
-        (folder / "model.safetensors").read_bytes() for folder in (model.source, tmp_path / "back")
+        (folder / "model.safetensors").read_bytes()
+        for folder in (model.source, tmp_path / "back")
     ]
     assert weights[0] == weights[1]
     configs = [
@@ -227,4 +236,7 @@ def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected)
         logits = task.head.logits(model.layers(task.head.scope()), {}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
-    assert json.loads((tmp_path / "back" / "config.json").read_text())["ff_activation"] == theirs
+    assert (
+        json.loads((tmp_path / "back" / "config.json").read_text())["ff_activation"]
+        == theirs
+    )

@@ -43,12 +43,16 @@ np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
          segments=encoded["token_type_ids"], length=tokenizer.model_max_length,
          labels=list(model.config.id2label.values()))
 """
-SIZES = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37)
+SIZES = dict(
+    n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37
+)
 TEXT = "Kamat  kÄmat, (x) - 1,234. rokmi"
 
 
 def pythons_with_transformers():
-    here = [sys.executable] * all(map(importlib.util.find_spec, ("torch", "transformers")))
+    here = [sys.executable] * all(
+        map(importlib.util.find_spec, ("torch", "transformers"))
+    )
     other = ROOT / ".venv-benchmark" / "bin" / "python"
     named = os.environ.get("TRANSFORMERS_PYTHONS", "").split(":")
     return here + [str(other)] * other.exists() + list(filter(None, named))
@@ -57,7 +61,9 @@ def pythons_with_transformers():
 @pytest.fixture(scope="module", params=pythons_with_transformers() or [None])
 def python(request):
     if not request.param:
-        pytest.skip("no torch and transformers here, no .venv-benchmark, no TRANSFORMERS_PYTHONS")
+        pytest.skip(
+            "no torch and transformers here, no .venv-benchmark, no TRANSFORMERS_PYTHONS"
+        )
     return request.param
 
 
@@ -68,7 +74,9 @@ def random_weights(config, outputs, rng):
     pairs = [
         *weights.network(config, "transformer."),
         *weights.summary(config),
-        *weights.output_layer(config, weights.SEQUENCE, "classification_custom", outputs),
+        *weights.output_layer(
+            config, weights.SEQUENCE, "classification_custom", outputs
+        ),
     ]
     return {
         pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
@@ -110,7 +118,10 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
     segments = rng.randint(0, 3, [3, 12])
     np.savez(
-        tmp_path / "inputs.npz", input_ids=ids, token_type_ids=segments, attention_mask=1 - padding
+        tmp_path / "inputs.npz",
+        input_ids=ids,
+        token_type_ids=segments,
+        attention_mask=1 - padding,
     )
     done = subprocess.run(
         [
@@ -148,7 +159,9 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
         for variable in tf.global_variables():
             variable.load(stored[variable.op.name], session)
         ours = session.run(logits)
-    np.testing.assert_allclose(theirs["logits"], ours, rtol=0, atol=1e-5 * np.abs(ours).max())
+    np.testing.assert_allclose(
+        theirs["logits"], ours, rtol=0, atol=1e-5 * np.abs(ours).max()
+    )
     assert theirs["labels"].tolist() == labels
     assert theirs["length"] == 96
     end = [tokenizer.sep_id, tokenizer.cls_id]
@@ -215,10 +228,15 @@ def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
         conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
     in_transformers("load")
     for path in folders:
-        with np.load(str(path) + "-make.npz") as before, np.load(str(path) + "-load.npz") as after:
+        with (
+            np.load(str(path) + "-make.npz") as before,
+            np.load(str(path) + "-load.npz") as after,
+        ):
             assert list(before) == list(after) != []
             for name in before:
-                np.testing.assert_array_equal(before[name], after[name], err_msg=path.name)
+                np.testing.assert_array_equal(
+                    before[name], after[name], err_msg=path.name
+                )
 
 
 # Prints the tokens of greedy text: as by default, and with everything read again for each token.
@@ -244,7 +262,9 @@ def test_how_their_greedy_text_reads_its_tokens(python, permuted, tmp_path):
     # Not `clamp_len`, which they do not compute with.
     source = tmp_path / "ours"
     shutil.copytree(permuted.folder, source)
-    document = run_document.RunDocument("", "xlnet pretrain", {"objective": "permutation"})
+    document = run_document.RunDocument(
+        "", "xlnet pretrain", {"objective": "permutation"}
+    )
     run_document.write(str(source), document)
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
     done = subprocess.run(
@@ -263,7 +283,10 @@ def test_how_their_greedy_text_reads_its_tokens(python, permuted, tmp_path):
             begin = 0
             while len(ids) < len(prompt) + count:
                 said = reading.read(
-                    np.array([ids[begin:]]), range(begin, len(ids)), [len(ids)], again_from=begin
+                    np.array([ids[begin:]]),
+                    range(begin, len(ids)),
+                    [len(ids)],
+                    again_from=begin,
                 )[0, 0]
                 said[banned] = -np.inf
                 ids.append(int(said.argmax()))

@@ -10,7 +10,13 @@ from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import ODD_TEXTS, train, train_odd_model, train_tiny_model
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, tokenizer_json
+from xlnet.convert import (
+    conversion,
+    huggingface_task,
+    safetensors,
+    tokenizer_files,
+    tokenizer_json,
+)
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs import run_document
 from xlnet.support.errors import UserError
@@ -47,13 +53,18 @@ def as_that_library_writes(path, uncased=False, keep_accents=False, is_older=Fal
     steps += [] if keep_accents else [{"type": "NFKD"}, {"type": "StripAccents"}]
     steps += [{"type": "Lowercase"}] * uncased
     steps += [
-        {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
+        {
+            "type": "Precompiled",
+            "precompiled_charsmap": base64.b64encode(table).decode(),
+        }
     ] * bool(table)
     steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
     added = [
         {"id": id, "content": text, "special": kind != USER_DEFINED or is_older}
         for id, (text, _, kind) in enumerate(pieces)
-        if kind in (UNKNOWN, CONTROL) or kind == USER_DEFINED and (not is_older or text == "<eop>")
+        if kind in (UNKNOWN, CONTROL)
+        or kind == USER_DEFINED
+        and (not is_older or text == "<eop>")
     ]
     words = {"type": "Metaspace", "replacement": "\u2581"}
     return {
@@ -62,7 +73,10 @@ def as_that_library_writes(path, uncased=False, keep_accents=False, is_older=Fal
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": {
             "type": "Sequence",
-            "pretokenizers": [{"type": "WhitespaceSplit"}, dict(words, add_prefix_space=True)],
+            "pretokenizers": [
+                {"type": "WhitespaceSplit"},
+                dict(words, add_prefix_space=True),
+            ],
         }
         if is_older
         else dict(words, prepend_scheme="always", split=True),
@@ -97,10 +111,14 @@ def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, o
         assert contents(tokenizer_json.read(str(path))[0]) == contents(f.read())
     tokenizer = tokenizer_files.read(str(tmp_path / "theirs"), str(tmp_path))
     original = Tokenizer(
-        vocabulary, **{name: value for name, value in options.items() if name != "is_older"}
+        vocabulary,
+        **{name: value for name, value in options.items() if name != "is_older"},
     )
     assert tokenizer.encode_lines(TEXTS) == original.encode_lines(TEXTS)
-    assert (tokenizer.uncased, tokenizer.keep_accents) == (original.uncased, original.keep_accents)
+    assert (tokenizer.uncased, tokenizer.keep_accents) == (
+        original.uncased,
+        original.keep_accents,
+    )
 
 
 @pytest.mark.skipif(not SPIECE.exists(), reason=f"needs {SPIECE}")
@@ -116,14 +134,34 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     "change, message",
     (
         (lambda v: v["model"].update(type="BPE"), "the model is BPE"),
-        (lambda v: v["model"].update(byte_fallback=True), "expected Unigram without byte_fallback"),
-        (lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}), "normalizer .*NFC"),
-        (lambda v: v["normalizer"]["normalizers"].pop(2), "the normalizer is .*expected that of"),
-        (lambda v: v["normalizer"]["normalizers"][0].update(content="x"), "the normalizer is "),
-        (lambda v: v["pre_tokenizer"].update(prepend_scheme="never"), "pre_tokenizer is Metaspace"),
-        (lambda v: v["pre_tokenizer"].update(type="Whitespace"), "the pre_tokenizer is Whitespace"),
         (
-            lambda v: v["added_tokens"].append({"id": 10**6, "content": "<new>", "special": True}),
+            lambda v: v["model"].update(byte_fallback=True),
+            "expected Unigram without byte_fallback",
+        ),
+        (
+            lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}),
+            "normalizer .*NFC",
+        ),
+        (
+            lambda v: v["normalizer"]["normalizers"].pop(2),
+            "the normalizer is .*expected that of",
+        ),
+        (
+            lambda v: v["normalizer"]["normalizers"][0].update(content="x"),
+            "the normalizer is ",
+        ),
+        (
+            lambda v: v["pre_tokenizer"].update(prepend_scheme="never"),
+            "pre_tokenizer is Metaspace",
+        ),
+        (
+            lambda v: v["pre_tokenizer"].update(type="Whitespace"),
+            "the pre_tokenizer is Whitespace",
+        ),
+        (
+            lambda v: v["added_tokens"].append(
+                {"id": 10**6, "content": "<new>", "special": True}
+            ),
             "token '<new>' was added as 1000000",
         ),
         (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan"),
@@ -131,7 +169,9 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
         (lambda v: v.update(normalizer=None), "TypeError"),
     ),
 )
-def test_what_cannot_be_done_here_is_refused_with_the_flag(vocabulary, tmp_path, change, message):
+def test_what_cannot_be_done_here_is_refused_with_the_flag(
+    vocabulary, tmp_path, change, message
+):
     values = as_that_library_writes(vocabulary)
     change(values)
     with pytest.raises(UserError, match=message) as e:
@@ -164,7 +204,8 @@ def test_a_piece_of_any_digit_and_a_comma_is_not_used_there(tmp_path, piece):
 def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
     for name in ("bytes", "few"):
         tokenizer_json.write(
-            str(tmp_path / name), Tokenizer(train_odd_model(tmp_path / "spiece.model", name))
+            str(tmp_path / name),
+            Tokenizer(train_odd_model(tmp_path / "spiece.model", name)),
         )
         written = json.loads((tmp_path / name).read_text())
         assert written["model"]["byte_fallback"] is (name == "bytes")
@@ -186,4 +227,6 @@ def test_it_goes_with_the_converted_model(vocabulary, tmp_path):
     conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
     assert run_document.read(str(ours)).task  # ready to predict
     tokenizer = Tokenizer(str(ours / "spiece.model"))
-    assert tokenizer.encode_lines(TEXTS) == Tokenizer(vocabulary, True).encode_lines(TEXTS)
+    assert tokenizer.encode_lines(TEXTS) == Tokenizer(vocabulary, True).encode_lines(
+        TEXTS
+    )

@@ -39,7 +39,9 @@ def test_a_sequence_is_read_by_its_place_alone(folder):
         expected = f.read(places[1])
     record = tfrecord.EqualRecords(path, places[1]).read(7)
     assert tfrecord.frame(record) == expected
-    with pytest.raises(UserError, match=f"^{path}: record 6 is damaged; make the records again"):
+    with pytest.raises(
+        UserError, match=f"^{path}: record 6 is damaged; make the records again"
+    ):
         tfrecord.EqualRecords(path, places[1]).read(6)
 
 

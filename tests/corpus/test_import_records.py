@@ -28,7 +28,11 @@ def make_windows(rng, tokenizer, batches):
     text = rng.integers(9, tokenizer.vocab_size, [B, (batches + 1) * REUSE + Q])
     text[B // 2 :] = text[: B // 2, ::-1]
     input_ids = np.stack([text[:, i * REUSE : i * REUSE + Q] for i in range(batches)])
-    input_ids[:, :, [-1, -2, 22]] = [tokenizer.cls_id, tokenizer.sep_id, tokenizer.sep_id]
+    input_ids[:, :, [-1, -2, 22]] = [
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.sep_id,
+    ]
     seg_id = np.zeros_like(input_ids)
     seg_id[:, :, 23:], seg_id[:, :, -1] = 1, 2
     return {
@@ -87,7 +91,11 @@ def test_batches_are_those_of_the_files(place, theirs, tmp_path, cores, order):
     import_records.main(settings(place, tmp_path, num_core_per_host=cores))
     manifest = Manifest.read(str(tmp_path / "ours"))
     manifest.verify(str(tmp_path / "ours"))
-    assert (manifest.windows_per_stream, manifest.reuse_len, manifest.bi_data) == (5, REUSE, True)
+    assert (manifest.windows_per_stream, manifest.reuse_len, manifest.bi_data) == (
+        5,
+        REUSE,
+        True,
+    )
     with tf.Graph().as_default(), tf.Session() as session:
         batch = tf.data.make_one_shot_iterator(
             input_pipeline.pretraining_batches(
@@ -97,14 +105,22 @@ def test_batches_are_those_of_the_files(place, theirs, tmp_path, cores, order):
                 seed=0,
                 special_ids=[3, 4],
                 permutation=Permutation(
-                    reuse_len=REUSE, num_predict=MASKED, perm_size=16, mask_alpha=6, mask_beta=1
+                    reuse_len=REUSE,
+                    num_predict=MASKED,
+                    perm_size=16,
+                    mask_alpha=6,
+                    mask_beta=1,
                 ),
             )
         ).get_next()
         batches = [session.run(batch) for _ in range(sum(BATCHES))]
     for name, feature in (("input_ids", "input"), ("seg_ids", "seg_id")):
-        np.testing.assert_array_equal([each[name] for each in batches], theirs[feature][:, order])
-    np.testing.assert_array_equal([each["label"] for each in batches], theirs["label"][:, order, 0])
+        np.testing.assert_array_equal(
+            [each[name] for each in batches], theirs[feature][:, order]
+        )
+    np.testing.assert_array_equal(
+        [each["label"] for each in batches], theirs["label"][:, order, 0]
+    )
     assert all(each["direction"].tolist() == [0, 1, 0, 1] for each in batches)
     assert [each["starts_stream"].tolist() for each in batches] == [
         [1] * B,
@@ -118,22 +134,30 @@ def test_batches_are_those_of_the_files(place, theirs, tmp_path, cores, order):
 @pytest.mark.slow
 def test_the_comparison_of_learning_trains_on_them(place, theirs, tmp_path):
     import_records.main(settings(place, tmp_path))
-    done = train(place, tmp_path / "model", record_info_dir=tmp_path / "ours", mask_mode="legacy")
+    done = train(
+        place, tmp_path / "model", record_info_dir=tmp_path / "ours", mask_mode="legacy"
+    )
     assert done.returncode == 0 and "4 streams of 5 windows" in done.stdout, done.stderr
     assert len(losses(done.stdout)) == 4
 
 
 def test_records_and_vocabularies_that_do_not_fit(place, theirs, tmp_path):
     done = train(place, tmp_path / "model", record_info_dir=tmp_path / "tfrecords")
-    assert done.returncode == 1 and "record_info_dir: no manifest.json in" in done.stderr
-    with pytest.raises(UserError, match="num_core_per_host is 3: bsz is 4, expected a multiple"):
+    assert (
+        done.returncode == 1 and "record_info_dir: no manifest.json in" in done.stderr
+    )
+    with pytest.raises(
+        UserError, match="num_core_per_host is 3: bsz is 4, expected a multiple"
+    ):
         import_records.main(settings(place, tmp_path, num_core_per_host=3))
     write(
         tmp_path / "tfrecords",
         1,
         {name: value[:1] + (name == "input") for name, value in theirs.items()},
     )
-    with pytest.raises(UserError, match="sp.model is not the vocabulary of the records"):
+    with pytest.raises(
+        UserError, match="sp.model is not the vocabulary of the records"
+    ):
         import_records.main(settings(place, tmp_path))
     info = next((tmp_path / "tfrecords").glob("record_info-train-0-1*"))
     info.write_text(info.read_text().replace('"num_batch": 1', '"num_batch": 2'))

@@ -32,9 +32,13 @@ class Reader:
         import tensorflow.compat.v1 as tf
 
         with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(self.dataset(batch_size, **changes)).get_next()
+            batch = tf.data.make_one_shot_iterator(
+                self.dataset(batch_size, **changes)
+            ).get_next()
             batches = [session.run(batch) for _ in range(steps)]
-        return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+        return {
+            name: np.stack([batch[name] for batch in batches]) for name in batches[0]
+        }
 
     def dataset(self, batch_size=BATCH, mask_mode="whole_word", **changes):
         permutation = Permutation(
@@ -76,14 +80,17 @@ def test_a_step_is_the_same_wherever_reading_starts(read, epochs):
     """Within a round, at its last sequence, at the next round's first, in the second epoch."""
     for start in (3, read.sequences - 1, read.sequences, read.epoch + 1):
         found = read(3, start_step=start)
-        assert_equal(found, {name: value[start : start + 3] for name, value in epochs.items()})
+        assert_equal(
+            found, {name: value[start : start + 3] for name, value in epochs.items()}
+        )
 
 
 def test_rows_are_rows_of_the_whole_batch(read, epochs):
     for rows in (slice(0, 1), slice(1, 2)):
         found = read(read.sequences + 2, rows=rows)
         assert_equal(
-            found, {name: value[: read.sequences + 2, rows] for name, value in epochs.items()}
+            found,
+            {name: value[: read.sequences + 2, rows] for name, value in epochs.items()},
         )
 
 
@@ -107,7 +114,11 @@ def test_a_sequence_is_drawn_the_same_in_any_batch_size(read, epochs):
         for begin in (0, read.sequences)
     ]
     assert_equal(
-        found, {name: np.concatenate([part[name] for part in rounds], axis=1) for name in epochs}
+        found,
+        {
+            name: np.concatenate([part[name] for part in rounds], axis=1)
+            for name in epochs
+        },
     )
 
 
@@ -115,9 +126,13 @@ def test_a_sequence_is_drawn_the_same_in_any_batch_size(read, epochs):
     "num_streams, batch, directions",
     ((32, 16, 2), (24, 3, 2), (8, 1, 2), (9, 3, 1)),
 )
-def test_each_round_is_of_the_whole_text_and_both_directions(num_streams, batch, directions):
+def test_each_round_is_of_the_whole_text_and_both_directions(
+    num_streams, batch, directions
+):
     rounds = input_pipeline.rounds(num_streams, batch, directions)
-    assert sorted(rounds.ravel()) == list(range(num_streams))  # an epoch is every stream once
+    assert sorted(rounds.ravel()) == list(
+        range(num_streams)
+    )  # an epoch is every stream once
     together = directions if batch % directions == 0 else 1
     distance = num_streams * together // batch
     for streams in rounds:

@@ -48,4 +48,7 @@ def test_ctrl_c_is_one_line(tmp_path):
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
     stderr = process.communicate(timeout=60)[1]
-    assert stderr == "program.py: stopped\n" and process.returncode in (130, -signal.SIGINT)
+    assert stderr == "program.py: stopped\n" and process.returncode in (
+        130,
+        -signal.SIGINT,
+    )

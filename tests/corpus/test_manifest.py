@@ -32,7 +32,9 @@ VALUES = dict(
     skipped={},
     seed=0,
     made_from={},
-    streams=({"file": "a.tfrecord", "direction": 0, "windows": 2, "bytes": 5, "sha256": "0"},),
+    streams=(
+        {"file": "a.tfrecord", "direction": 0, "windows": 2, "bytes": 5, "sha256": "0"},
+    ),
 )
 
 
@@ -47,7 +49,9 @@ def rewrite(directory, **changes):
     """Changes values of the manifest, or removes those that are "gone"."""
     path = directory / MANIFEST_NAME
     values = dict(json.loads(path.read_text()), **changes)
-    path.write_text(json.dumps({name: value for name, value in values.items() if value != "gone"}))
+    path.write_text(
+        json.dumps({name: value for name, value in values.items() if value != "gone"})
+    )
 
 
 def test_what_is_written_is_read(directory):
@@ -58,7 +62,9 @@ def test_what_is_written_is_read(directory):
 @pytest.mark.parametrize("version", [3, "4"])
 def test_other_versions_are_refused(directory, version):
     rewrite(directory, format_version=version)
-    with pytest.raises(UserError, match=f"found format_version {version!r}, expected 4; reg"):
+    with pytest.raises(
+        UserError, match=f"found format_version {version!r}, expected 4; reg"
+    ):
         Manifest.read(str(directory))
 
 
@@ -79,13 +85,19 @@ STREAM = VALUES["streams"][0]
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(streams=[dict(STREAM, file="/etc/passwd")]), "outside of the records' directory"),
+        (
+            dict(streams=[dict(STREAM, file="/etc/passwd")]),
+            "outside of the records' directory",
+        ),
         (
             dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]),
             "outside of the records' directory",
         ),
         (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
-        (dict(num_streams=2), "found num_streams 2, expected consistent values; regenerate"),
+        (
+            dict(num_streams=2),
+            "found num_streams 2, expected consistent values; regenerate",
+        ),
         (dict(streams=[]), "found num_streams 1"),
         (dict(windows_per_stream=3), "found windows_per_stream 3"),
         (dict(windows_per_stream="2"), "found windows_per_stream '2', expected int"),
@@ -95,8 +107,14 @@ STREAM = VALUES["streams"][0]
             dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]),
             "found bi_data True",
         ),
-        (dict(streams=["a"]), r"streams\[0\]: found 'a', expected an object with file, dir"),
-        (dict(streams=[{"file": "a"}]), r"streams\[0\]: found {'file': 'a'}, expected an"),
+        (
+            dict(streams=["a"]),
+            r"streams\[0\]: found 'a', expected an object with file, dir",
+        ),
+        (
+            dict(streams=[{"file": "a"}]),
+            r"streams\[0\]: found {'file': 'a'}, expected an",
+        ),
         (dict(seq_len="gone"), "expected an object with vocab_size, "),
     ],
 )
@@ -112,12 +130,18 @@ def test_remote_records_that_cannot_be_read_are_named(monkeypatch):
     import tensorflow as tf2
 
     def unreachable(path):
-        raise tf2.errors.FailedPreconditionError(None, None, "Could not resolve host\n  when ...")
+        raise tf2.errors.FailedPreconditionError(
+            None, None, "Could not resolve host\n  when ..."
+        )
 
-    with pytest.raises(UserError, match="record_info_dir: no manifest.json in ram://absent; make"):
+    with pytest.raises(
+        UserError, match="record_info_dir: no manifest.json in ram://absent; make"
+    ):
         Manifest.read("ram://absent")
     monkeypatch.setattr(tf2.io.gfile, "exists", unreachable)
-    with pytest.raises(OSError, match="Could not resolve host: 'ram://absent/manifest.json'$"):
+    with pytest.raises(
+        OSError, match="Could not resolve host: 'ram://absent/manifest.json'$"
+    ):
         Manifest.read("ram://absent")
 
 
@@ -135,7 +159,12 @@ def whole(tmp_path):
         windows_per_stream=3,
         sp_model_sha256=hashlib.sha256(b"model").hexdigest(),
         streams=(
-            dict(STREAM, windows=3, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
+            dict(
+                STREAM,
+                windows=3,
+                bytes=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+            ),
         ),
     )
     Manifest(**values).write(str(tmp_path))
@@ -189,7 +218,13 @@ def test_a_file_that_is_cut_off_is_named(whole):
 def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
     """A line each; their sizes are compared with a listing."""
     streams = tuple(
-        {"file": f"{i}.tfrecord", "direction": 0, "windows": 2, "bytes": 6, "sha256": "0" * 64}
+        {
+            "file": f"{i}.tfrecord",
+            "direction": 0,
+            "windows": 2,
+            "bytes": 6,
+            "sha256": "0" * 64,
+        }
         for i in range(1000)
     )
     for stream in streams:
@@ -209,5 +244,7 @@ def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
 def test_integers_that_records_cannot_hold_are_named(value):
     encoder = ExampleBytes([Feature("labels", (2,), "int")], largest=300)
     encoder.encode({"labels": np.array([[0, 300]])})
-    with pytest.raises(UserError, match=f"feature 'labels' has integers from .*{value}"):
+    with pytest.raises(
+        UserError, match=f"feature 'labels' has integers from .*{value}"
+    ):
         encoder.encode({"labels": np.array([[5, value]])})

@@ -14,7 +14,9 @@ from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    return {name: train_odd_model(folder / (name + ".model"), name) for name in ODD_MODELS}
+    return {
+        name: train_odd_model(folder / (name + ".model"), name) for name in ODD_MODELS
+    }
 
 
 def is_kept(tokenizer, character):
@@ -27,7 +29,8 @@ def normalized(tokenizer, text):
 
 
 @pytest.mark.parametrize(
-    "uncased, keep_accents", ((False, False), (True, False), (False, True), (True, True))
+    "uncased, keep_accents",
+    ((False, False), (True, False), (False, True), (True, True)),
 )
 @pytest.mark.parametrize("name", ODD_MODELS)
 def test_laws_of_offsets(models, name, uncased, keep_accents):
@@ -39,8 +42,12 @@ def test_laws_of_offsets(models, name, uncased, keep_accents):
         assert aligned.ids.tolist() == ids
         starts, ends = aligned.starts, aligned.ends
         assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all(), text
-        assert (starts <= ends).all() and (starts >= 0).all() and (ends <= len(text)).all()
-        covered = {place for start, end in zip(starts, ends) for place in range(start, end)}
+        assert (
+            (starts <= ends).all() and (starts >= 0).all() and (ends <= len(text)).all()
+        )
+        covered = {
+            place for start, end in zip(starts, ends) for place in range(start, end)
+        }
         for place, character in enumerate(text):
             assert place in covered or not is_kept(tokenizer, character), (text, place)
         check_pieces(tokenizer, text, aligned)
@@ -59,7 +66,12 @@ def check_pieces(tokenizer, text, aligned):
         again = normalized(tokenizer, text[start:end])
         # Alone, a sigma is no last letter of a word, and a quotation mark no half of two.
         if "Σ" not in text and "'" not in text and "`" not in text:
-            assert again.strip(WORD_START) == piece.strip(WORD_START), (text, piece, start, end)
+            assert again.strip(WORD_START) == piece.strip(WORD_START), (
+                text,
+                piece,
+                start,
+                end,
+            )
 
 
 def test_worked_cases(models):
@@ -70,7 +82,9 @@ def test_worked_cases(models):
         start = text.index(wanted)
         first, last = piece_span(aligned, start, start + len(wanted))
         assert text[aligned.starts[first] : aligned.ends[last]].startswith(wanted)
-    assert piece_span(aligned, 2, 4).first == piece_span(aligned, 2, 4).last + 1  # two spaces
+    assert (
+        piece_span(aligned, 2, 4).first == piece_span(aligned, 2, 4).last + 1
+    )  # two spaces
 
 
 def test_a_piece_with_a_comma_after_digits_is_cut_where_the_comma_stands(models):
@@ -82,7 +96,10 @@ def test_a_piece_with_a_comma_after_digits_is_cut_where_the_comma_stands(models)
 
 
 FILES = (
-    [*sorted((DATA / "squad").glob("*.json")), *sorted((DATA / "cmrc2018").glob("*.json"))]
+    [
+        *sorted((DATA / "squad").glob("*.json")),
+        *sorted((DATA / "cmrc2018").glob("*.json")),
+    ]
     if SPIECE.exists()
     else []
 )
@@ -96,7 +113,10 @@ ROWS = (
         "Zoë  Müller’s café in Kraków\u00a0opened on 1 May 1999, as “Café Ü”.",
         ("Zoë  Müller", "Kraków\u00a0opened", "1 May 1999", "“Café Ü”"),
     ),
-    ("长江全长6,397公里，流经11个省市，最后在上海注入东海。", ("6,397公里", "11个", "上海")),
+    (
+        "长江全长6,397公里，流经11个省市，最后在上海注入东海。",
+        ("6,397公里", "11个", "上海"),
+    ),
 )
 
 
@@ -129,10 +149,14 @@ def test_every_answer_comes_back_from_its_pieces(path, models):
     is_shared = path is not None and "cmrc" not in path.stem
     vocabulary = str(SPIECE) if is_shared else models["all"]
     stored = json.loads(path.read_text()) if path else rows()
-    paragraphs = [paragraph for article in stored["data"] for paragraph in article["paragraphs"]]
+    paragraphs = [
+        paragraph for article in stored["data"] for paragraph in article["paragraphs"]
+    ]
     contexts = [paragraph["context"] for paragraph in paragraphs]
     exact = wrong = count = 0
-    for paragraph, aligned in zip(paragraphs, Aligner(Tokenizer(vocabulary)).encode(contexts)):
+    for paragraph, aligned in zip(
+        paragraphs, Aligner(Tokenizer(vocabulary)).encode(contexts)
+    ):
         context = paragraph["context"]
         for answer in (answer for qa in paragraph["qas"] for answer in qa["answers"]):
             count += 1
@@ -140,7 +164,10 @@ def test_every_answer_comes_back_from_its_pieces(path, models):
             if context[start : start + len(text)] != text:
                 wrong += 1
                 continue
-            start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+            start, end = (
+                start + len(text) - len(text.lstrip()),
+                start + len(text.rstrip()),
+            )
             first, last = piece_span(aligned, start, end)
             low, high = aligned.starts[first], aligned.ends[last]
             exact += (low, high) == (start, end)

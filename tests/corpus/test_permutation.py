@@ -17,7 +17,9 @@ from xlnet.corpus.permutation import Permutation, Random
 from xlnet.model import modeling
 from xlnet.support.errors import UserError
 
-SETTINGS = Permutation(reuse_len=24, num_predict=11, perm_size=24, mask_alpha=6, mask_beta=1)
+SETTINGS = Permutation(
+    reuse_len=24, num_predict=11, perm_size=24, mask_alpha=6, mask_beta=1
+)
 TOKEN = dataclasses.replace(SETTINGS, mask_mode="token")
 LEGACY = dataclasses.replace(SETTINGS, reuse_len=32, perm_size=32, mask_mode="legacy")
 LENGTH = 64
@@ -88,13 +90,19 @@ def assert_same_shares(a, b, draws):
 def test_ranks_give_the_reference_masks(graph, golden, number):
     case = golden("any.permutation")
     given = case.group(f"in/{number}/")
-    special = np.isin(given["inputs"], (case.settings["sep_id"], case.settings["cls_id"]))
+    special = np.isin(
+        given["inputs"], (case.settings["sep_id"], case.settings["cls_id"])
+    )
     permuted = given["is_masked"] | special
     rank = permutation.ranks_of_order(given["order"][None], permuted[None])
     is_target = given["is_masked"] & ~special
-    hidden = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target[None])).dense()
+    hidden = modeling.permutation_mask(
+        tf.constant(rank), tf.constant(is_target[None])
+    ).dense()
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(hidden)[0], case[f"out/{number}/perm_mask"] > 0)
+        np.testing.assert_array_equal(
+            session.run(hidden)[0], case[f"out/{number}/perm_mask"] > 0
+        )
 
 
 # ---- exact ----
@@ -152,7 +160,10 @@ def test_words_are_whole_but_for_one_a_part():
         end = position + (size or 1)
         if (size or 99) <= permutation.LONGEST_WORD:
             for part, (low, high) in enumerate(((0, 24), (24, 64))):
-                low, high = max(low, position), min(high, end)  # a word ends where a part ends
+                low, high = (
+                    max(low, position),
+                    min(high, end),
+                )  # a word ends where a part ends
                 if low < high:
                     some = picked[:, low:high].sum(axis=1)
                     cut[:, part] += (0 < some) & (some < high - low)
@@ -161,12 +172,19 @@ def test_words_are_whole_but_for_one_a_part():
 
 
 def test_too_many_targets_are_refused():
-    with pytest.raises(UserError, match="num_predict is 11, but .* has only 10 tokens besides"):
+    with pytest.raises(
+        UserError, match="num_predict is 11, but .* has only 10 tokens besides"
+    ):
         draw(2, of=text([1] * 10 + [None] * 54))
     draw(2, of=text([1] * 11 + [None] * 53))
     SETTINGS.check(14)
-    for settings, most in ((SETTINGS, 10), (dataclasses.replace(LEGACY, reuse_len=5), 10)):
-        with pytest.raises(UserError, match=f"num_predict is 11, expected at most {most}"):
+    for settings, most in (
+        (SETTINGS, 10),
+        (dataclasses.replace(LEGACY, reuse_len=5), 10),
+    ):
+        with pytest.raises(
+            UserError, match=f"num_predict is 11, expected at most {most}"
+        ):
             settings.check(most + 3 if settings is SETTINGS else 64)
 
 
@@ -193,7 +211,9 @@ def test_any_budget_and_a_text_that_is_one_word(budget):
         SETTINGS,
         TOKEN,
         *(
-            dataclasses.replace(SETTINGS, num_predict=num_predict, mask_alpha=5, mask_beta=2)
+            dataclasses.replace(
+                SETTINGS, num_predict=num_predict, mask_alpha=5, mask_beta=2
+            )
             for num_predict in (5, 50)
         ),
     ],
@@ -216,11 +236,16 @@ def test_both_directions_draw_the_same_spans():
     """Metamorphic: of the mirrored text neighbours are picked together as often."""
     is_special, word_start = [array[24:] for array in text()]
     spans = []
-    for seed, of in enumerate([(is_special, word_start), mirrored(is_special, word_start)]):
+    for seed, of in enumerate(
+        [(is_special, word_start), mirrored(is_special, word_start)]
+    ):
         rows = [np.tile(array, (10000, 1)) for array in of]
         spans.append(
             permutation.sample_targets(
-                Random(seed, 0, range(10000), [0] * 10000), *rows, np.full(10000, 7), SETTINGS
+                Random(seed, 0, range(10000), [0] * 10000),
+                *rows,
+                np.full(10000, 7),
+                SETTINGS,
             )
         )
     assert_same_shares(pairs(spans[0]), pairs(spans[1])[::-1], 10000)
@@ -239,7 +264,9 @@ def test_neighbours_are_picked_together_as_often_everywhere():
 def test_ngrams_have_sizes_with_weight_1_over_n():
     """Of 400 words; the seam and the end of the lap may shorten 3 of about 180 n-grams."""
     rows, length = 200, 400
-    words = permutation._Words(np.zeros((rows, length), bool), np.ones((rows, length), bool))
+    words = permutation._Words(
+        np.zeros((rows, length), bool), np.ones((rows, length), bool)
+    )
     dice = np.random.default_rng(0).random((rows, length + 1))
     ngram = permutation._ngrams(words, dice[:, 1:], dice[:, :1], "whole_word")
     sizes = np.concatenate([np.bincount(row) for row in ngram])
@@ -261,7 +288,9 @@ def test_spans_lie_evenly():
     )
     left = picked[:, :24].sum(axis=1)  # half of the first part, 4 of its 8 targets
     by_lot = np.sqrt(8 * 0.5 * 0.5 * 40 / 47)
-    assert abs(left.mean() - 4) < 6 * by_lot / np.sqrt(5000) and left.std() < 0.6 * by_lot
+    assert (
+        abs(left.mean() - 4) < 6 * by_lot / np.sqrt(5000) and left.std() < 0.6 * by_lot
+    )
 
 
 # ---- orders ----
@@ -325,7 +354,9 @@ def test_an_order_of_ones_own(own_order):
     is_special = text()[0][None]
     is_target = np.zeros((1, LENGTH), bool)
     is_target[0, [3, 9, 30, 31]] = True
-    rank = permutation.arrange(Random(0, 0, [0], [0]), is_target, is_special, settings).rank[0]
+    rank = permutation.arrange(
+        Random(0, 0, [0], [0]), is_target, is_special, settings
+    ).rank[0]
     # Of each part, from the left; the second part comes after all of the first.
     assert rank[[3, 9]].tolist() == [3, 9] and rank[4] == -1
     assert rank[31] == rank[30] + 1 and rank[SETTINGS.reuse_len :].min() > 23
@@ -334,7 +365,10 @@ def test_an_order_of_ones_own(own_order):
 @pytest.mark.parametrize(
     "ranks, said",
     (
-        (lambda shape: np.zeros(shape, np.int32), "ranks from 0 to 0, expected 0 to 23"),
+        (
+            lambda shape: np.zeros(shape, np.int32),
+            "ranks from 0 to 0, expected 0 to 23",
+        ),
         (lambda shape: np.full(shape, 999, np.int32), "ranks from 999 to 999"),
         (lambda shape: np.zeros(shape, np.float32), "returns float32"),
         (lambda shape: np.zeros(shape[1], np.int32), "of shape \\(24,\\)"),
@@ -348,12 +382,17 @@ def test_wrong_ranks_of_an_order_are_refused(own_order, ranks, said):
     is_target[0, [3, 9]] = True
     with pytest.raises(UserError, match="factorization_order: wrong .*" + said):
         permutation.arrange(
-            Random(0, 0, [0], [0]), is_target, np.zeros_like(is_target), own_order(wrong)
+            Random(0, 0, [0], [0]),
+            is_target,
+            np.zeros_like(is_target),
+            own_order(wrong),
         )
 
 
 def test_names_of_orders():
-    with pytest.raises(UserError, match="'unform', expected .*did you mean 'uniform'.*_module"):
+    with pytest.raises(
+        UserError, match="'unform', expected .*did you mean 'uniform'.*_module"
+    ):
         dataclasses.replace(SETTINGS, factorization_order="unform").check(LENGTH)
     with pytest.raises(ValueError, match="'uniform' is the library's"):
 
@@ -374,7 +413,9 @@ def test_given_targets_fill_slots_from_the_left():
     np.testing.assert_array_equal(drawn.weights, [[1] * 3 + [0] * 8, [0] * 11])
     is_target[1, :12] = True
     with pytest.raises(ValueError, match="12 targets, more than num_predict=11"):
-        permutation.arrange(Random(0, 0, [0, 1], [0, 0]), is_target, is_target, SETTINGS)
+        permutation.arrange(
+            Random(0, 0, [0, 1], [0, 0]), is_target, is_target, SETTINGS
+        )
 
 
 # ---- the reference's rule ----
@@ -384,7 +425,9 @@ def simulate_reference(rng, starts, goal):
     """Its rule in other words, a token at a time: mask of one part, alpha 6, beta 1."""
     mask, at = np.zeros(len(starts), bool), 0
     while mask.sum() < goal:
-        n = min(rng.choice(5, p=np.array([60, 30, 20, 15, 12]) / 137) + 1, goal - mask.sum())
+        n = min(
+            rng.choice(5, p=np.array([60, 30, 20, 15, 12]) / 137) + 1, goal - mask.sum()
+        )
         skip = rng.integers(6 * n)
         following = np.flatnonzero(starts[at + skip :]) + at + skip
         if not len(following) or following[0] + n >= len(starts):
@@ -407,13 +450,16 @@ def test_legacy_draws_as_the_reference_does(backward):
     parts = ((32, 64, 6), (0, 32, 5)) if backward else ((0, 32, 6), (32, 64, 5))
     for low, high, goal in parts:
         expected[low:high] = np.mean(
-            [simulate_reference(rng, word_start[low:high], goal) for _ in range(1500)], axis=0
+            [simulate_reference(rng, word_start[low:high], goal) for _ in range(1500)],
+            axis=0,
         )
     expected[is_special] = 0
     found = picked.mean(axis=0)[:: -1 if backward else 1]
     bound = 6 * np.sqrt(expected * (1 - expected) * (1 / 1500 + 1 / 10000)) + 1e-3
     assert (np.abs(found - expected) <= bound).all()
-    assert np.ptp(found[~is_special]) > 0.1  # its chances are uneven: why it is not the default
+    assert (
+        np.ptp(found[~is_special]) > 0.1
+    )  # its chances are uneven: why it is not the default
 
 
 def test_legacy_leaves_slots_empty_where_special_tokens_were_drawn():

@@ -98,7 +98,9 @@ def stopped_after(monkeypatch, count):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replaces", [False, True])
-def test_a_job_stopped_anywhere_is_continued(settings, monkeypatch, small_pieces, replaces):
+def test_a_job_stopped_anywhere_is_continued(
+    settings, monkeypatch, small_pieces, replaces
+):
     """Also where it replaces other records, whose files stay until the new ones are complete."""
     monkeypatch.setattr(reading, "LARGEST_CHUNK", 4 * CHUNK_BYTES)
     expected = preparation.make_records(settings)
@@ -137,10 +139,14 @@ def tokenized(monkeypatch):
     return names
 
 
-def test_a_file_that_fails_costs_no_other_file(settings, small_pieces, tokenized, tmp_path):
+def test_a_file_that_fails_costs_no_other_file(
+    settings, small_pieces, tokenized, tmp_path
+):
     text = make_documents(3, 30)
     for name, part in (("a.txt", text[:24]), ("b.txt", text[24:])):
-        (tmp_path / name).write_text("\n\n".join(map("\n".join, part)), encoding="utf-8")
+        (tmp_path / name).write_text(
+            "\n\n".join(map("\n".join, part)), encoding="utf-8"
+        )
     settings = dataclasses.replace(settings, input_glob=str(tmp_path / "*.txt"))
     good = (tmp_path / "b.txt").read_bytes()
     (tmp_path / "b.txt").write_bytes(good[:-1] + b"\xff")
@@ -179,7 +185,9 @@ def test_a_second_run_in_the_directory_is_refused(settings):
     folder = preparation.unfinished_folder(settings.save_dir)
     with (
         lock.held(os.path.join(folder, "preparation.lock"), "another run"),
-        pytest.raises(UserError, match="^save_dir: records are made in .*out already, on host "),
+        pytest.raises(
+            UserError, match="^save_dir: records are made in .*out already, on host "
+        ),
     ):
         preparation.make_records(settings)
     preparation.make_records(settings)
@@ -231,7 +239,9 @@ def test_records_with_a_lost_file_are_made_again(settings):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, tokenized):
+def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
+    settings, tokenized
+):
     """Killed as by a machine that is short of memory: while the streams are written."""
     settings = dataclasses.replace(settings, num_passes=1000)
     before = set()
@@ -239,7 +249,9 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, t
     def kill_one():
         while len(set(multiprocessing.active_children()) - before) < 2:
             time.sleep(0.002)
-        time.sleep(0.1)  # a pool of which one dies while another is being started never ends
+        time.sleep(
+            0.1
+        )  # a pool of which one dies while another is being started never ends
         (set(multiprocessing.active_children()) - before).pop().kill()
 
     @contextlib.contextmanager
@@ -249,7 +261,9 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, t
             threading.Thread(target=kill_one).start()
         yield lambda n: None
 
-    with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory"):
+    with pytest.raises(
+        UserError, match="a worker process was killed, perhaps for want of memory"
+    ):
         preparation.make_records(dataclasses.replace(settings, num_workers=2), killing)
     preparation.make_records(settings)
     assert tokenized == []  # the workers' tokens are used
@@ -263,7 +277,10 @@ def test_what_a_corpus_repeats_is_said(settings, tmp_path, capsys):
     (tmp_path / "text.txt").write_text(text)
     settings = dataclasses.replace(settings, input_glob=str(tmp_path / "text.txt"))
     data_utils.print_summary(preparation.make_records(settings))
-    assert f"repeated sentences: 89.8 %, 540 of 600 are '{line}'" in capsys.readouterr().out
+    assert (
+        f"repeated sentences: 89.8 %, 540 of 600 are '{line}'"
+        in capsys.readouterr().out
+    )
 
 
 # Several machines.
@@ -275,20 +292,28 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
     with pytest.raises(UserError, match="found nothing, expected task-00000-of-00002"):
         merging.merge(shared.save_dir)
     preparation.make_records(shared)
-    with pytest.raises(UserError, match="expected task-00000-of-00002, task-00001-of-00002"):
+    with pytest.raises(
+        UserError, match="expected task-00000-of-00002, task-00001-of-00002"
+    ):
         merging.merge(shared.save_dir)
     preparation.make_records(dataclasses.replace(shared, task=1, seed=1))
-    with pytest.raises(UserError, match="task-00001-of-00002: found seed 1, expected 0, as in"):
+    with pytest.raises(
+        UserError, match="task-00001-of-00002: found seed 1, expected 0, as in"
+    ):
         merging.merge(shared.save_dir)
     preparation.make_records(dataclasses.replace(shared, task=1, overwrite=True))
     merge_records.main(merge_records.MergeSettings(shared.save_dir))
     assert "4 streams x " in capsys.readouterr().out
     merged = Manifest.read(shared.save_dir)
     merged.verify(shared.save_dir)
-    assert merged.documents == 12 and not os.path.exists(shared.save_dir + "/unfinished")
+    assert merged.documents == 12 and not os.path.exists(
+        shared.save_dir + "/unfinished"
+    )
     # Tasks that are there already stay; others would replace what the merged manifest lists.
     assert preparation.make_records(shared).seconds is None
-    with pytest.raises(UserError, match="shared has complete records; give another directory"):
+    with pytest.raises(
+        UserError, match="shared has complete records; give another directory"
+    ):
         preparation.make_records(dataclasses.replace(shared, num_task=3))
     make_tasks(dataclasses.replace(shared, seed=7, overwrite=True))
     with pytest.raises(UserError, match=f"no manifest.json in {shared.save_dir}"):
@@ -303,14 +328,21 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     for name, part in (("a", text), ("b", text[: len(text) // 5])):
         (tmp_path / (name + ".txt.gz")).write_bytes(gzip.compress(part, 0))
     make_tasks(
-        dataclasses.replace(settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2)
+        dataclasses.replace(
+            settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2
+        )
     )
     merge_records.main(merge_records.MergeSettings(settings.save_dir))
     merged = Manifest.read(settings.save_dir)
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
-    assert 1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05) and kept < 0.4
-    assert capsys.readouterr().err.startswith("note: the tasks have unequal amounts of text.")
+    assert (
+        1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05)
+        and kept < 0.4
+    )
+    assert capsys.readouterr().err.startswith(
+        "note: the tasks have unequal amounts of text."
+    )
 
 
 @pytest.mark.parametrize("num_task", [1, 3])
@@ -343,7 +375,9 @@ def beam():
 
 @pytest.mark.slow
 def test_beam_makes_the_same_files(beam, settings, small_pieces, tmp_path):
-    rows = [json.dumps({"text": " ".join(document)}) for document in make_documents(2, 10)]
+    rows = [
+        json.dumps({"text": " ".join(document)}) for document in make_documents(2, 10)
+    ]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     settings = dataclasses.replace(
         settings, input_glob=f"{settings.input_glob},{tmp_path / 'rows.jsonl'}"
@@ -356,9 +390,13 @@ def test_beam_makes_the_same_files(beam, settings, small_pieces, tmp_path):
     os.remove(os.path.join(on_beam.save_dir, preparation.stream_name(1, 4)))
     assert beam.run(on_beam)
     assert content(on_beam.save_dir) == content(settings.save_dir)
-    with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
+    with pytest.raises(
+        UserError, match="has records of other settings or input: seed 0 there, 1"
+    ):
         beam.run(dataclasses.replace(on_beam, seed=1))
-    with pytest.raises(UserError, match="^num_task is 2: Beam divides the text among its workers"):
+    with pytest.raises(
+        UserError, match="^num_task is 2: Beam divides the text among its workers"
+    ):
         beam.run(dataclasses.replace(settings, num_task=2))
 
 
@@ -370,7 +408,9 @@ def test_beam_keeps_records_until_the_text_is_read_and_removes_the_manifest_firs
     assert beam.run(settings)
     before = content(settings.save_dir)
     edit()
-    with pytest.raises(UserError, match="other settings or input: input_content .* there, .* now"):
+    with pytest.raises(
+        UserError, match="other settings or input: input_content .* there, .* now"
+    ):
         beam.run(settings)
     good = pathlib.Path(settings.input_glob).read_bytes()
     pathlib.Path(settings.input_glob).write_bytes(good + b"\xff\n")
@@ -399,7 +439,9 @@ def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypa
     create = beam.beam.Create
     with monkeypatch.context() as patched:
         patched.setattr(beam.beam, "Create", lambda _: create([]))  # no step is called
-        with pytest.raises(UserError, match="^the pipeline ended before its last step, perhaps as"):
+        with pytest.raises(
+            UserError, match="^the pipeline ended before its last step, perhaps as"
+        ):
             beam.run(settings)
     assert beam.run(settings)
 
@@ -422,13 +464,17 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
 
         def match(self, patterns, limits=None):
             found = [
-                result.metadata_list for result in local.match(self, list(map(below, patterns)))
+                result.metadata_list
+                for result in local.match(self, list(map(below, patterns)))
             ]
             root = below("box://")
             return [
                 MatchResult(
                     pattern,
-                    [FileMetadata(m.path.replace(root, "box://"), m.size_in_bytes) for m in part],
+                    [
+                        FileMetadata(m.path.replace(root, "box://"), m.size_in_bytes)
+                        for m in part
+                    ],
                 )
                 for pattern, part in zip(patterns, found)
             ]
@@ -441,7 +487,9 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
             local.rename(self, list(map(below, sources)), list(map(below, targets)))
 
     def moved_below(method):
-        return lambda self, path, *arguments, **how: method(self, below(path), *arguments, **how)
+        return lambda self, path, *arguments, **how: method(
+            self, below(path), *arguments, **how
+        )
 
     for name in ("create", "open", "exists", "mkdirs"):
         setattr(Box, name, moved_below(getattr(local, name)))

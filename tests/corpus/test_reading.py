@@ -62,7 +62,9 @@ def write_parquet(path, texts, name="text", **how):
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    names = "a.txt b.md c.jsonl d.log.gz sub/e.TXT sub/deep/f.txt .hidden/g.txt sub/._h.txt"
+    names = (
+        "a.txt b.md c.jsonl d.log.gz sub/e.TXT sub/deep/f.txt .hidden/g.txt sub/._h.txt"
+    )
     for name in names.split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, "x")
@@ -84,7 +86,10 @@ def test_files_are_found_sorted_and_once(tree, patterns, expected):
 
 def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
     os.symlink("none", "z.txt")
-    with pytest.raises(UserError, match="cannot read z.txt: No such file"), reading.naming("x"):
+    with (
+        pytest.raises(UserError, match="cannot read z.txt: No such file"),
+        reading.naming("x"),
+    ):
         files.sizes(reading.find_files("*.txt"))
     for patterns in ("a.txt,y*.txt", "sub/circle/none", " , "):
         with pytest.raises(UserError, match="^text: no file matches '"):
@@ -121,7 +126,11 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(total, chunk_bytes
         ("lines", "\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
         ("lines", "\n \n", []),
         ("lines", "Mr. A. So it is.", [["Mr. A. So it is."]]),  # whatever is in it
-        ("paragraphs", "So. It is.\n好。是\n\nB. C\n", [["So.", "It is.", "好。", "是"], ["B. C"]]),
+        (
+            "paragraphs",
+            "So. It is.\n好。是\n\nB. C\n",
+            [["So.", "It is.", "好。", "是"], ["B. C"]],
+        ),
     ],
 )
 def test_layouts_of_text(tmp_path, input_format, content, expected):
@@ -144,11 +153,14 @@ def test_json_lines_and_parquet(tmp_path):
 
 def test_a_separator_of_documents(tmp_path):
     path = write(
-        tmp_path / "a.txt", "a\n\nb\n<|endoftext|>\nc\n <|endoftext|> \n<|endoftext|>\nd\n"
+        tmp_path / "a.txt",
+        "a\n\nb\n<|endoftext|>\nc\n <|endoftext|> \n<|endoftext|>\nd\n",
     )
     expected = [["a", "b"], ["c"], ["d"]]
     assert documents(path, document_separator="<|endoftext|>") == expected
-    with pytest.raises(UserError, match="a.txt, line 4: found '<.endoftext.>'.*--document_separat"):
+    with pytest.raises(
+        UserError, match="a.txt, line 4: found '<.endoftext.>'.*--document_separat"
+    ):
         read(path)
 
 
@@ -158,7 +170,8 @@ def test_text_of_another_encoding(tmp_path):
         found = documents(path, chunk_bytes, encoding="cp1252")
         assert found == [["Größe", "über"], ["schön"]]
     with pytest.raises(
-        UserError, match="a.txt, line 1: found byte 0xf6 at column 3, expected UTF-8; --encod"
+        UserError,
+        match="a.txt, line 1: found byte 0xf6 at column 3, expected UTF-8; --encod",
     ):
         read(path)
 
@@ -168,7 +181,12 @@ def test_text_of_another_encoding(tmp_path):
 PIECES = {
     "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\u3000\n", "x" * 12],
     "paragraphs": ["\n", "\n", "a. B", " C! D\n", "x" * 40],
-    "jsonl": ["\n", '{"text": "a. B\\nc"}\n', '{"text": ""}\n', '{"text": "%s"}\n' % ("x" * 80)],
+    "jsonl": [
+        "\n",
+        '{"text": "a. B\\nc"}\n',
+        '{"text": ""}\n',
+        '{"text": "%s"}\n' % ("x" * 80),
+    ],
 }
 
 
@@ -179,7 +197,9 @@ def test_chunks_of_any_size_give_the_same_documents(tmp_path, form, split):
     values = dict(input_format=form, split=split, heldout_share=0.5)
     total = 0
     for _ in range(40):
-        path = write(tmp_path / "a.txt", "".join(rng.choices(PIECES[form], k=rng.randrange(12))))
+        path = write(
+            tmp_path / "a.txt", "".join(rng.choices(PIECES[form], k=rng.randrange(12)))
+        )
         whole = read(path, **values)
         total += len(whole[0])
         for chunk_bytes in (1, 2, 3, 8, 20, 41):
@@ -240,21 +260,43 @@ def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.txt", b"fine\nbad \xff\n", "line 2: found byte 0xff at column 5, expected UTF-8"),
+        (
+            "a.txt",
+            b"fine\nbad \xff\n",
+            "line 2: found byte 0xff at column 5, expected UTF-8",
+        ),
         ("a.txt", "hello".encode("utf-16"), "line 1: found byte 0xff"),
         ("a.txt", b"a\n\nb\0", "line 3: found a NUL character, expected text"),
-        ("a.txt", b"a\n" + b"x" * 99 + b"\nb", "line 2: found a line of more than 50 bytes"),
+        (
+            "a.txt",
+            b"a\n" + b"x" * 99 + b"\nb",
+            "line 2: found a line of more than 50 bytes",
+        ),
         ("a.gz", b"a\n\xff", "line 2: found byte 0xff"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": \n', "line 2: found '{\"text\": \\n', expected an"),
-        ("a.jsonl", b"\n[1]\n", "line 2: found '[1]\\n', expected an object of JSON with a text"),
+        (
+            "a.jsonl",
+            b'{"text": "a"}\n{"text": \n',
+            "line 2: found '{\"text\": \\n', expected an",
+        ),
+        (
+            "a.jsonl",
+            b"\n[1]\n",
+            "line 2: found '[1]\\n', expected an object of JSON with a text",
+        ),
         ("a.jsonl", b'{"text": null}', "line 1: found "),
         ("a.jsonl", b'{"text": "\\ud800"}', "line 1: found "),
         ("a.jsonl", b"[" * 50, "line 1: found "),
         ("a.jsonl", b"x" * 61, "line 1: found a line of more than 60 bytes"),
-        ("a.txt", b"version https://git-lfs.github.com/spec/", "found a Git LFS pointer"),
+        (
+            "a.txt",
+            b"version https://git-lfs.github.com/spec/",
+            "found a Git LFS pointer",
+        ),
     ],
 )
-def test_bad_text_is_refused_with_its_line(tmp_path, monkeypatch, name, content, message):
+def test_bad_text_is_refused_with_its_line(
+    tmp_path, monkeypatch, name, content, message
+):
     monkeypatch.setattr(reading, "LONGEST_LINE", 50)
     monkeypatch.setattr(reading, "LONGEST_RECORD", 60)
     path = write(tmp_path / name, content)
@@ -270,7 +312,9 @@ def test_a_huge_line_is_read_by_blocks(tmp_path):
         f.write(b"a\nb\n")
         f.truncate(100 << 20)  # a line of 100 MiB
     tracemalloc.start()
-    with pytest.raises(UserError, match="a.txt, line 3: found a line of more than 1048576 bytes"):
+    with pytest.raises(
+        UserError, match="a.txt, line 3: found a line of more than 1048576 bytes"
+    ):
         read(path, 8 << 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -287,7 +331,9 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", ["a"] * 9 + [None])
     with pytest.raises(UserError, match="a.parquet, row 10: found None, expected text"):
         read(path)
-    with pytest.raises(UserError, match="the columns id, text, expected one 'body'; --json_field"):
+    with pytest.raises(
+        UserError, match="the columns id, text, expected one 'body'; --json_field"
+    ):
         read(path, json_field="body")
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(UserError, match="a.parquet: .*; expected Parquet"):

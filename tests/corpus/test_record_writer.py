@@ -7,7 +7,9 @@ from helpers.sequences import CLS, SEP, VOCABULARY, all_segments, readings, smal
 from xlnet.corpus import feature_spec, record_writer, sequences
 
 
-def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_stream=True):
+def written(
+    tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_stream=True
+):
     """Writes the records of a cell; returns them as TensorFlow parses them, and the encoder."""
     import tensorflow as tf
 
@@ -18,7 +20,9 @@ def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_
             f.write(batch)
     batch = tf.data.TFRecordDataset(path).batch(10**6).get_single_element()
     parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len), batch)
-    assert (tmp_path / "sequences.tfrecord").stat().st_size == len(batch) * encoder.record_bytes
+    assert (tmp_path / "sequences.tfrecord").stat().st_size == len(
+        batch
+    ) * encoder.record_bytes
     return {name: value.numpy() for name, value in parsed.items()}
 
 
@@ -28,7 +32,12 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
     reading = readings(small_text(400))[direction]
     begins, drawn = all_segments(reading, seq_len=seq_len, reuse_len=reuse_len)
     found = written(
-        tmp_path, sequences.Cell(reading, begins, drawn), VOCABULARY, seq_len, reuse_len, direction
+        tmp_path,
+        sequences.Cell(reading, begins, drawn),
+        VOCABULARY,
+        seq_len,
+        reuse_len,
+        direction,
     )
     ids, words = reading.ids.tolist(), reading.words.astype(int).tolist()
     for i, begin in enumerate(begins):
@@ -66,7 +75,12 @@ def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
     reading = sequences.read(ids, 0, vocabulary)
     begins, drawn = all_segments(reading)
     found = written(
-        tmp_path, sequences.Cell(reading, begins, drawn), vocabulary, 32, 12, starts_stream=False
+        tmp_path,
+        sequences.Cell(reading, begins, drawn),
+        vocabulary,
+        32,
+        12,
+        starts_stream=False,
     )
     assert found["input"][0, :12].tolist() == ids[:12].tolist()
     assert np.array_equal(found["input"][:, :12].ravel(), ids[: 12 * len(begins)])

@@ -30,7 +30,8 @@ def test_count_sequences_is_the_most_that_fit(seq_len, reuse_len):
     for part_len in range(200):
         count = sequences.count_sequences(part_len, seq_len, reuse_len)
         assert count == sum(
-            begin + seq_len - 3 <= part_len for begin in range(0, part_len + 1, reuse_len)
+            begin + seq_len - 3 <= part_len
+            for begin in range(0, part_len + 1, reuse_len)
         )
 
 
@@ -39,8 +40,14 @@ def test_streams_are_pairs_that_share_a_part():
     assert plan.parts == 3 and plan.part_len == 333
     assert [plan.direction(s) for s in range(6)] == [0, 1, 0, 1, 0, 1]
     assert [plan.part(s) for s in range(6)] == [0, 0, 1, 1, 2, 2]
-    one_way = sequences.plan_streams(1000, SEQ_LEN, REUSE_LEN, num_streams=3, bi_data=False)
-    assert [(one_way.part(s), one_way.direction(s)) for s in range(3)] == [(0, 0), (1, 0), (2, 0)]
+    one_way = sequences.plan_streams(
+        1000, SEQ_LEN, REUSE_LEN, num_streams=3, bi_data=False
+    )
+    assert [(one_way.part(s), one_way.direction(s)) for s in range(3)] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +67,9 @@ def test_the_number_of_streams_is_chosen_by_size(tokens, bi_data, expected):
 
 
 def test_streams_without_a_sequence_are_refused():
-    with pytest.raises(UserError, match="100 tokens.*num_streams=8.*at least 116 are needed"):
+    with pytest.raises(
+        UserError, match="100 tokens.*num_streams=8.*at least 116 are needed"
+    ):
         sequences.plan_streams(100, SEQ_LEN, REUSE_LEN, num_streams=8)
     assert sequences.plan_streams(116, SEQ_LEN, REUSE_LEN, num_streams=8).sequences == 1
 
@@ -94,7 +103,9 @@ def test_segments_respect_sentences_and_labels(direction):
 def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
     reading = readings(small_text(2000))[0]
     begins = np.full(20000, len(reading.ids) // 2)
-    drawn = sequences.sample_segments(reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0))
+    drawn = sequences.sample_segments(
+        reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0)
+    )
     assert abs(drawn.label.mean() - 0.5) < 0.02
     elsewhere = drawn.b_begin[drawn.label == 0]
     assert abs((elsewhere < begins[0]).mean() - 0.5) < 0.03
@@ -104,7 +115,9 @@ def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
 
 def test_text_too_small_for_elsewhere_still_gives_sequences():
     size = SEQ_LEN - 3
-    begins, drawn = all_segments(readings(make_tokens(np.arange(9, 9 + size), np.array([size])))[0])
+    begins, drawn = all_segments(
+        readings(make_tokens(np.arange(9, 9 + size), np.array([size])))[0]
+    )
     assert len(begins) == 1 and drawn.label.tolist() == [1]
     ids = np.arange(9, 609) % 900 + 9
     for text in (make_tokens(ids, np.array([600])), ids.astype(np.uint32)):
@@ -112,7 +125,9 @@ def test_text_too_small_for_elsewhere_still_gives_sequences():
         assert 0 < drawn.label.mean() < 1
         b_end = drawn.b_begin + BOTH - drawn.a_len
         assert np.all(
-            (drawn.label == 1) | (b_end <= begins) | (drawn.b_begin >= begins + REUSE_LEN + BOTH)
+            (drawn.label == 1)
+            | (b_end <= begins)
+            | (drawn.b_begin >= begins + REUSE_LEN + BOTH)
         )
 
 
@@ -138,16 +153,24 @@ def test_cells_read_the_whole_part_in_its_direction(monkeypatch, stream, cell_to
     monkeypatch.setattr(sequences, "CELL_TOKENS", cell_tokens)
     text = small_text()
     plan = sequences.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=4)
-    part = text[plan.part(stream) * plan.part_len :][: plan.part_len] & sequences.ID_BITS
+    part = (
+        text[plan.part(stream) * plan.part_len :][: plan.part_len] & sequences.ID_BITS
+    )
     expected = part[::-1] if stream % 2 else part
     found = all_cells(text, plan, stream)
-    assert len(found) == (1 if cell_tokens > 1000 else -(-plan.sequences * REUSE_LEN // 100))
+    assert len(found) == (
+        1 if cell_tokens > 1000 else -(-plan.sequences * REUSE_LEN // 100)
+    )
     starts = [
-        cell.reading.ids[begin : begin + SEQ_LEN - 3] for cell in found for begin in cell.begins
+        cell.reading.ids[begin : begin + SEQ_LEN - 3]
+        for cell in found
+        for begin in cell.begins
     ]
     assert len(starts) == plan.sequences
     for i, ids in enumerate(starts):
-        assert np.array_equal(ids, expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3])
+        assert np.array_equal(
+            ids, expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3]
+        )
     last = found[-1].reading.ids
     assert np.array_equal(last, expected[len(expected) - len(last) :])
 
@@ -155,14 +178,21 @@ def test_cells_read_the_whole_part_in_its_direction(monkeypatch, stream, cell_to
 def test_sequences_depend_on_seed_pass_stream_and_cell(monkeypatch):
     monkeypatch.setattr(sequences, "CELL_TOKENS", 200)
     text = small_text(400)
-    plan = sequences.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False)
+    plan = sequences.plan_streams(
+        len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False
+    )
 
     def drawn(stream=0, seed=0, pass_index=0):
         cells = all_cells(text, plan, stream, seed, pass_index)
         return [cell.segments.label.tolist() for cell in cells]
 
     assert drawn() == drawn()
-    others = [drawn(stream=1), drawn(seed=1), drawn(pass_index=1), drawn()[1:] + drawn()[:1]]
+    others = [
+        drawn(stream=1),
+        drawn(seed=1),
+        drawn(pass_index=1),
+        drawn()[1:] + drawn()[:1],
+    ]
     assert all(other != drawn() for other in others)
 
 

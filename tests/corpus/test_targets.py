@@ -29,7 +29,8 @@ def sampled(ids, direction, is_special, is_word_start, rule):
 
 
 @pytest.mark.skipif(
-    not (RECORDS.is_dir() and SPIECE.exists()), reason="the authors' records are not there"
+    not (RECORDS.is_dir() and SPIECE.exists()),
+    reason="the authors' records are not there",
 )
 def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
     """By piece: the difference of two draws of a share p in N targets has the standard deviation
@@ -37,11 +38,18 @@ def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
     _, arrays, _ = import_records.read(str(RECORDS))
     tokenizer = Tokenizer(str(SPIECE), False, False)
     batches, rows, length = arrays["input"].shape
-    ids, is_masked = (arrays[name].reshape(-1, length) for name in ("input", "is_masked"))
+    ids, is_masked = (
+        arrays[name].reshape(-1, length) for name in ("input", "is_masked")
+    )
     direction = np.tile(import_records.directions_of(rows, 1), batches)
     is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
     rule = permutation.Permutation(
-        reuse_len=64, num_predict=21, perm_size=64, mask_alpha=6, mask_beta=1, mask_mode="legacy"
+        reuse_len=64,
+        num_predict=21,
+        perm_size=64,
+        mask_alpha=6,
+        mask_beta=1,
+        mask_mode="legacy",
     )
     drawn = sampled(ids, direction, is_special, tokenizer.is_legacy_word_start, rule)
     theirs, ours = (
@@ -51,9 +59,14 @@ def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
     assert abs(ours.sum() - theirs.sum()) < 500 and theirs.sum() == 269197
     expected = {".": 12271, ",": 11433, "▁the": 12589, "▁of": 8489, "-": 3300}
     for piece, count in expected.items():
-        id = tokenizer.ids(piece)[-1] if piece[0] != "▁" else tokenizer.ids(piece[1:])[0]
+        id = (
+            tokenizer.ids(piece)[-1] if piece[0] != "▁" else tokenizer.ids(piece[1:])[0]
+        )
         assert theirs[id] == count, piece
     frequent = theirs > 200
     deviation = np.sqrt(4.0 * theirs[frequent])
     off = (ours - theirs)[frequent] / deviation
-    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, (off.min(), off.max())
+    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, (
+        off.min(),
+        off.max(),
+    )

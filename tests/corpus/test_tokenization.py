@@ -42,7 +42,9 @@ def released():
 def test_golden_cleaning():
     assert len(CASES) == 84
     for case in CASES:
-        assert clean_text(case["text"], lower=case["lower"]) == case["preprocessed"], case
+        assert clean_text(case["text"], lower=case["lower"]) == case["preprocessed"], (
+            case
+        )
 
 
 def test_golden_pieces_and_ids(released):
@@ -61,9 +63,13 @@ def test_the_originals_functions(released):
         text = xlnet.preprocess_text(case["text"], lower=case["lower"])
         assert text == case["preprocessed"]
         assert xlnet.encode_ids(plain(released[False]), text) == case["ids"], case
-    assert xlnet.preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
+    assert (
+        xlnet.preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
+    )
     sampled = {
-        tuple(xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True))
+        tuple(
+            xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True)
+        )
         for _ in range(30)
     }
     assert len(sampled) > 1
@@ -118,7 +124,9 @@ def plainly_cleaned(text, lower, keep_accents):
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     if not keep_accents:
         text = "".join(
-            c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
+            c
+            for c in unicodedata.normalize("NFKD", text)
+            if not unicodedata.combining(c)
         )
     return text.lower() if lower else text
 
@@ -134,7 +142,9 @@ def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
     ):
         cleaned = tokenizer.clean_lines(lines, **settings)
         assert cleaned == [plainly_cleaned(line, **settings) for line in lines]
-        assert lines is every or cleaned == [clean_text(line, **settings) for line in lines]
+        assert lines is every or cleaned == [
+            clean_text(line, **settings) for line in lines
+        ]
 
 
 def test_ids_as_array_are_those_of_each_line(tiny):
@@ -146,13 +156,19 @@ def test_ids_as_array_are_those_of_each_line(tiny):
     for seed in range(30):
         lines = odd_lines(40, seed) + ["13, 3, a3,"] * (seed % 3) + ["3,", "", "3,3,"]
         expected = [
-            [part for id in model.encode(clean_text(line)) for part in rule.get(id, [id])]
+            [
+                part
+                for id in model.encode(clean_text(line))
+                for part in rule.get(id, [id])
+            ]
             for line in lines
         ]
         ids, lengths = tiny.encode_to_array(lines)
         assert ids.dtype == np.int32 and lengths.dtype == np.int64
         assert lengths.tolist() == list(map(len, expected))
-        assert ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
+        assert (
+            ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
+        )
     many = odd_lines(2 * tokenizer._BATCH_LINES + 1, 1)
     assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
     assert [array.shape for array in tiny.encode_to_array([])] == [(0,)] * 2
@@ -171,13 +187,20 @@ def test_uncased_lowers_before_pieces(tiny):
 
 
 def test_half_a_character_is_refused(tiny):
-    for encode in (tiny.ids, tiny.pieces, lambda text: tiny.encode_lines(["whole", text])):
+    for encode in (
+        tiny.ids,
+        tiny.pieces,
+        lambda text: tiny.encode_lines(["whole", text]),
+    ):
         with pytest.raises(UserError, match="the text 'a.ud83d' has half a character"):
             encode("a\ud83d")
 
 
 def test_cleaning_goes_with_the_model(tiny, tmp_path):
-    path, copy = str(tmp_path / "sp.model"), str(tmp_path / "kept" / tokenizer.SPIECE_NAME)
+    path, copy = (
+        str(tmp_path / "sp.model"),
+        str(tmp_path / "kept" / tokenizer.SPIECE_NAME),
+    )
     assert not (Tokenizer(tiny.path).uncased or Tokenizer(tiny.path).keep_accents)
     Tokenizer(tiny.path, uncased=True, keep_accents=True).save(path)
     Tokenizer(path).save(copy)
@@ -198,17 +221,24 @@ def test_cleaning_that_contradicts_is_refused(tiny, tmp_path):
     Tokenizer(tiny.path, keep_accents=True).save(path)
     Tokenizer(tiny.path).save(other)
     for settings, words in [
-        (dict(keep_accents=False), ["keep_accents: the setting says False", path, "says True"]),
+        (
+            dict(keep_accents=False),
+            ["keep_accents: the setting says False", path, "says True"],
+        ),
         (dict(descriptions=[other + ".json"]), ["says True", other, "says False"]),
     ]:
         with pytest.raises(UserError) as e:
             Tokenizer(path, **settings)
         assert all(word in str(e.value) for word in words) and "\n" not in str(e.value)
     train_tiny_model(other, user_defined=())
-    with pytest.raises(UserError, match="b.model.json describes another SentencePiece model"):
+    with pytest.raises(
+        UserError, match="b.model.json describes another SentencePiece model"
+    ):
         Tokenizer(other)
     pathlib.Path(path + ".json").write_text('{"uncased": false}')
-    with pytest.raises(UserError, match="expected true or false for uncased, keep_accents"):
+    with pytest.raises(
+        UserError, match="expected true or false for uncased, keep_accents"
+    ):
         Tokenizer(path)
 
 
@@ -220,14 +250,18 @@ def test_a_vocabulary_that_marks_the_ends_of_words_is_refused(tmp_path):
         hard_vocab_limit=False,
         treat_whitespace_as_suffix=True,
     )
-    with pytest.raises(UserError, match="suffix.model: trained with treat_whitespace_as_suffix"):
+    with pytest.raises(
+        UserError, match="suffix.model: trained with treat_whitespace_as_suffix"
+    ):
         Tokenizer(path)
 
 
 def test_special_pieces_are_not_found_in_text(tmp_path):
     """Whether they are control symbols or user-defined ones, which text can spell."""
     controls = Tokenizer(train_tiny_model(tmp_path / "control.model"))
-    path = train_tiny_model(tmp_path / "user.model", control=(), user_defined=[*CONTROL, "<eop>"])
+    path = train_tiny_model(
+        tmp_path / "user.model", control=(), user_defined=[*CONTROL, "<eop>"]
+    )
     text = "the <sep> cat <cls> <pad> <mask> <eod>"
     assert "<sep>" in sentencepiece.SentencePieceProcessor(model_file=path).encode(
         text, out_type=str
@@ -250,14 +284,18 @@ def test_special_pieces_are_not_found_in_text(tmp_path):
 
 
 def test_word_starts(tiny):
-    assert tiny.is_word_start.dtype == bool and tiny.is_word_start.shape == (tiny.vocab_size,)
+    assert tiny.is_word_start.dtype == bool and tiny.is_word_start.shape == (
+        tiny.vocab_size,
+    )
     for id in range(tiny.vocab_size):
         piece = tiny.id_to_piece(id)
         special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
         assert tiny.is_word_start[id] == (
             special or piece.startswith(tokenizer.WORD_START) or tiny.is_punctuation[id]
         )
-    assert tiny.is_word_start[[tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")]
+    assert tiny.is_word_start[
+        [tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")
+    ]
 
 
 def test_decode_gives_the_text_back(tiny):
@@ -303,7 +341,9 @@ def test_words_between_spaces_are_encoded_as_their_text(either):
 
 def test_words_without_a_space_have_no_mark_of_one(released):
     words = ["unbelievable", ".", "2,000", "中"]
-    for word, ids in zip(words, released[False].encode_words(words, [False] * len(words))):
+    for word, ids in zip(
+        words, released[False].encode_words(words, [False] * len(words))
+    ):
         pieces = [released[False].id_to_piece(id) for id in ids]
         assert "▁" not in "".join(pieces) and "".join(pieces) in (word, "<unk>")
 
@@ -312,7 +352,13 @@ def test_words_after_a_space_have_its_mark_in_any_vocabulary(tmp_path):
     """Also where the first word of a text has none (add_dummy_prefix=false)."""
     sentences = ["a " + " ".join(WORDS) + " 2010, 2010, 2010,"] * 300
     made = Tokenizer(
-        train(tmp_path / "v.model", sentences, 90, hard_vocab_limit=False, add_dummy_prefix=False)
+        train(
+            tmp_path / "v.model",
+            sentences,
+            90,
+            hard_vocab_limit=False,
+            add_dummy_prefix=False,
+        )
     )
     assert not made.marks_first_word and made.ids("the")[0] != made.ids("a the")[1]
     words = ["the", "cat", "sat"]

@@ -42,7 +42,18 @@ def starts(tokens, bit):
 def test_sentences_and_documents_are_marked(tmp_path):
     path = write(tmp_path / "a.txt", b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
     tokens, counts = tokenize(path)
-    assert text(tokens) == [A, A + 1, A + 2, 10 + ord("?"), EOD, A + 3, A + 4, EOP, A + 5, EOD]
+    assert text(tokens) == [
+        A,
+        A + 1,
+        A + 2,
+        10 + ord("?"),
+        EOD,
+        A + 3,
+        A + 4,
+        EOP,
+        A + 5,
+        EOD,
+    ]
     assert starts(tokens, sequences.SENTENCE) == [0, 2, 5, 8]
     assert starts(tokens, sequences.DOCUMENT) == [0, 5]
     assert counts == {"tokens": 10, "sentences": 4, "documents": 2, "unknown": 1}
@@ -83,7 +94,11 @@ def test_a_sentence_without_tokens_leaves_no_trace():
         counts,
     )
     assert text(tokens) == [9, 10, EOD, 11] and in_document
-    assert starts(tokens, sequences.SENTENCE) == starts(tokens, sequences.DOCUMENT) == [0, 3]
+    assert (
+        starts(tokens, sequences.SENTENCE)
+        == starts(tokens, sequences.DOCUMENT)
+        == [0, 3]
+    )
     assert counts == {"tokens": 4, "sentences": 2, "documents": 1}
     ending, in_document = tokenized.mark(
         np.zeros(0, int), np.array([0]), np.array([True]), EOD, in_document, counts
@@ -94,7 +109,9 @@ def test_a_sentence_without_tokens_leaves_no_trace():
 @pytest.mark.parametrize("word", ["x4", "-2", "1000", "9" * 400])
 def test_bad_ids_are_refused_with_their_line(tmp_path, word):
     path = write(tmp_path / "a.txt", f"1 2\n3 {word}\n".encode())
-    with pytest.raises(UserError, match=f"a.txt, line 2: found '{word[:40]}', expected token ids"):
+    with pytest.raises(
+        UserError, match=f"a.txt, line 2: found '{word[:40]}', expected token ids"
+    ):
         tokenize(path, from_raw_text=False)
 
 
@@ -125,7 +142,8 @@ def marked_documents(count, seed=0):
 
 def documents(tokens):
     return [
-        tuple(part.tolist()) for part in np.split(tokens, starts(tokens, sequences.DOCUMENT)[1:])
+        tuple(part.tolist())
+        for part in np.split(tokens, starts(tokens, sequences.DOCUMENT)[1:])
     ]
 
 
@@ -135,9 +153,9 @@ def test_shuffling_keeps_documents_whole():
     assert documents(other) != documents(tokens)
     assert sorted(documents(other)) == sorted(documents(tokens))
     beginless = tokens[1:]  # a block that begins within a document
-    assert sorted(tokenized.shuffle_documents(beginless, np.random.default_rng(1))) == sorted(
-        beginless
-    )
+    assert sorted(
+        tokenized.shuffle_documents(beginless, np.random.default_rng(1))
+    ) == sorted(beginless)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -146,11 +164,19 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
     chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
     plan = sequences.StreamPlan(1, False, sum(map(len, chunks)), 1)
     layout = tokenized.TokenLayout(plan, [len(c) for c in chunks], seed=3)
-    read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, number)
+    read = layout.part_reader(
+        lambda chunk, begin, end: chunks[chunk][begin:end], 0, number
+    )
     whole = read(0, plan.part_len)
     assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
     assert (number == 0) == np.array_equal(whole, np.concatenate(chunks))
-    for low, high in ((0, 1), (5, 30), (15, 17), (16, 32), (plan.part_len - 3, plan.part_len)):
+    for low, high in (
+        (0, 1),
+        (5, 30),
+        (15, 17),
+        (16, 32),
+        (plan.part_len - 3, plan.part_len),
+    ):
         assert np.array_equal(read(low, high), whole[low:high])
 
 
@@ -162,7 +188,9 @@ def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
     for edges in ([], [3, 3, 50], [16, 32], range(1, len(text))):
         chunks = np.split(text, list(edges))
         layout = tokenized.TokenLayout(plan, [len(chunk) for chunk in chunks], seed=3)
-        read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, 1)
+        read = layout.part_reader(
+            lambda chunk, begin, end: chunks[chunk][begin:end], 0, 1
+        )
         seen.append(read(0, len(text)).tolist())
     assert seen[0] != text.tolist() and seen == seen[:1] * 4
 
@@ -172,7 +200,9 @@ def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
     """Else each of many streams would read whole blocks for a small part of one."""
     monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
     text, read = np.arange(40, dtype=np.uint32), []
-    layout = tokenized.TokenLayout(sequences.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
+    layout = tokenized.TokenLayout(
+        sequences.StreamPlan(4, False, 10, 1), [15, 25], seed=0
+    )
 
     def read_chunk(chunk, begin, end):
         read.append(end - begin)
@@ -229,10 +259,16 @@ def pieces_of(tmp_path, tokenizer, content, **values):
     ], counts
 
 
-def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path, chinese):
+def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(
+    tmp_path, chinese
+):
     tokenizer = chinese(tmp_path / "zh.model")
     sentences, _ = pieces_of(
-        tmp_path, tokenizer, "人。人。人好！ 人。\n人\n", input_format="paragraphs", use_eod=False
+        tmp_path,
+        tokenizer,
+        "人。人。人好！ 人。\n人\n",
+        input_format="paragraphs",
+        use_eod=False,
     )
     joined = ["".join(pieces) for pieces in sentences]
     assert joined == ["▁人。", "人。", "人好!", "▁人。", "▁人"]

@@ -106,7 +106,11 @@ class Reader:
             ADDED=str(self._added),
             PYTHONPATH=str(self.tree),
             PATH=os.pathsep.join(
-                (str(programs), str(pathlib.Path(sys.executable).parent), os.environ["PATH"])
+                (
+                    str(programs),
+                    str(pathlib.Path(sys.executable).parent),
+                    os.environ["PATH"],
+                )
             ),
         )
         self._where, self._groups = self.tree, []
@@ -126,8 +130,12 @@ class Reader:
             )
             self._groups.append(process.pid)
             status = process.wait(TIMEOUT)
-        assert status == 0, "{}\n{}".format(script, log.read_text(errors="replace")[-3000:])
-        self._where = pathlib.Path(pathlib.Path(str(self._added) + ".where").read_text().strip())
+        assert status == 0, "{}\n{}".format(
+            script, log.read_text(errors="replace")[-3000:]
+        )
+        self._where = pathlib.Path(
+            pathlib.Path(str(self._added) + ".where").read_text().strip()
+        )
         if is_shown:
             for path in self._added.iterdir():
                 path.unlink()
@@ -155,7 +163,9 @@ def sample(tmp_path_factory):
 
     def made():
         if not (directory / "repository").exists():
-            Reader(directory).run("python scripts/run_sample.py " + " ".join(SAMPLE_STEPS))
+            Reader(directory).run(
+                "python scripts/run_sample.py " + " ".join(SAMPLE_STEPS)
+            )
         return directory / "repository" / "sample_run"
 
     return made
@@ -179,7 +189,10 @@ def blocks(page, evaluate):
 
     found = Sybil(
         [
-            *(CodeBlockParser(language, evaluator) for language in ("bash", "console", "python")),
+            *(
+                CodeBlockParser(language, evaluator)
+                for language in ("bash", "console", "python")
+            ),
             SkipParser(),
         ]
     )
@@ -193,16 +206,23 @@ def test_commands(page, reader, sample):
 
     def evaluate(language, text, is_shown):
         before = (
-            next((script for start, script in README.items() if text.startswith(start)), "")
+            next(
+                (script for start, script in README.items() if text.startswith(start)),
+                "",
+            )
             if page == "README.md"
             else ""
         )
         if before is not None:
             if before:
-                reader.run(re.sub("^ {8}", "", before, flags=re.MULTILINE), is_shown=False)
+                reader.run(
+                    re.sub("^ {8}", "", before, flags=re.MULTILINE), is_shown=False
+                )
             reader.run(commands(language, text), is_shown)
 
-    if page not in MAKE_THE_SAMPLE and "sample_run" in (ROOT / page).read_text(encoding="utf-8"):
+    if page not in MAKE_THE_SAMPLE and "sample_run" in (ROOT / page).read_text(
+        encoding="utf-8"
+    ):
         shutil.copytree(sample(), reader.tree / "sample_run")
     for example in blocks(page, evaluate):
         try:
@@ -229,12 +249,18 @@ def test_blocks_are_found_and_say_their_language():
             language in ("bash", "console", "python") for language in fences[::2]
         ), page
         seen += [text for _, text, _ in shown] if page == "README.md" else []
-    assert [sum(text.startswith(start) for text in seen) for start in README] == [1] * len(README)
+    assert [sum(text.startswith(start) for text in seen) for start in README] == [
+        1
+    ] * len(README)
 
 
 def test_a_block_fails_with_its_last_lines_and_flags_are_added_once(reader):
     reader.run("add echo_it.sh --more=1 'two words'", is_shown=False)
-    reader.run("mkdir made; cd made; echo 'echo \"$@\" > said' > echo_it.sh; bash echo_it.sh --a")
-    reader.run("grep -x -- '--a --more=1 two words' said; bash echo_it.sh --a; grep -x -- --a said")
+    reader.run(
+        "mkdir made; cd made; echo 'echo \"$@\" > said' > echo_it.sh; bash echo_it.sh --a"
+    )
+    reader.run(
+        "grep -x -- '--a --more=1 two words' said; bash echo_it.sh --a; grep -x -- --a said"
+    )
     with pytest.raises(AssertionError, match="No such file"):
         reader.run("cat nothing | head -1")

@@ -41,7 +41,9 @@ def test_a_pod_that_was_stopped_and_saved_is_replaced(manifests):
 
 
 def test_pods_run_as_the_user_of_the_image(manifests):
-    (user,) = re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    (user,) = re.findall(
+        r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE
+    )
     context = job_of(manifests[0])["template"]["spec"]["securityContext"]
     assert context == {"runAsUser": int(user), "fsGroup": int(user)}
     text = (ROOT / "docs/how_to/kubernetes.md").read_text()
@@ -50,7 +52,9 @@ def test_pods_run_as_the_user_of_the_image(manifests):
 
 def test_only_the_pods_of_the_run_reach_each_other(manifests):
     jobset, policy = manifests
-    pods = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": jobset["metadata"]["name"]}}
+    pods = {
+        "matchLabels": {"jobset.sigs.k8s.io/jobset-name": jobset["metadata"]["name"]}
+    }
     assert policy["spec"]["podSelector"] == pods
     assert policy["spec"]["ingress"] == [{"from": [{"podSelector": pods}]}]
 
@@ -59,7 +63,9 @@ def test_they_fit_the_schemas(manifests):
     """JobSet has none there; the Job in it has."""
     validate = pytest.importorskip("kubernetes_validate")
     jobset, policy = manifests
-    job = dict(apiVersion="batch/v1", kind="Job", metadata={"name": "x"}, spec=job_of(jobset))
+    job = dict(
+        apiVersion="batch/v1", kind="Job", metadata={"name": "x"}, spec=job_of(jobset)
+    )
     for version in ("1.29", "1.34"):
         validate.validate(job, version, strict=True)
         validate.validate(policy, version, strict=True)

@@ -36,9 +36,13 @@ def test_the_papers_figures(monkeypatch):
             atol=0.2,
         )
         said += printed(now)
-    assert kinds([each for outputs in kept for each in outputs]).count("display_data") == 8
+    assert (
+        kinds([each for outputs in kept for each in outputs]).count("display_data") == 8
+    )
     assert "the same: True\n" in said
-    first, second = map(float, re.search("nats at the end: (.*) and (.*)", said).groups())
+    first, second = map(
+        float, re.search("nats at the end: (.*) and (.*)", said).groups()
+    )
     assert np.log(12) / 2 - 0.1 < first < 1.6 and second < 0.3
 
 
@@ -51,10 +55,16 @@ def test_pretraining_on_own_text(monkeypatch, tmp_path):
         ("--train_steps=1000", "--train_steps=20 --warmup_steps=2"),
         ("--log_steps=100", "--log_steps=10"),
     )
-    assert kinds(outputs).count("display_data") == 1 and "held out: step 20" in printed(outputs)
+    assert kinds(outputs).count("display_data") == 1 and "held out: step 20" in printed(
+        outputs
+    )
     assert (
         len(
-            re.findall(r"^0\.\d{4}  Return the .* of the object\.$", printed(outputs), re.MULTILINE)
+            re.findall(
+                r"^0\.\d{4}  Return the .* of the object\.$",
+                printed(outputs),
+                re.MULTILINE,
+            )
         )
         == 3
     )
@@ -63,7 +73,9 @@ def test_pretraining_on_own_text(monkeypatch, tmp_path):
 def test_a_spreadsheet(monkeypatch, tmp_path):
     outputs = run_in(tmp_path, monkeypatch, "spreadsheet", ("--epochs=8", "--epochs=1"))
     assert "majority class" in printed(outputs) and "(46 rows)" in printed(outputs)
-    assert re.search(r"^\w+ +\d\.\d\d  Give the logger a handler", printed(outputs), re.MULTILINE)
+    assert re.search(
+        r"^\w+ +\d\.\d\d  Give the logger a handler", printed(outputs), re.MULTILINE
+    )
     assert "row\tid\terror\tgold\tpredicted" in printed(outputs)
 
 

@@ -36,7 +36,8 @@ def anchors(text):
     """The places of a page that links may name, as GitHub and the site make them of headings."""
     headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", text), re.MULTILINE)
     return {
-        re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", heading.strip().lower())) for heading in headings
+        re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", heading.strip().lower()))
+        for heading in headings
     } | set(re.findall(r'id="([^"]+)"', text))
 
 
@@ -57,7 +58,9 @@ def test_links_lead_to_what_is_there():
                 continue
             led = (ROOT / page).parent / path if path else ROOT / page
             assert led.exists(), f"{page} links to {target}"
-            assert not anchor or anchor in anchors(led.read_text(encoding="utf-8")), target
+            assert not anchor or anchor in anchors(led.read_text(encoding="utf-8")), (
+                target
+            )
 
 
 def test_flags_that_the_documents_name_are_there():
@@ -106,7 +109,9 @@ def test_flags_that_the_documents_name_are_there():
     named = {
         f"{page}: --{flag}"
         for page in PAGES
-        for flag in re.findall(r"(?<![\w-])--(\w+)", (ROOT / page).read_text(encoding="utf-8"))
+        for flag in re.findall(
+            r"(?<![\w-])--(\w+)", (ROOT / page).read_text(encoding="utf-8")
+        )
         if flag not in others
     }
     assert not named
@@ -118,7 +123,11 @@ def test_methods_that_newcomers_are_led_to_are_there():
     ours = "\n".join(re.findall(r"^\| .* \| (.*) \|$", page, re.MULTILINE))
     named = re.findall(r"\b(model|xlnet)\.(\w+)", ours)
     assert len(named) > 15
-    missing = {name for of, name in named if not hasattr(Model if of == "model" else xlnet, name)}
+    missing = {
+        name
+        for of, name in named
+        if not hasattr(Model if of == "model" else xlnet, name)
+    }
     assert not missing
 
 

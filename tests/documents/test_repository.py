@@ -18,7 +18,9 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def yaml():
-    return pytest.importorskip("yaml", reason="PyYAML comes with scripts/setup.sh --dev")
+    return pytest.importorskip(
+        "yaml", reason="PyYAML comes with scripts/setup.sh --dev"
+    )
 
 
 def test_the_version_is_said_everywhere_alike(yaml):
@@ -33,7 +35,10 @@ def test_the_version_is_said_everywhere_alike(yaml):
     else:
         assert ours == released
     paper = citation["preferred-citation"]
-    assert paper["url"] == "https://arxiv.org/abs/1906.08237" and len(paper["authors"]) == 6
+    assert (
+        paper["url"] == "https://arxiv.org/abs/1906.08237"
+        and len(paper["authors"]) == 6
+    )
 
 
 def test_workflows_are_read_and_what_they_run_is_there(yaml):
@@ -47,9 +52,13 @@ def test_workflows_are_read_and_what_they_run_is_there(yaml):
                 )
                 # A file that is written into the checkout would be in the archives.
                 assert not re.search(r" > \w", step.get("run", "")), step["run"]
-                for script in re.findall(r"(?:scripts|\.ci)/[\w.]+", step.get("run", "")):
+                for script in re.findall(
+                    r"(?:scripts|\.ci)/[\w.]+", step.get("run", "")
+                ):
                     assert (ROOT / script).is_file(), script
-    dependabot = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))
+    dependabot = yaml.safe_load(
+        (ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8")
+    )
     assert [each["package-ecosystem"] for each in dependabot["updates"]] == [
         "github-actions",
         "docker",
@@ -60,7 +69,9 @@ def test_a_release_is_made_of_main_alone(yaml):
     """The workflow can be started on any branch."""
     path = ROOT / ".github" / "workflows" / "release.yml"
     jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
-    assert {job.get("if") for job in jobs.values()} == {"github.ref == 'refs/heads/main'"}
+    assert {job.get("if") for job in jobs.values()} == {
+        "github.ref == 'refs/heads/main'"
+    }
 
 
 def test_issue_forms_ask_for_what_xlnet_env_prints(yaml):
@@ -74,11 +85,15 @@ def test_issue_forms_ask_for_what_xlnet_env_prints(yaml):
         ids = [field["id"] for field in form["body"]]
         assert len(set(ids)) == len(ids) > 2
     first = forms["bug"]["body"][0]
-    assert "xlnet env" in first["attributes"]["label"] and first["validations"]["required"]
+    assert (
+        "xlnet env" in first["attributes"]["label"] and first["validations"]["required"]
+    )
 
 
 def test_make_has_the_scripts_that_are_there():
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     names = [line.split()[1] for line in done.stdout.splitlines()]
     assert names == ["help", "setup", "test", "test-all", "lint", "docs", "sample"]
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -174,13 +189,20 @@ def test_the_container_is_made_of_what_is_there():
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     for name, rest in instructions():
         if name == "COPY":
-            for source in [word for word in rest.split() if not word.startswith("--")][:-1]:
+            for source in [word for word in rest.split() if not word.startswith("--")][
+                :-1
+            ]:
                 assert (ROOT / source).exists() and source not in ignored
         if name == "RUN":
             command = re.sub(r"^(--mount=\S+ +)+", "", rest)
-            assert subprocess.run(["bash", "-n", "-c", command], check=False).returncode == 0
+            assert (
+                subprocess.run(["bash", "-n", "-c", command], check=False).returncode
+                == 0
+            )
     first, *others = [rest for name, rest in instructions() if name == "FROM"]
-    assert re.fullmatch(r"python:3\.13-slim-bookworm@sha256:[0-9a-f]{64} AS base", first)
+    assert re.fullmatch(
+        r"python:3\.13-slim-bookworm@sha256:[0-9a-f]{64} AS base", first
+    )
     assert others == [
         "base AS serve",
         "base AS programs",
@@ -197,11 +219,17 @@ def test_the_container_is_made_of_what_is_there():
         check=True,
     )
     assert all(flag.split("=")[0] in done.stdout for flag in serve[4:] + flags)
-    pinned = re.search(r"'tensorflow\[and-cuda\](==[\d.]+)'", (ROOT / "Dockerfile").read_text())[1]
-    locked = (ROOT / "scripts" / "locked" / "programs-2.21.txt").read_text(encoding="utf-8")
+    pinned = re.search(
+        r"'tensorflow\[and-cuda\](==[\d.]+)'", (ROOT / "Dockerfile").read_text()
+    )[1]
+    locked = (ROOT / "scripts" / "locked" / "programs-2.21.txt").read_text(
+        encoding="utf-8"
+    )
     assert f"tensorflow{pinned} " in locked
     copied = " ".join(rest for name, rest in instructions() if name == "COPY")
-    (programs,) = (json.loads(rest) for name, rest in instructions() if "out_dir" in rest)
+    (programs,) = (
+        json.loads(rest) for name, rest in instructions() if "out_dir" in rest
+    )
     done = subprocess.run(
         [sys.executable, programs[0], "--help"],
         capture_output=True,

@@ -23,14 +23,26 @@ if not (ROOT / ".site").is_dir():
 
 REPOSITORY = "https://example.org/repository"
 MOST_WORDS = 2000  # of a page that is read from top to bottom
-GENERATED = {"docs/reference/programs.html", "docs/reference/api.html", "CHANGELOG.html"}
+GENERATED = {
+    "docs/reference/programs.html",
+    "docs/reference/api.html",
+    "CHANGELOG.html",
+}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--site-dir",
+            str(folder),
+        ],
         cwd=ROOT,
         check=True,
         env=dict(
@@ -54,7 +66,9 @@ class Page(html.parser.HTMLParser):
         self.feed(text)
         article = re.search(r"<article.*?</article>", text, re.DOTALL)
         prose = (
-            re.sub(r"<pre.*?</pre>|<[^>]*>", " ", article[0], flags=re.DOTALL) if article else ""
+            re.sub(r"<pre.*?</pre>|<[^>]*>", " ", article[0], flags=re.DOTALL)
+            if article
+            else ""
         )
         self.words = len(html.unescape(prose).split())
 
@@ -69,7 +83,9 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages(site):
-    return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html")}
+    return {
+        path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html")
+    }
 
 
 def test_no_link_leads_nowhere(site, pages):
@@ -79,12 +95,16 @@ def test_no_link_leads_nowhere(site, pages):
         for link in page.links:
             address = urllib.parse.urlparse(link)
             if address.scheme or address.netloc:
-                if link.startswith((REPOSITORY + "/blob/main/", REPOSITORY + "/tree/main/")):
+                if link.startswith(
+                    (REPOSITORY + "/blob/main/", REPOSITORY + "/tree/main/")
+                ):
                     path = urllib.parse.unquote(address.path).split("/main/", 1)[1]
                     assert (ROOT / path).exists(), f"{name} links to {link}"
                 continue
             path = posixpath.normpath(
-                posixpath.join(posixpath.dirname(name), urllib.parse.unquote(address.path))
+                posixpath.join(
+                    posixpath.dirname(name), urllib.parse.unquote(address.path)
+                )
                 if address.path
                 else name
             )
@@ -98,9 +118,21 @@ def test_no_link_leads_nowhere(site, pages):
 def test_it_has_pages_and_pictures_but_no_code(site):
     """No copies of the library and its tests."""
     suffixes = {
-        path.suffix for path in site.rglob("*") if path.is_file() and "assets" not in path.parts
+        path.suffix
+        for path in site.rglob("*")
+        if path.is_file() and "assets" not in path.parts
     }
-    assert suffixes <= {".html", ".gif", ".png", ".svg", ".css", ".xml", ".gz", ".json", ".inv"}
+    assert suffixes <= {
+        ".html",
+        ".gif",
+        ".png",
+        ".svg",
+        ".css",
+        ".xml",
+        ".gz",
+        ".json",
+        ".inv",
+    }
     assert not (site / "xlnet").exists() and not (site / "tests").exists()
 
 
@@ -131,7 +163,12 @@ CHROMIUM = next(
         None,
         map(
             shutil.which,
-            ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"),
+            (
+                "chromium",
+                "chromium-browser",
+                "google-chrome",
+                "chromium-headless-shell",
+            ),
         ),
     ),
     None,
@@ -140,17 +177,27 @@ CHROMIUM = next(
 
 @pytest.mark.skipif(not CHROMIUM, reason="the search needs apt install chromium")
 def test_the_search_finds_a_flag_by_its_name(site):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the search needs playwright")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="the search needs playwright"
+    )
+    handler = functools.partial(
+        http.server.SimpleHTTPRequestHandler, directory=str(site)
+    )
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(
+                executable_path=CHROMIUM, args=["--no-sandbox"]
+            )
             page = browser.new_page()
             page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
             page.click(".md-search__input")
-            page.keyboard.type("grad_accum_steps")  # filled in at once it is not searched for
-            found = page.locator(".md-search-result__link[href$='#pretrain--grad_accum_steps']")
+            page.keyboard.type(
+                "grad_accum_steps"
+            )  # filled in at once it is not searched for
+            found = page.locator(
+                ".md-search-result__link[href$='#pretrain--grad_accum_steps']"
+            )
             found.first.wait_for(state="attached", timeout=20000)
             page.goto(found.first.get_attribute("href"))
             heading = page.locator("#pretrain--grad_accum_steps")

@@ -30,7 +30,9 @@ exit $STATUS
         (1, 75, False, ["ended"]),  # stopped by somebody else, as a cancelled job is
     ),
 )
-def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_signalled, log):
+def test_the_job_is_requeued_when_its_time_is_over(
+    tmp_path, steps, status, is_signalled, log
+):
     text = (ROOT / "docs/tutorials/several_gpus.md").read_text()
     section = text.partition("\n## SLURM: save before the time limit and requeue\n")[2]
     script = re.search(r"^```bash\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[1]
@@ -56,7 +58,9 @@ def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_s
     while not (tmp_path / "log").exists() and time.monotonic() < end:
         time.sleep(0.02)
     while is_signalled and job.poll() is None and time.monotonic() < end:
-        job.send_signal(signal.SIGUSR1)  # again: the first may come before the job's `run=$!`
+        job.send_signal(
+            signal.SIGUSR1
+        )  # again: the first may come before the job's `run=$!`
         time.sleep(1)
     assert job.wait(timeout=60) == status
     assert (tmp_path / "log").read_text().splitlines() == [

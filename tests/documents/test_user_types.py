@@ -49,7 +49,9 @@ def test_what_does_not_fit_is_found(tmp_path):
         "xlnet.load('a', device=3)": '"load" has incompatible type "int"',
     }
     path = tmp_path / "wrong.py"
-    path.write_text("import xlnet\nmodel = xlnet.load('model')\n{}\n".format("\n".join(wrong)))
+    path.write_text(
+        "import xlnet\nmodel = xlnet.load('model')\n{}\n".format("\n".join(wrong))
+    )
     found = mypy(path, tmp_path).stdout
     for line, (code, words) in enumerate(wrong.items(), 3):
         assert any(

@@ -59,7 +59,9 @@ def kill_at(monkeypatch, number):
 
 
 def test_selection_begins_anew_with_another_metric(tmp_path):
-    best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(1, {"f1": 0.5, "auc": 1.0}, None)
+    best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(
+        1, {"f1": 0.5, "auc": 1.0}, None
+    )
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "auc").best() is None
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "f1").best()["step"] == 1
 
@@ -97,7 +99,10 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
 
 
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):
-    for lower_is_better, metric in ((False, (0.5, 0.7, 0.7, 0.7)), (True, (0.5, 0.3, 0.3, 0.3))):
+    for lower_is_better, metric in (
+        (False, (0.5, 0.7, 0.7, 0.7)),
+        (True, (0.5, 0.3, 0.3, 0.3)),
+    ):
         folder = tmp_path / str(lower_is_better)
         folder.mkdir()
         chosen = best_checkpoint.BestCheckpoint(
@@ -124,10 +129,15 @@ def test_values_that_are_not_finite_choose_nothing(tmp_path):
 
 def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):
     prefix = make_checkpoint(tmp_path, 2, 2)
-    for place, name in ((best_checkpoint, "export"), (best_checkpoint.files, "write_json")):
+    for place, name in (
+        (best_checkpoint, "export"),
+        (best_checkpoint.files, "write_json"),
+    ):
         chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
         with monkeypatch.context() as patched:
-            patched.setattr(place, name, lambda *arguments: (_ for _ in ()).throw(Killed()))
+            patched.setattr(
+                place, name, lambda *arguments: (_ for _ in ()).throw(Killed())
+            )
             with pytest.raises(Killed):
                 chosen.add(2, {"score": 0.7}, prefix)
         assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score").has(2)

@@ -43,13 +43,17 @@ def test_names_and_shapes_are_those_of_released_checkpoints(graph, name):
     with open(folder / "variables.tsv", encoding="utf-8") as f:
         released = dict(line.rstrip("\n").split("\t") for line in f)
     del released["model/lm_loss/bias"]  # the LM head's
-    assert {v.op.name: str(v.shape.as_list()) for v in tf.trainable_variables()} == released
+    assert {
+        v.op.name: str(v.shape.as_list()) for v in tf.trainable_variables()
+    } == released
 
 
 def test_warm_start_takes_the_values_and_says_so(graph, caplog):
     caplog.set_level("INFO", "xlnet")
     build(config_of())
-    fresh = tf.get_variable("model/classification_x/logit/kernel", [16, 2], use_resource=True)
+    fresh = tf.get_variable(
+        "model/classification_x/logit/kernel", [16, 2], use_resource=True
+    )
     comparison = checkpoint.warm_start(PREFIX, config_of())
     lines = caplog.messages
     assert comparison.missing == [fresh.op.name]
@@ -120,16 +124,23 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
         },
     )
     variables = [
-        tf.get_variable(name, [2], use_resource=True) for name in ("model/w", "model/frozen")
+        tf.get_variable(name, [2], use_resource=True)
+        for name in ("model/w", "model/frozen")
     ]
     checkpoint.warm_start(prefix, config_of())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        found = {v.op.name: value.tolist() for v, value in zip(variables, session.run(variables))}
+        found = {
+            v.op.name: value.tolist()
+            for v, value in zip(variables, session.run(variables))
+        }
         assert (
             found
             == {"model/w": [2, 2], "model/frozen": [4, 4]}
-            == {name: value.tolist() for name, value in checkpoint.read_weights(prefix).items()}
+            == {
+                name: value.tolist()
+                for name, value in checkpoint.read_weights(prefix).items()
+            }
         )
 
 
@@ -137,7 +148,10 @@ def test_weights_of_another_type_are_refused(graph, tmp_path):
     half = str(tmp_path / "x.ckpt")
     checkpoint.write_arrays(
         half,
-        {name: array.astype(np.float16) for name, array in checkpoint.read_weights(PREFIX).items()},
+        {
+            name: array.astype(np.float16)
+            for name, array in checkpoint.read_weights(PREFIX).items()
+        },
     )
     with pytest.raises(UserError, match="found float16, expected float32"):
         checkpoint.warm_start(half, config_of())
@@ -164,7 +178,8 @@ def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
 def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
     prefix = str(tmp_path / "my.ckpt")
     checkpoint.write_arrays(
-        prefix, {"model/w": np.zeros([1], "f4"), "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")}
+        prefix,
+        {"model/w": np.zeros([1], "f4"), "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")},
     )
     assert list(checkpoint.read_weights(prefix)) == ["model/w"]
 
@@ -195,7 +210,9 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
         checkpoint.resolve(str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=f"no checkpoint {tmp_path}"):
         checkpoint.resolve(str(tmp_path))
-    with pytest.raises(UserError, match=r"init_checkpoint: run\[3\] has one of \* \? \["):
+    with pytest.raises(
+        UserError, match=r"init_checkpoint: run\[3\] has one of \* \? \["
+    ):
         checkpoint.resolve("run[3]")
     with pytest.raises(
         UserError, match=r"lookup_table: found shape \[37, 16\], expected \[50, 16\]"
@@ -222,7 +239,11 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
     array = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     config = config_of(folder)
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=mem_len)
-    mems = [tf.constant(array[f"mems_{i}"], tf.float32) for i in range(2)] if mem_len else None
+    mems = (
+        [tf.constant(array[f"mems_{i}"], tf.float32) for i in range(2)]
+        if mem_len
+        else None
+    )
     with tf.variable_scope("model"):
         outputs = modeling.transformer_xl(
             config,
@@ -242,15 +263,21 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
         assert_close(memory, array[f"{name}_new_mems_{i}"], f"memory {i}")
 
 
-def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, monkeypatch):
+def test_the_newest_is_found_in_a_relative_directory_and_when_moved(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for directory in ("model", str(tmp_path / "other")):
         os.mkdir(directory)
         (pathlib.Path(directory) / "model.ckpt-7.index").touch()
         checkpoint.write_state_file(directory)
-        assert tf.train.latest_checkpoint(directory) == os.path.join(directory, "model.ckpt-7")
+        assert tf.train.latest_checkpoint(directory) == os.path.join(
+            directory, "model.ckpt-7"
+        )
         os.rename(directory, directory + "_moved")
-        assert tf.train.latest_checkpoint(directory + "_moved").endswith("_moved/model.ckpt-7")
+        assert tf.train.latest_checkpoint(directory + "_moved").endswith(
+            "_moved/model.ckpt-7"
+        )
 
 
 @pytest.mark.parametrize("is_relative", (False, True))
@@ -278,5 +305,7 @@ def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
         assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
         assert checkpoint.newest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
         for step in (4, 5):
-            checkpoint.write(tf.train.Saver([weight]), session, str(tmp_path), step, max_save=2)
+            checkpoint.write(
+                tf.train.Saver([weight]), session, str(tmp_path), step, max_save=2
+            )
     assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [4, 5]

@@ -30,7 +30,9 @@ from xlnet.settings.network import NetworkSettings
 from xlnet.support.errors import UserError
 
 V100, A100 = (
-    types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
+    types.SimpleNamespace(
+        details={"device_name": name, "compute_capability": capability}
+    )
     for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0)))
 )
 
@@ -53,8 +55,12 @@ def machine(monkeypatch):
             *owner, name = name.split(".")
             record(getattr(tf2.config, owner[0]) if owner else tf2.config, name)
         monkeypatch.setattr(tf2.test, "is_built_with_cuda", lambda: has_cuda)
-        monkeypatch.setattr(tf2.config, "list_physical_devices", lambda kind: list(found))
-        monkeypatch.setattr(tf2.config.experimental, "get_device_details", lambda gpu: gpu.details)
+        monkeypatch.setattr(
+            tf2.config, "list_physical_devices", lambda kind: list(found)
+        )
+        monkeypatch.setattr(
+            tf2.config.experimental, "get_device_details", lambda gpu: gpu.details
+        )
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if hidden is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
@@ -78,7 +84,10 @@ def test_why_there_is_no_gpu(machine, there, why):
     for flag, value in (("num_core_per_host", 8), ("device", "gpu")):
         with pytest.raises(UserError) as e:
             connect(DeviceSettings(**{flag: value}))
-        assert str(e.value) == f"{flag}: found no GPU: {why}, expected GPUs; or --device=cpu"
+        assert (
+            str(e.value)
+            == f"{flag}: found no GPU: {why}, expected GPUs; or --device=cpu"
+        )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +118,9 @@ def test_fused_attention_is_refused_where_nothing_would_use_it(machine):
     machine(found=[A100])
     for ask in (
         lambda: connect(DeviceSettings(use_tpu=True, fused_attention=True)),
-        lambda: connect(DeviceSettings(xla=False, fused_attention=True), compiles_on_gpus=True),
+        lambda: connect(
+            DeviceSettings(xla=False, fused_attention=True), compiles_on_gpus=True
+        ),
     ):
         with pytest.raises(UserError, match="^fused_attention"):
             ask()
@@ -132,12 +143,15 @@ def test_attention_is_fused_without_asking_where_it_was_tried(
     machine, monkeypatch, is_expected, capability, version, flags, number
 ):
     gpu = types.SimpleNamespace(
-        name="GPU", details=dict(device_name="NVIDIA H100", compute_capability=capability)
+        name="GPU",
+        details=dict(device_name="NVIDIA H100", compute_capability=capability),
     )
     monkeypatch.setattr(engine_devices, "_one_host", lambda gpus, count: None)
     monkeypatch.setenv("XLA_FLAGS", "flags.txt")  # stays as it is
     monkeypatch.setattr(engine_devices.tf2, "__version__", version)
-    monkeypatch.setattr(engine_devices.importlib.util, "find_spec", lambda name: "found")
+    monkeypatch.setattr(
+        engine_devices.importlib.util, "find_spec", lambda name: "found"
+    )
     machine(found=[gpu] * number)
     found = connect(DeviceSettings(**flags), compiles_on_gpus=True)
     assert found.fused_attention == (capability if is_expected else None)
@@ -185,14 +199,20 @@ def tpu(monkeypatch):
 
 def test_without_a_tpu_there_is_one_line(machine, tpu):
     machine()
-    with pytest.raises(UserError, match="tpu_name grpc://127.0.0.1:1: found Connection refused"):
+    with pytest.raises(
+        UserError, match="tpu_name grpc://127.0.0.1:1: found Connection refused"
+    ):
         connect(DeviceSettings(use_tpu=True, tpu_name="grpc://127.0.0.1:1"))
 
     def none(resolver):
-        raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in ...")
+        raise tf.errors.NotFoundError(
+            None, None, "TPUs not found in the cluster. Failed in ..."
+        )
 
     tpu(none)
-    with pytest.raises(UserError, match="tpu_name local: found TPUs not found in the cluster"):
+    with pytest.raises(
+        UserError, match="tpu_name local: found TPUs not found in the cluster"
+    ):
         connect(DeviceSettings(use_tpu=True))
     tpu(lambda resolver: None)
     assert connect(DeviceSettings(use_tpu=True)).description == "TPU, 8 replicas"
@@ -202,7 +222,11 @@ def test_without_a_tpu_there_is_one_line(machine, tpu):
     "found, flags, words",
     (
         ([V100, V100], {}, "1 GPU (Tesla V100-SXM2-16GB)"),
-        ([A100, A100], dict(device="cpu", num_core_per_host=2), "CPU, %d cores as 2 replicas"),
+        (
+            [A100, A100],
+            dict(device="cpu", num_core_per_host=2),
+            "CPU, %d cores as 2 replicas",
+        ),
     ),
 )
 def test_devices_are_named(machine, found, flags, words):
@@ -211,7 +235,9 @@ def test_devices_are_named(machine, found, flags, words):
     devices = connect(DeviceSettings(**flags))
     is_cpu = "device" in flags
     assert devices.description == (words % os.cpu_count() if is_cpu else words)
-    assert devices.gpus == (() if is_cpu else (V100,)) and devices.on_accelerator != is_cpu
+    assert (
+        devices.gpus == (() if is_cpu else (V100,)) and devices.on_accelerator != is_cpu
+    )
     assert (os.environ.get("CUDA_VISIBLE_DEVICES") == "-1") == is_cpu
 
 
@@ -240,7 +266,9 @@ def test_the_precision_is_that_of_the_gpu(machine, found, flags, precision, word
     assert devices.precision_in_words(NetworkSettings(precision=precision)) == words
     uses_tf32 = bool(found) and not flags.get("deterministic")
     assert devices.tf32 == uses_tf32
-    assert [call[1] for call in done if "tensor_float" in call[0]] == [uses_tf32] * len(found)
+    assert [call[1] for call in done if "tensor_float" in call[0]] == [uses_tf32] * len(
+        found
+    )
     assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
 
 
@@ -253,7 +281,9 @@ def test_the_environment_switches_tf32_off(machine, monkeypatch):
 def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
     """Those that are used, no others, and not their whole memory at once."""
     done = machine(found=[A100, A100, A100])
-    monkeypatch.setattr(tf2.distribute, "MirroredStrategy", lambda names: done.append(names))
+    monkeypatch.setattr(
+        tf2.distribute, "MirroredStrategy", lambda names: done.append(names)
+    )
     devices = connect(DeviceSettings(num_core_per_host=2))
     assert done == [
         ("set_visible_devices", [A100, A100], "GPU"),
@@ -285,7 +315,8 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
 
     def greedy(seed, step):
         return seed_of(seed, step) + tf.cast(
-            tf.reduce_sum(tf.fill([tf.cast(step, tf.int32) + 2**30, 2**17], 0)), tf.uint64
+            tf.reduce_sum(tf.fill([tf.cast(step, tf.int32) + 2**30, 2**17], 0)),
+            tf.uint64,
         )
 
     monkeypatch.setattr(train_step, "dropout_seed", greedy)
@@ -298,7 +329,9 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         assert "--" + flag in done.stderr
 
 
-@pytest.mark.parametrize("given", (None, "--xla_gpu_enable_triton_gemm=true", "flags.txt"))
+@pytest.mark.parametrize(
+    "given", (None, "--xla_gpu_enable_triton_gemm=true", "flags.txt")
+)
 @pytest.mark.slow
 def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
     """The last one of a name counts; a name of a file must be alone, or XLA ends the program. They
@@ -317,14 +350,18 @@ import tensorflow as tf
 print(os.environ["XLA_FLAGS"])
 print(int(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))))
 """
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "XLA_FLAGS"
+    }
     done = subprocess.run(
         [sys.executable, "-c", program],
         text=True,
         capture_output=True,
         cwd=tmp_path,
         check=False,
-        env=dict(environment, PYTHONPATH=str(ROOT), **({"XLA_FLAGS": given} if given else {})),
+        env=dict(
+            environment, PYTHONPATH=str(ROOT), **({"XLA_FLAGS": given} if given else {})
+        ),
     )
     flags, *rest = done.stdout.splitlines() or [""]
     assert rest == ["2"], done.stderr
@@ -352,13 +389,16 @@ all_hold.wait()
 
 
 @pytest.mark.skipif(
-    not hasattr(ctypes.CDLL(None), "malloc_stats"), reason="the C library does not list its heaps"
+    not hasattr(ctypes.CDLL(None), "malloc_stats"),
+    reason="the C library does not list its heaps",
 )
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.slow
 def test_threads_share_a_heap(shared):
     program = PROGRAM if shared else re.sub(".*devices.*\n", "", PROGRAM)
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     heaps = done.stderr.count("Arena ")
     assert heaps == 1 if shared else heaps > 1
@@ -415,12 +455,17 @@ def runs(place):
 
 
 def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
-    y = layer_graph.traced_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
+    y = layer_graph.traced_once(lambda x: tf.exp(x) * 2.0)(
+        tf.placeholder(tf.float32, [])
+    )
     fetches, metadata = ops.gradients(y, [y.op.inputs[0]]), tf.RunMetadata()
     config = Devices(None).session_config(is_training=True)
     with tf.Session(config=config) as session:
         found = session.run(
-            fetches, {y.op.inputs[0]: 1.0}, tf.RunOptions(output_partition_graphs=True), metadata
+            fetches,
+            {y.op.inputs[0]: 1.0},
+            tf.RunOptions(output_partition_graphs=True),
+            metadata,
         )
     assert found == [pytest.approx(2.0 * np.e)]
     run = {node.op for part in metadata.partition_graphs for node in part.node}
@@ -433,7 +478,10 @@ def test_devices_change_nothing(runs, other):
     """Losses, gradient norms and final weights to 1e-6 over 50 steps: sums of the same float32
     numbers in another order, and this learning rate does not blow their last bits up."""
     expected = curve(runs, "one")
-    assert expected.shape == (STEPS, 3) and expected[-10:, 1].mean() < expected[:10, 1].mean() - 0.2
+    assert (
+        expected.shape == (STEPS, 3)
+        and expected[-10:, 1].mean() < expected[:10, 1].mean() - 0.2
+    )
     np.testing.assert_allclose(curve(runs, other), expected, rtol=1e-6)
     assert_same(weights(runs, other), weights(runs, "one"), atol=1e-6)
 
@@ -491,5 +539,7 @@ def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch
     """The sum of what the last two layers need does not wait for those before."""
     monkeypatch.setattr(engine_devices, "_GROUP_BYTES", 2 * 4 * 16 * 16)
     waited_for = [len(names) for names in sums(graph)]
-    assert len(waited_for) == len(set(waited_for)) == 4 and waited_for == sorted(waited_for)
+    assert len(waited_for) == len(set(waited_for)) == 4 and waited_for == sorted(
+        waited_for
+    )
     assert waited_for[0] <= waited_for[-1] / 2

@@ -24,10 +24,16 @@ class Saved(tf.train.SessionRunHook):
         )
 
 
-@pytest.mark.skipif(not hasattr(tf2, "estimator"), reason="this TensorFlow has no Estimator")
-@pytest.mark.parametrize("changes", (dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2)))
+@pytest.mark.skipif(
+    not hasattr(tf2, "estimator"), reason="this TensorFlow has no Estimator"
+)
+@pytest.mark.parametrize(
+    "changes", (dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2))
+)
 @pytest.mark.slow
-def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatch, changes):
+def test_training_is_that_of_tensorflows_bit_for_bit(
+    place, tmp_path, monkeypatch, changes
+):
     """20 steps with dropout and memories: ours, and TensorFlow's of the same model function."""
     runs = []
     monkeypatch.setattr(loop, "fit", lambda run, selection: runs.append(run))
@@ -55,7 +61,9 @@ def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatc
     names = expected.get_variable_to_shape_map()
     assert set(found.get_variable_to_shape_map()) == set(names) and len(names) > 30
     for name in names:
-        np.testing.assert_array_equal(found.get_tensor(name), expected.get_tensor(name), name)
+        np.testing.assert_array_equal(
+            found.get_tensor(name), expected.get_tensor(name), name
+        )
 
 
 class Steps(tf.train.SessionRunHook):
@@ -126,5 +134,7 @@ def test_replicas_end_with_the_data(tmp_path):
         return EstimatorSpec(tf.reduce_sum(features), tf.no_op())
 
     hook, devices = Steps(), connect(DeviceSettings(device="cpu", num_core_per_host=2))
-    Estimator(read, str(tmp_path), devices).train(lambda: numbers(6), max_steps=9, hooks=[hook])
+    Estimator(read, str(tmp_path), devices).train(
+        lambda: numbers(6), max_steps=9, hooks=[hook]
+    )
     assert len(hook.seen) == 3

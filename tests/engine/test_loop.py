@@ -64,7 +64,10 @@ class Killed(BaseException):
 def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeypatch):
     """Also that of the last step, beside files that the process left unfinished."""
     evaluate = HeldOut.evaluate
-    for name, at, said in (("killed", 4, ["4", "4", "5", "6", "6"]), ("late", 6, ["6"])):
+    for name, at, said in (
+        ("killed", 4, ["4", "4", "5", "6", "6"]),
+        ("late", 6, ["6"]),
+    ):
 
         def killed(self, step, prefix, at=at):
             if step == at:
@@ -80,7 +83,10 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
         done = train(place, name, **run)
         assert done.returncode == 0, done.stderr
         # The evaluation that is made up, the banner, steps, the last evaluation.
-        assert re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M) == said
+        assert (
+            re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M)
+            == said
+        )
         check_same(place, name)
         left = {path.name for path in (place / name).iterdir()}
         assert not left & {"unfinished", "memory-5-0.npy"}
@@ -136,7 +142,9 @@ def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
     """As of several replicas, of which one has a damaged record: the run ended with status 0."""
     real = PretrainingData.to_train
     monkeypatch.setattr(
-        PretrainingData, "to_train", lambda self, *arguments: real(self, *arguments).take(2)
+        PretrainingData,
+        "to_train",
+        lambda self, *arguments: real(self, *arguments).take(2),
     )
     done = train(place, "ends_early", **run)
     assert done.returncode == 1 and len(done.errors) == 1
@@ -193,13 +201,17 @@ def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
     assert process.returncode == 1, printed
     line = printed.splitlines()[-1]
     folder = re.escape(str(place / "too_large"))
-    assert re.fullmatch(rf"train_gpu.py: {folder}/\S+: [Ff]ile too large.*", line), printed
+    assert re.fullmatch(rf"train_gpu.py: {folder}/\S+: [Ff]ile too large.*", line), (
+        printed
+    )
     assert "Traceback" not in printed
 
 
 def test_a_signal_of_a_batch_system_saves_and_ends_the_run(place, run, whole):
     """SLURM's --signal, and what its tools send before a job's time is over."""
-    process = start(place, "usr1", {"PYTHONUNBUFFERED": "1"}, **dict(run, train_steps=20000))
+    process = start(
+        place, "usr1", {"PYTHONUNBUFFERED": "1"}, **dict(run, train_steps=20000)
+    )
     printed = wait_for_step(process, 3)
     process.send_signal(signal.SIGUSR1)
     printed += process.communicate(timeout=100)[0]
@@ -216,7 +228,9 @@ def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         add(self, step, values)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run without it
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # tests may run without it
     try:
         with monkeypatch.context() as patched:
             patched.setattr(progress.Progress, "add", interrupt)

@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 from helpers.finetuning import assert_same
 from helpers.paths import ROOT
-from helpers.pretraining import curve, free_ports, start, start_hosts, train, wait_for_step, weights
+from helpers.pretraining import (
+    curve,
+    free_ports,
+    start,
+    start_hosts,
+    train,
+    wait_for_step,
+    weights,
+)
 
 from xlnet.engine import loop, multi_host
 from xlnet.engine.devices import connect
@@ -38,7 +46,9 @@ def interrupt_one(hosts, step, number, meanwhile=lambda: None):
 
 
 def newest(folder):
-    return max(int(path.stem.split("-")[1]) for path in folder.glob("model.ckpt-*.index"))
+    return max(
+        int(path.stem.split("-")[1]) for path in folder.glob("model.ckpt-*.index")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +111,9 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     np.testing.assert_allclose(curve(place, name), curve(place, "whole"), rtol=1e-5)
     held_out = []
     for folder in (name, "whole"):
-        kept = json.loads((place / folder / "evaluations.json").read_text())["evaluations"]
+        kept = json.loads((place / folder / "evaluations.json").read_text())[
+            "evaluations"
+        ]
         held_out.append([(one["step"], one["loss"]) for one in kept])
     assert [step for step, _ in held_out[0]] == [0, 20, 40, 60]
     np.testing.assert_allclose(*held_out, atol=2e-5)
@@ -111,13 +123,22 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
 BAD = {
     "no JSON": ('{"cluster"', "TF_CONFIG: found {"),
     "no list": ('{"cluster": {"worker": "a:1"}}', "TF_CONFIG: found {"),
-    "no task": ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG: found the task {}"),
+    "no task": (
+        '{"cluster": {"worker": ["a:1", "b:2"]}}',
+        "TF_CONFIG: found the task {}",
+    ),
     "nested": (200_000 * "[", "TF_CONFIG: found ["),
     "a list": ("[]", "TF_CONFIG: found [], expected {"),
     "a list of hosts": ('{"cluster": ["a:1", "b:2"]}', "TF_CONFIG: found {"),
-    "a task that is none": ('{"cluster": {"worker": ["a:1", "b:2"]}, "task": null}', "expected {"),
+    "a task that is none": (
+        '{"cluster": {"worker": ["a:1", "b:2"]}, "task": null}',
+        "expected {",
+    ),
     "numbers": ('{"cluster": {"worker": [1, 2]}}', "TF_CONFIG: found {"),
-    "a parameter server": ('{"cluster": {"ps": ["c:1"], "worker": ["a:1"]}}', "expected {"),
+    "a parameter server": (
+        '{"cluster": {"ps": ["c:1"], "worker": ["a:1"]}}',
+        "expected {",
+    ),
     "one address twice": (
         '{"cluster": {"worker": ["a:1", "A:1"]}, "task": {"type": "worker", "index": 0}}',
         "TF_CONFIG: found a:1, A:1, expected different addresses",
@@ -160,9 +181,19 @@ OF_SLURM = {
     "SLURM_JOB_ID": "12345",
 }
 LAUNCHED = {
-    "srun": (OF_SLURM, None, (3, 2, "SLURM"), ["gpu8:22345", "gpu9:22345", "gpu10:22345"]),
+    "srun": (
+        OF_SLURM,
+        None,
+        (3, 2, "SLURM"),
+        ["gpu8:22345", "gpu9:22345", "gpu10:22345"],
+    ),
     "srun, alone": (OF_SLURM, 1, (1, 0, "TF_CONFIG"), []),
-    "one task": (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="1"), None, (1, 0, "TF_CONFIG"), []),
+    "one task": (
+        dict(OF_SLURM, SLURM_STEP_NUM_TASKS="1"),
+        None,
+        (1, 0, "TF_CONFIG"),
+        [],
+    ),
     "a batch script": (
         {"SLURM_JOB_NODELIST": "gpu[8-10]", "SLURM_NTASKS": "3", "SLURM_PROCID": "0"},
         None,
@@ -220,11 +251,21 @@ def test_launchers_name_the_hosts(launched, case):
         (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None, "24 processes on 3 machines"),
         (dict(OF_SLURM, SLURM_PROCID="x"), None, "SLURM: found no hosts: .*'x'"),
         (dict(OF_SLURM, SLURM_PROCID="3"), None, 'the task .*"index": 3'),
-        (dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"), None, "SLURM: found no hosts: .*'gpu.8-'"),
-        (dict(OF_SLURM, SLURM_STEP_NODELIST="a,b,a"), None, "SLURM: .* different addresses"),
+        (
+            dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"),
+            None,
+            "SLURM: found no hosts: .*'gpu.8-'",
+        ),
+        (
+            dict(OF_SLURM, SLURM_STEP_NODELIST="a,b,a"),
+            None,
+            "SLURM: .* different addresses",
+        ),
     ),
 )
-def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num_hosts, message):
+def test_launchers_that_name_other_hosts_are_one_line(
+    launched, environment, num_hosts, message
+):
     launched(environment)
     with pytest.raises(UserError, match=message):
         multi_host.cluster(num_hosts)
@@ -233,7 +274,12 @@ def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num
 NODES = {
     "gpu[8-10]": ["gpu8", "gpu9", "gpu10"],
     "a,b1,c[2,4-5]": ["a", "b1", "c2", "c4", "c5"],
-    "rack[0-1]_blade[0-1]": ["rack0_blade0", "rack0_blade1", "rack1_blade0", "rack1_blade1"],
+    "rack[0-1]_blade[0-1]": [
+        "rack0_blade0",
+        "rack0_blade1",
+        "rack1_blade0",
+        "rack1_blade1",
+    ],
     "node[1-2]-ib,x": ["node1-ib", "node2-ib", "x"],
     "n[001-002].cluster.local": ["n001.cluster.local", "n002.cluster.local"],
     "n[09-11]": ["n09", "n10", "n11"],
@@ -281,7 +327,9 @@ def test_all_wait_for_the_last(monkeypatch, caplog):
     first = [begin(addresses, own, returned) for own in (0, 2)]
     time.sleep(1)
     assert not returned
-    assert caplog.messages[-1] == (f"note: waiting for host 1 ({addresses[1]}: Connection refused)")
+    assert caplog.messages[-1] == (
+        f"note: waiting for host 1 ({addresses[1]}: Connection refused)"
+    )
     came = time.monotonic()
     for thread in [*first, begin(addresses, 1, returned)]:
         thread.join(20)
@@ -298,7 +346,9 @@ def test_a_taken_port_is_one_line():
             multi_host.wait_for_all([f"localhost:{port}", "localhost:1"], 0)
 
 
-@pytest.mark.parametrize("address", ("host", ":2222", "host:port", "grpc://host:1", "a b:1"))
+@pytest.mark.parametrize(
+    "address", ("host", ":2222", "host:port", "grpc://host:1", "a b:1")
+)
 def test_an_address_without_a_port_is_one_line(address):
     with pytest.raises(
         UserError,
@@ -314,7 +364,10 @@ def start_one(place, name, addresses, index, **changes):
         {
             "PYTHONUNBUFFERED": "1",
             "TF_CONFIG": json.dumps(
-                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                {
+                    "cluster": {"worker": addresses},
+                    "task": {"type": "worker", "index": index},
+                }
             ),
         },
         num_hosts=2,
@@ -324,7 +377,10 @@ def start_one(place, name, addresses, index, **changes):
 
 @pytest.mark.parametrize(
     "number, status, last",
-    ((signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)),
+    (
+        (signal.SIGINT, 130, "train_gpu.py: stopped"),
+        (signal.SIGTERM, -signal.SIGTERM, None),
+    ),
 )
 @pytest.mark.slow
 def test_a_waiting_host_hears_signals(place, number, status, last):
@@ -345,7 +401,9 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
     with lock.held(str(place / "refused" / loop.LOCK), "held"):
         printed = [
             host.communicate(timeout=120)[0]
-            for host in [start_one(place, "refused", addresses, index) for index in range(2)]
+            for host in [
+                start_one(place, "refused", addresses, index) for index in range(2)
+            ]
         ]
     assert "a run trains in" in printed[0].strip().split("\n")[-1], printed
     assert printed[1].strip().split("\n")[-1] == (
@@ -361,7 +419,14 @@ def test_hosts_with_other_settings_end(place):
     printed = [
         host.communicate(timeout=120)[0]
         for host in [
-            start_one(place, "differ", addresses, index, learning_rate=0.01 + index, save_steps=1)
+            start_one(
+                place,
+                "differ",
+                addresses,
+                index,
+                learning_rate=0.01 + index,
+                save_steps=1,
+            )
             for index in range(2)
         ]
     ]
@@ -387,7 +452,9 @@ class Session:
 @pytest.mark.parametrize("has_session", (False, True))
 @pytest.mark.parametrize("ends", (False, True))
 @pytest.mark.slow
-def test_a_step_that_does_not_end_ends_the_program(tmp_path, monkeypatch, has_session, ends):
+def test_a_step_that_does_not_end_ends_the_program(
+    tmp_path, monkeypatch, has_session, ends
+):
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
     monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
@@ -453,7 +520,9 @@ def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
     """As where one closes the session of a step that waits for that host. Half of the programs
     that take TensorFlow down then abort."""
     programs = [
-        subprocess.Popen([sys.executable, "-c", _BUSY], cwd=ROOT, text=True, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", _BUSY], cwd=ROOT, text=True, stderr=subprocess.PIPE
+        )
         for _ in range(4)
     ]
     printed = [program.communicate()[1] for program in programs]

@@ -27,14 +27,17 @@ def settings_of(reference):
     """`OptimizationSettings` with the reference's rules, from a golden file's settings."""
     names = {field.name for field in dataclasses.fields(OptimizationSettings)}
     return OptimizationSettings(
-        legacy_optimizer=True, **{name: value for name, value in reference.items() if name in names}
+        legacy_optimizer=True,
+        **{name: value for name, value in reference.items() if name in names},
     )
 
 
 def variables_of(values):
     found = {}
     for name, value in values.items():
-        found[name] = tf.get_variable(name, initializer=tf.constant(value), use_resource=True)
+        found[name] = tf.get_variable(
+            name, initializer=tf.constant(value), use_resource=True
+        )
     return found
 
 
@@ -43,7 +46,9 @@ def test_golden_trajectories(graph, golden, kind):
     case = golden("any.optimizer")
     step = tf.train.get_or_create_global_step()
     variables = variables_of({name: case["in/init/" + name] for name in NAMES})
-    gradients = {name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES}
+    gradients = {
+        name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES
+    }
     train_op, scalars = optimizer.minimize(
         None,
         settings_of(case.settings[kind]),
@@ -72,7 +77,9 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     case = golden(config_name + ".trajectory")
     reference = case.settings
     inputs = constants(case.group("in/0/"))
-    feeds = {name: tf.placeholder(value.dtype, value.shape) for name, value in inputs.items()}
+    feeds = {
+        name: tf.placeholder(value.dtype, value.shape) for name, value in inputs.items()
+    }
     config = xlnet.XLNetConfig(**reference["config"])
     run = xlnet.RunConfig(
         False,
@@ -107,10 +114,15 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        load(session, {variable: case["var/" + name] for name, variable in weights.items()})
+        load(
+            session,
+            {variable: case["var/" + name] for name, variable in weights.items()},
+        )
         memory = [np.zeros(mem.shape.as_list(), np.float32) for mem in mems]
         for i in range(12):
-            feed = {feeds[name]: value for name, value in case.group(f"in/{i}/").items()}
+            feed = {
+                feeds[name]: value for name, value in case.group(f"in/{i}/").items()
+            }
             feed.update(zip(mems, memory))
             values = session.run(step, feed)
             memory = values["memory"]
@@ -137,7 +149,9 @@ def run_steps(settings, values, gradients, steps=3):
         session.run(tf.global_variables_initializer())
         for _ in range(steps):
             session.run(train_op)
-        averages = {v.op.name: v for v in tf.global_variables() if "/average" in v.op.name}
+        averages = {
+            v.op.name: v for v in tf.global_variables() if "/average" in v.op.name
+        }
         return session.run(dict(variables, **averages))
 
 
@@ -161,13 +175,17 @@ def test_adamw_follows_its_definition(graph):
             m = 0.9 * m + 0.1 * gradients[name]
             v = 0.999 * v + 0.001 * gradients[name] ** 2
             decay = 0.1 * weight if name.endswith("q/kernel") else 0.0
-            weight = weight - 0.01 * (m / (1 - 0.9**t) / np.sqrt(v / (1 - 0.999**t)) + decay)
+            weight = weight - 0.01 * (
+                m / (1 - 0.9**t) / np.sqrt(v / (1 - 0.999**t)) + decay
+            )
         assert_close(final[name], weight, name, rtol=3e-5)
 
 
 def names_of_a_checkpoint():
     """Those of a released model, and of output layers, one with a layer norm of its own."""
-    with open(GOLDEN / "untied_gelu_checkpoint" / "variables.tsv", encoding="utf-8") as f:
+    with open(
+        GOLDEN / "untied_gelu_checkpoint" / "variables.tsv", encoding="utf-8"
+    ) as f:
         names = [line.split("\t")[0] for line in f]
     return names + [
         "model/sequnece_summary/summary/kernel",
@@ -220,12 +238,22 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
         )
     norm = np.sqrt(sum((gradient**2).sum() for gradient, _ in scaled.values()))
     for name, (gradient, share) in scaled.items():
-        gradient, weight, m, v, mean = gradient * 5 / norm, values[name].astype("f8"), 0.0, 0.0, 0.0
+        gradient, weight, m, v, mean = (
+            gradient * 5 / norm,
+            values[name].astype("f8"),
+            0.0,
+            0.0,
+            0.0,
+        )
         for t in range(1, 4):
             m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
             by_m, by_v = (m, v) if legacy else (m / (1 - 0.9**t), v / (1 - 0.999**t))
-            step = by_m / (np.sqrt(by_v) + (1e-6 if legacy else 1e-6 / np.sqrt(1 - 0.999**t)))
-            weight = weight - 0.01 * share * (step + 0.1 * weight * bool(DECAYS.search(name)))
+            step = by_m / (
+                np.sqrt(by_v) + (1e-6 if legacy else 1e-6 / np.sqrt(1 - 0.999**t))
+            )
+            weight = weight - 0.01 * share * (
+                step + 0.1 * weight * bool(DECAYS.search(name))
+            )
             mean = 0.9 * mean + 0.1 * weight
         # 1 - 0.999 has an error of 5e-5 in float32; one decay more or less is 1e-3.
         assert_close(final[name], weight, name, rtol=1e-4)
@@ -238,7 +266,9 @@ def test_the_average_of_a_slow_decay_is_exact(graph, decay):
     weight = variables_of({"kernel": np.float32([1.0])})["kernel"]
     train_op, _ = optimizer.minimize(
         None,
-        OptimizationSettings(learning_rate=0.25, decay_method="constant", ema_decay=decay),
+        OptimizationSettings(
+            learning_rate=0.25, decay_method="constant", ema_decay=decay
+        ),
         tf.train.get_or_create_global_step(),
         [(tf.ones([1]), weight)],
     )
@@ -249,7 +279,9 @@ def test_the_average_of_a_slow_decay_is_exact(graph, decay):
             session.run(train_op)
             mean = decay * mean + (1 - decay) * float(session.run(weight)[0])
             total = decay * total + 1 - decay
-        average = {v.op.name: session.run(v) for v in tf.global_variables()}["kernel/average"]
+        average = {v.op.name: session.run(v) for v in tf.global_variables()}[
+            "kernel/average"
+        ]
     assert_close(average, [mean / total], rtol=1e-5)
 
 
@@ -260,13 +292,17 @@ def test_a_weight_decays_after_it_was_read(graph):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
     train_op, _ = optimizer.minimize(
         loss,
-        OptimizationSettings(learning_rate=1.0, weight_decay=0.5, decay_method="constant"),
+        OptimizationSettings(
+            learning_rate=1.0, weight_decay=0.5, decay_method="constant"
+        ),
         tf.train.get_or_create_global_step(),
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run([loss, train_op])[0] == 2
-        assert_close(session.run(weight), [-0.5, -0.5], "weight", rtol=1e-5)  # 1 - 0.5 - Adam's 1
+        assert_close(
+            session.run(weight), [-0.5, -0.5], "weight", rtol=1e-5
+        )  # 1 - 0.5 - Adam's 1
 
 
 def test_layer_decay_changes_the_learning_rate(graph):
@@ -286,7 +322,9 @@ def test_layer_decay_changes_the_learning_rate(graph):
     moved = {name: -value[0] / 0.01 for name, value in final.items()}
     assert_close(moved["model/transformer/layer_0/rel_attn/q/kernel"], 0.5, rtol=1e-4)
     assert_close(moved["model/transformer/layer_1/ff/layer_1/bias"], 1.0, rtol=1e-4)
-    assert_close(moved["model/transformer/word_embedding/lookup_table"], 0.25, rtol=1e-4)
+    assert_close(
+        moved["model/transformer/word_embedding/lookup_table"], 0.25, rtol=1e-4
+    )
     assert_close(moved["model/classification_x/logit/kernel"], 1.0, rtol=1e-4)
 
 
@@ -303,8 +341,12 @@ def test_layers_that_are_frozen_count(graph):
         lr_layer_decay_rate=0.5,
         clip=100.0,
     )
-    final = run_steps(settings, values, {name: np.ones(2, np.float32) for name in values}, steps=1)
-    assert_close([-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.0], rtol=1e-4)
+    final = run_steps(
+        settings, values, {name: np.ones(2, np.float32) for name in values}, steps=1
+    )
+    assert_close(
+        [-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.0], rtol=1e-4
+    )
 
 
 def test_gradients_that_are_not_valid_change_nothing(graph):
@@ -312,7 +354,12 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
     step = tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(3, np.float32)})["kernel"]
     adam = optimizer.AdamW(
-        tf.constant(0.1), step, epsilon=1e-8, weight_decay=0.1, average_decay=0.9, is_valid=is_valid
+        tf.constant(0.1),
+        step,
+        epsilon=1e-8,
+        weight_decay=0.1,
+        average_decay=0.9,
+        is_valid=is_valid,
     )
     train_op = adam.apply_gradients([(tf.ones([3]), weight)], global_step=step)
     kept = [weight] + [adam.get_slot(weight, name) for name in adam.get_slot_names()]
@@ -331,8 +378,12 @@ def test_steps_that_overflow_are_not_counted(graph):
     scale, step = optimizer.LossScale(), tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(2, np.float32)})["kernel"]
     gradient = tf.placeholder(tf.float32, [2])
-    settings = OptimizationSettings(learning_rate=0.1, decay_method="constant", ema_decay=0.9)
-    train_op, _ = optimizer.minimize(tf.constant(0.0), settings, step, [(gradient, weight)], scale)
+    settings = OptimizationSettings(
+        learning_rate=0.1, decay_method="constant", ema_decay=0.9
+    )
+    train_op, _ = optimizer.minimize(
+        tf.constant(0.0), settings, step, [(gradient, weight)], scale
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for value in [np.inf] * 3 + [1e4]:
@@ -354,7 +405,9 @@ def test_a_variable_without_gradient_is_named(graph):
     tf.get_variable("forgotten", [2], use_resource=True)
     with pytest.raises(ValueError, match="no gradient reaches forgotten"):
         optimizer.minimize(
-            tf.reduce_sum(used), OptimizationSettings(), tf.train.get_or_create_global_step()
+            tf.reduce_sum(used),
+            OptimizationSettings(),
+            tf.train.get_or_create_global_step(),
         )
 
 

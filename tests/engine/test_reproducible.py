@@ -18,7 +18,11 @@ def long_sums(graph_def):
     """The operations, those of functions too, that sum more than two tensors."""
     nodes = [
         *graph_def.node,
-        *(node for function in graph_def.library.function for node in function.node_def),
+        *(
+            node
+            for function in graph_def.library.function
+            for node in function.node_def
+        ),
     ]
     assert any(node.op == "AddN" for node in nodes)
     return [
@@ -49,7 +53,9 @@ def step(graph):
         untie_r=True,
         n_token=4000,
     )
-    return time_xlnet.build(WORKS["pretrain"], config, dict(precision="bf16", recompute=False))
+    return time_xlnet.build(
+        WORKS["pretrain"], config, dict(precision="bf16", recompute=False)
+    )
 
 
 def test_a_run_repeats_bit_for_bit(step):
@@ -74,7 +80,9 @@ def test_tensorflow_makes_no_long_sums(step):
     metadata = tf.RunMetadata()
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
-        session.run(fetches, feed, tf.RunOptions(output_partition_graphs=True), metadata)
+        session.run(
+            fetches, feed, tf.RunOptions(output_partition_graphs=True), metadata
+        )
     assert [long_sums(part) for part in metadata.partition_graphs] == [[]]
 
 

@@ -37,7 +37,9 @@ def interrupt(place, model_dir, step, number):
 
 def check_same(place, model_dir, tolerance=0.0):
     """Losses, gradient norms and weights are those of the uninterrupted run."""
-    np.testing.assert_allclose(curve(place, model_dir), curve(place, "whole"), rtol=tolerance)
+    np.testing.assert_allclose(
+        curve(place, model_dir), curve(place, "whole"), rtol=tolerance
+    )
     assert_same(weights(place, model_dir), weights(place, "whole"), tolerance)
 
 
@@ -54,7 +56,9 @@ def killed(whole):
 
 def test_a_killed_run_goes_on_bit_for_bit(killed):
     done = train(killed, "killed", **RUN)
-    assert done.returncode == 0 and not re.search(r"^steps +0 ", done.stdout, re.MULTILINE)
+    assert done.returncode == 0 and not re.search(
+        r"^steps +0 ", done.stdout, re.MULTILINE
+    )
     check_same(killed, "killed")
     assert not (killed / "killed" / "unfinished").exists()
 
@@ -67,7 +71,9 @@ def test_a_killed_run_goes_on_with_other_devices(killed):
 
 def test_sigterm_saves_and_exits(whole):
     status, printed = interrupt(whole, "stopped", 9, signal.SIGTERM)
-    stopped = int(re.search(r"stopped by SIGTERM at step (\d+), saved", printed).group(1))
+    stopped = int(
+        re.search(r"stopped by SIGTERM at step (\d+), saved", printed).group(1)
+    )
     assert status == 75 and 9 <= stopped < 40
     newest = sorted((whole / "stopped").glob("model.ckpt-*.index"))
     assert f"model.ckpt-{stopped}.index" in [path.name for path in newest]
@@ -97,7 +103,9 @@ def test_which_checkpoints_stay(whole):
         for path in (whole / "few").glob("model.ckpt-*.index")
     )
     assert kept == [30, 32]
-    memories = {int(path.name.split("-")[1]) for path in (whole / "few").glob("memory-*.npy")}
+    memories = {
+        int(path.name.split("-")[1]) for path in (whole / "few").glob("memory-*.npy")
+    }
     assert memories == set(kept)
 
 

@@ -24,7 +24,14 @@ pytestmark = pytest.mark.slow
 
 WIDE = tf.int64, tf.uint64, tf.float64
 # Types of operations that only say how a graph is wired.
-WIRING = {"Const", "Identity", "IdentityN", "NoOp", "Placeholder", "TPUReplicateMetadata"}
+WIRING = {
+    "Const",
+    "Identity",
+    "IdentityN",
+    "NoOp",
+    "Placeholder",
+    "TPUReplicateMetadata",
+}
 OF_TPUS = {"CrossReplicaSum"}  # whose kernel only TensorFlow for TPUs has
 BF16 = dict(precision="bf16")
 KINDS = {
@@ -40,7 +47,11 @@ KINDS = {
 @functools.cache
 def traced(kind):
     """The graph of a step of pretraining on four chips."""
-    with tf.Graph().as_default() as graph, fake_tpu.strategy() as strategy, strategy.scope():
+    with (
+        tf.Graph().as_default() as graph,
+        fake_tpu.strategy() as strategy,
+        strategy.scope(),
+    ):
         model, batch = gpu_steps.pretraining_model_and_batch(*KINDS[kind])
 
         def on_replica(features):
@@ -54,19 +65,29 @@ def traced(kind):
 
 def operations(graph):
     """Those of the chips, and of the functions that they call."""
-    inner = [op for each in function_graphs(graph).values() for op in each.get_operations()]
+    inner = [
+        op for each in function_graphs(graph).values() for op in each.get_operations()
+    ]
     return fake_tpu.operations(graph) + inner
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_xla_has_kernels_for_all_of_it(kind):
-    with tf.Graph().as_default(), tf.Session() as session:  # XLA registers its kernels when used
+    with (
+        tf.Graph().as_default(),
+        tf.Session() as session,
+    ):  # XLA registers its kernels when used
         session.run(
-            tf2.function(lambda x: x + 1.0, jit_compile=True, autograph=False)(tf.zeros([]))
+            tf2.function(lambda x: x + 1.0, jit_compile=True, autograph=False)(
+                tf.zeros([])
+            )
         )
 
     def devices(name):
-        return {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(name).kernel}
+        return {
+            kernel.device_type
+            for kernel in kernels.get_registered_kernels_for_op(name).kernel
+        }
 
     used = {op.type for op in operations(traced(kind))} - WIRING - OF_TPUS
     assert "XLA_CPU_JIT" not in devices("StringJoin")
@@ -77,7 +98,11 @@ def test_xla_has_kernels_for_all_of_it(kind):
 def test_numbers_have_32_bits(kind):
     """A TPU computes with 64 bits in two parts. Scalars, as the step, do no harm."""
     for op in operations(traced(kind)):
-        wide = [x.name for x in op.outputs if x.dtype in WIDE and x.shape.num_elements() != 1]
+        wide = [
+            x.name
+            for x in op.outputs
+            if x.dtype in WIDE and x.shape.num_elements() != 1
+        ]
         assert not wide, (op.type, wide)
 
 
@@ -86,7 +111,9 @@ def test_no_scores_by_distance_are_stored(kind):
     distances = gpu_steps.MEMORY + 2 * gpu_steps.LENGTH
     for op in operations(traced(kind)):
         for x in op.outputs:
-            assert x.shape.rank is None or x.shape.rank < 4 or x.shape[-1] != distances, op
+            assert (
+                x.shape.rank is None or x.shape.rank < 4 or x.shape[-1] != distances
+            ), op
 
 
 def test_gradients_are_summed_over_the_chips():
@@ -105,7 +132,9 @@ def test_it_is_the_step_that_is_compiled():
     with (
         mock.patch.object(kernels_tuned, "device_here", lambda: "tpu"),
         mock.patch.object(
-            train_step, "loss_and_gradients", lambda *given: original(*given[:-1], xla=True)
+            train_step,
+            "loss_and_gradients",
+            lambda *given: original(*given[:-1], xla=True),
         ),
         tf.Graph().as_default() as graph,
     ):
@@ -117,17 +146,25 @@ def test_it_is_the_step_that_is_compiled():
         if "_XlaMustCompile" in op.node_def.attr and op.get_attr("_XlaMustCompile")
     ]
     function = graph._functions[call.get_attr("f").name]
-    compiled = collections.Counter(node.op for node in function.cached_definition.node_def)
+    compiled = collections.Counter(
+        node.op for node in function.cached_definition.node_def
+    )
     on_chips = collections.Counter(op.type for op in operations(traced("permutation")))
-    names = "MatMul BatchMatMulV2 Einsum Exp Sigmoid RightShift BitwiseXor Rsqrt".split()
-    assert {name: compiled[name] for name in names} == {name: on_chips[name] for name in names}
+    names = (
+        "MatMul BatchMatMulV2 Einsum Exp Sigmoid RightShift BitwiseXor Rsqrt".split()
+    )
+    assert {name: compiled[name] for name in names} == {
+        name: on_chips[name] for name in names
+    }
 
 
 @pytest.mark.parametrize("recompute", (False, True))
 def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
     """In float32 and without dropout, compiled by XLA on a CPU."""
     rows = 2
-    sizes = mock.patch.multiple(gpu_steps, ROWS=rows, LENGTH=16, REUSED=8, MEMORY=12, SLOTS=5)
+    sizes = mock.patch.multiple(
+        gpu_steps, ROWS=rows, LENGTH=16, REUSED=8, MEMORY=12, SLOTS=5
+    )
 
     def results(device):
         with (
@@ -150,13 +187,22 @@ def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
             random = np.random.RandomState(0)
             fed = {name: random.randint(0, 2, x.shape) for name, x in batch.items()}
             fed["rank"] = np.stack([random.permutation(16) for _ in range(rows)])
-            fed["positions"] = np.stack([random.permutation(16)[:5] for _ in range(rows)])
+            fed["positions"] = np.stack(
+                [random.permutation(16)[:5] for _ in range(rows)]
+            )
             fed["input_ids"] = random.randint(0, 50, [rows, 16])
             fed["starts_stream"] = np.zeros([rows])
             fed["weights"] = np.ones([rows, 5])
             with tf.Session() as session:
-                session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-                return session.run(found[0][:2], {batch[name]: fed[name] for name in batch})
+                session.run(
+                    [
+                        tf.global_variables_initializer(),
+                        tf.local_variables_initializer(),
+                    ]
+                )
+                return session.run(
+                    found[0][:2], {batch[name]: fed[name] for name in batch}
+                )
 
     with sizes:
         (loss, gradients), (wanted_loss, wanted) = results("tpu"), results("cpu")

@@ -18,7 +18,9 @@ def test_micro_batches_have_the_gradients_of_the_whole_batch(graph):
             "row": first + tf.range(losses.shape.as_list()[0]),
         }
 
-    found = [train_step.loss_and_gradients(compute, {"x": x}, count) for count in (1, 2, 3)]
+    found = [
+        train_step.loss_and_gradients(compute, {"x": x}, count) for count in (1, 2, 3)
+    ]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         whole, *parts = session.run(found)

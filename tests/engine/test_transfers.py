@@ -24,7 +24,10 @@ def test_a_step_stays_on_the_gpu(name):
 
 def test_every_combination_is_a_step(graph):
     works = gpu_steps.every()
-    assert len(works) > 200 and len({work[1] for work in works.values() if len(work) == 5}) == 7
+    assert (
+        len(works) > 200
+        and len({work[1] for work in works.values() if len(work) == 5}) == 7
+    )
     for name in (
         "pretraining, causal, fp16, recomputed, accumulated, next segment",
         "fine-tuning, multi_label, bf16, memory, one length",
@@ -45,7 +48,9 @@ def batch(dtype=tf.int32):
 
 def weight():
     with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-        return tf.get_variable("weight", [8, 4], tf.float32, use_resource=True).read_value()
+        return tf.get_variable(
+            "weight", [8, 4], tf.float32, use_resource=True
+        ).read_value()
 
 
 def whole_numbers_on_the_host():
@@ -61,7 +66,10 @@ def a_wait_in_each_step():
 def a_wait_in_a_loop():
     return tf.while_loop(
         lambda i, x: i < 3,
-        lambda i, x: [i + 1, x * tf.cast(tf.cast(tf.reduce_sum(x), tf.int32) + 1, tf.float32)],
+        lambda i, x: [
+            i + 1,
+            x * tf.cast(tf.cast(tf.reduce_sum(x), tf.int32) + 1, tf.float32),
+        ],
         [0, weight()],
     )[1]
 
@@ -90,7 +98,10 @@ def of_unknown_size():
                 "to the GPU: int32 [512, 8] of AddV2 (add), read by GatherV2 (GatherV2)",
             ],
         ),
-        (a_wait_in_each_step, ["to the host: int32 [8] of ArgMax (ArgMax), read by AddV2 (add)"]),
+        (
+            a_wait_in_each_step,
+            ["to the host: int32 [8] of ArgMax (ArgMax), read by AddV2 (add)"],
+        ),
         (
             a_wait_in_a_loop,
             ["to the host: int32 [] of Cast (BODY/Cast), read by AddV2 (BODY/add_1)"],
@@ -107,10 +118,17 @@ def of_unknown_size():
             a_constant_that_the_host_reads,
             [
                 f"to the host: float32 [] of {source}, read by Range (range)"
-                for source in ("Cast (range/Cast)", "Const (range/limit)", "Const (range/start)")
+                for source in (
+                    "Cast (range/Cast)",
+                    "Const (range/limit)",
+                    "Const (range/start)",
+                )
             ],
         ),
-        (of_unknown_size, ["to the GPU: int32 [None] of Range (range), read by Cast (Cast)"]),
+        (
+            of_unknown_size,
+            ["to the GPU: int32 [None] of Range (range), read by Cast (Cast)"],
+        ),
     ),
 )
 def test_a_new_crossing_is_named(graph, build, expected):

@@ -40,9 +40,15 @@ def main():
     ]
     if not chosen:
         parser.error(
-            "--only={}: expected a part of one of: {}".format(arguments.only, ", ".join(names))
+            "--only={}: expected a part of one of: {}".format(
+                arguments.only, ", ".join(names)
+            )
         )
-    sys.exit(bool(trials.try_all(chosen, arguments.times, arguments.seed, arguments.at_calls)))
+    sys.exit(
+        bool(
+            trials.try_all(chosen, arguments.times, arguments.seed, arguments.at_calls)
+        )
+    )
 
 
 if __name__ == "__main__":

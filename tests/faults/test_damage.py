@@ -66,6 +66,8 @@ def test_what_is_wrong_is_seen(tmp_path):
         (vague, "does not name the file"),
         (reads, "wrong in silence"),
     ):
-        laboratory = damage.Laboratory(Subject("x", make, read, ("x",), True), tmp_path / expected)
+        laboratory = damage.Laboratory(
+            Subject("x", make, read, ("x",), True), tmp_path / expected
+        )
         (case,) = (case for case in laboratory.cases(8) if case.kind == "cut")
         assert laboratory.try_case(case).what == expected

@@ -53,7 +53,9 @@ def test_a_copy_ends_no_session_of_this_process():
     gc.disable()
     try:
         with tf.Graph().as_default():
-            batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(1000).prefetch(4))
+            batches = tf.data.make_initializable_iterator(
+                tf.data.Dataset.range(1000).prefetch(4)
+            )
             session = tf.Session()
             session.run(batches.initializer)
             session.run(batches.get_next())
@@ -71,7 +73,9 @@ def careless_program(folder, work):
         def _work(self, folder, addresses, index):
             work(folder)
 
-    program = programs.Program("careless", "json", lambda folder: None, None, programs.files_of)
+    program = programs.Program(
+        "careless", "json", lambda folder: None, None, programs.files_of
+    )
     return Careless(program, folder)
 
 

@@ -62,7 +62,9 @@ _CHARACTERS = st.one_of(
 WHOLE_TEXTS = st.lists(_CHARACTERS, max_size=60).map("".join)
 TEXTS = st.one_of(
     WHOLE_TEXTS,
-    st.lists(st.one_of(_CHARACTERS, st.characters(categories=("Cs",))), max_size=20).map("".join),
+    st.lists(
+        st.one_of(_CHARACTERS, st.characters(categories=("Cs",))), max_size=20
+    ).map("".join),
 )
 CONTENTS = st.one_of(
     st.lists(WHOLE_TEXTS, max_size=8).map(lambda lines: "\n".join(lines).encode()),
@@ -71,13 +73,19 @@ CONTENTS = st.one_of(
 )
 _JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 _ENTITIES = st.lists(
     st.one_of(
         _JSON,
-        st.tuples(st.integers(-2, 12), st.integers(-2, 12), st.sampled_from(["PER", "", "a b"])),
+        st.tuples(
+            st.integers(-2, 12),
+            st.integers(-2, 12),
+            st.sampled_from(["PER", "", "a b"]),
+        ),
     ),
     max_size=3,
 )
@@ -93,18 +101,22 @@ _QUESTIONS = objects(
     question=TEXTS,
     is_impossible=_JSON,
     answers=st.one_of(
-        _JSON, st.lists(objects(text=TEXTS, answer_start=st.integers(-3, 30)), max_size=2)
+        _JSON,
+        st.lists(objects(text=TEXTS, answer_start=st.integers(-3, 30)), max_size=2),
     ),
 )
 _ARTICLES = objects(
     paragraphs=st.lists(
-        objects(context=TEXTS, qas=st.one_of(_JSON, st.lists(_QUESTIONS, max_size=2))), max_size=2
+        objects(context=TEXTS, qas=st.one_of(_JSON, st.lists(_QUESTIONS, max_size=2))),
+        max_size=2,
     )
 )
 
 
 def lines_of(rows):
-    return st.lists(rows, max_size=4).map(lambda found: "\n".join(map(json.dumps, found)).encode())
+    return st.lists(rows, max_size=4).map(
+        lambda found: "\n".join(map(json.dumps, found)).encode()
+    )
 
 
 # The settings of a task type, the file's name, and what it may contain.
@@ -152,7 +164,9 @@ FILES = {
     "questions": (
         SpanSettings,
         "train.json",
-        objects(data=st.lists(_ARTICLES, max_size=2)).map(lambda value: json.dumps(value).encode()),
+        objects(data=st.lists(_ARTICLES, max_size=2)).map(
+            lambda value: json.dumps(value).encode()
+        ),
         dict(max_seq_length=40, max_query_length=8, doc_stride=8),
     ),
 }
@@ -173,7 +187,9 @@ class Place:
         path = self.file(name, content)
         settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
         with contextlib.suppress(UserError):
-            for _ in reading.read_chunk(reading.Chunk(path, 0, 1 << 30), settings, None):
+            for _ in reading.read_chunk(
+                reading.Chunk(path, 0, 1 << 30), settings, None
+            ):
                 pass
 
     def read_rows(self, group, name, content, how):
@@ -263,7 +279,9 @@ READERS = {
     "offsets": lambda place, text: Aligner(place.tokenizer).encode([text]),
     "sentences": lambda place, text: sentences_and_joints(text),
     "text": lambda place, text: place.read_text("text.txt", text.encode()),
-    "gzip": lambda place, text: place.read_text("text.txt.gz", gzip.compress(text.encode())),
+    "gzip": lambda place, text: place.read_text(
+        "text.txt.gz", gzip.compress(text.encode())
+    ),
     "TSV": table("train.tsv"),
     "CSV": table("train.csv"),
     "JSON lines": table("train.jsonl"),

@@ -30,11 +30,17 @@ pytestmark = pytest.mark.usefixtures("quick_start")
 def place(tmp_path_factory):
     """One file of one's own in JSON lines, long texts among them, beside a workspace's files."""
     place = make_workspace(tmp_path_factory.mktemp("finetuning"))
-    words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
+    words = [
+        " ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())
+    ]
     (place.directory / "all.jsonl").write_text(
         "".join(
             json.dumps(
-                {"text": words[i % 3], "kind": list(TOPICS)[i % 3], "tags": list(TOPICS)[: i % 3]}
+                {
+                    "text": words[i % 3],
+                    "kind": list(TOPICS)[i % 3],
+                    "tags": list(TOPICS)[: i % 3],
+                }
             )
             + "\n"
             for i in range(30)
@@ -77,15 +83,23 @@ def selected(place):
 
 @pytest.mark.slow
 def test_the_best_checkpoint_is_complete(place, selected):
-    assert "20 rows, labels animal, plant, stone; 10 more of the file held out as dev" in selected
+    assert (
+        "20 rows, labels animal, plant, stone; 10 more of the file held out as dev"
+        in selected
+    )
     assert "steps       0 to 4, 1 of warm-up" in selected
-    counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected)
+    counts = re.search(
+        r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected
+    )
     assert sum(map(int, counts.groups())) == 20
     assert re.search(
-        r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n", selected
+        r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n",
+        selected,
     )
     kept = json.loads((place.directory / "model" / "evaluations.json").read_text())
-    assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept["metric"] == "accuracy"
+    assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept[
+        "metric"
+    ] == "accuracy"
     best = max(kept["evaluations"], key=lambda one: one["accuracy"])["step"]
     names = {path.name for path in (place.directory / "model" / "best").iterdir()}
     assert names == {
@@ -118,7 +132,9 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
             spiece_model_file=place.path("model", "best", "spiece.model"),
         ),
     )
-    _, lines, probabilities = place.predictions("answers", "predictions_custom_stdin.tsv")
+    _, lines, probabilities = place.predictions(
+        "answers", "predictions_custom_stdin.tsv"
+    )
     assert "(3 rows)" in out and [line[0] for line in lines] == ["0", "1", "2"]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
@@ -152,7 +168,9 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
     )
     assert "note: neither epochs nor train_steps is given: 3 epochs\n" in out
     assert "steps       0 to 4, 0 of warm-up" in out
-    assert re.search("^epochs +3.2; evaluated every 2 steps .* saved every 2, ", out, re.M)
+    assert re.search(
+        "^epochs +3.2; evaluated every 2 steps .* saved every 2, ", out, re.M
+    )
     evaluated = json.loads((place.directory / "three" / "evaluations.json").read_text())
     assert [one["step"] for one in evaluated["evaluations"]] == [2, 4]
     assert {path.name for path in (place.directory / "three").glob("*.index")} == {
@@ -162,8 +180,13 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
 
 @pytest.mark.slow
 def test_frozen_layers_keep_their_weights(place, selected):
-    early, late = (weights(place.path("model", f"model.ckpt-{step}")) for step in (2, 4))
-    frozen = ("model/transformer/layer_0/", "model/transformer/word_embedding/lookup_table")
+    early, late = (
+        weights(place.path("model", f"model.ckpt-{step}")) for step in (2, 4)
+    )
+    frozen = (
+        "model/transformer/layer_0/",
+        "model/transformer/word_embedding/lookup_table",
+    )
     for name, value in early.items():
         if not name.startswith("model/") or "Adam" in name:
             continue
@@ -172,7 +195,9 @@ def test_frozen_layers_keep_their_weights(place, selected):
         assert (name + "/Adam" in early) != stays
         if name.endswith(("r_w_bias", "seg_embed")):  # of all layers
             assert np.array_equal(value[0], late[name][0])
-    assert sum(name.startswith(frozen[0]) for name in early) == 13  # of 13 weights, none of Adam
+    assert (
+        sum(name.startswith(frozen[0]) for name in early) == 13
+    )  # of 13 weights, none of Adam
 
 
 @pytest.mark.slow
@@ -183,7 +208,9 @@ def test_replicas_and_micro_batches_change_nothing(place):
         ("one", {}),
         ("parts", dict(num_core_per_host=2, grad_accum_steps=2, recompute=True)),
     ):
-        out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
+        out = place.succeed(
+            "--do_train=True", **dict(flags, model_dir=place.path(name), **changes)
+        )
     assert "4 = 1 x 2 replicas x 2 micro-batches" in out
     assert "precision   fp32, recomputing\n" in out
     assert_same(weights(place.path("parts")), weights(place.path("one")), atol=1e-5)
@@ -253,17 +280,30 @@ def test_long_texts_with_memory(place):
             "--predict_file=" + place.path("all.jsonl"),
             **dict(flags, eval_batch_size=batch),
         )
-        answers.append(place.predictions("memory-answers", "predictions_custom_all.tsv")[2])
+        answers.append(
+            place.predictions("memory-answers", "predictions_custom_all.tsv")[2]
+        )
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
 
 
 def test_windows_add_up_in_the_order_of_rows():
     parts = [
-        dict(values=np.array([[2.0], [4.0]]), loss=np.array([2.0, 4.0]), index=np.array([3, 1])),
-        dict(values=np.array([[6.0], [8.0]]), loss=np.array([6.0, 8.0]), index=np.array([0, 2])),
+        dict(
+            values=np.array([[2.0], [4.0]]),
+            loss=np.array([2.0, 4.0]),
+            index=np.array([3, 1]),
+        ),
+        dict(
+            values=np.array([[6.0], [8.0]]),
+            loss=np.array([6.0, 8.0]),
+            index=np.array([0, 2]),
+        ),
     ]
     answers = GLUE["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
-    assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
+    assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [
+        6,
+        14 / 3,
+    ]
     assert predictor.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
@@ -283,8 +323,12 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         learning_rate=1,
         patience=1,
     )
-    out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True", **flags)
-    found = json.loads((place.directory / "early" / "evaluations.json").read_text())["evaluations"]
+    out = place.succeed(
+        "--do_train=True", "--do_eval=True", "--multi_label=True", **flags
+    )
+    found = json.loads((place.directory / "early" / "evaluations.json").read_text())[
+        "evaluations"
+    ]
     assert len(found) < 8
     # Each evaluation but the one that stopped it was the best so far.
     assert sorted(found[:-1], key=goodness) == found[:-1]
@@ -323,11 +367,17 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
             dict(patience=1, eval_steps=None, dev_share=0),
             "patience needs a file dev to evaluate on: it looks at evaluations while training",
         ),
-        (dict(do_eval=True, dev_share=0), "task custom has no split 'dev' (splits: train)"),
+        (
+            dict(do_eval=True, dev_share=0),
+            "task custom has no split 'dev' (splits: train)",
+        ),
         (dict(dev_share=1), "dev_share is 1.0"),
         (dict(choice_columns="a,b"), "no column 'a'"),
         (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
-        (dict(predict_file="a.csv"), "predict_file is given without do_predict, expected"),
+        (
+            dict(predict_file="a.csv"),
+            "predict_file is given without do_predict, expected",
+        ),
         (dict(output="p.csv"), "output is given without do_predict, expected"),
         (
             dict(output="/dev", predict_file="a.csv", do_predict=True),
@@ -340,7 +390,9 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     ],
 )
 def test_bad_settings_are_refused_in_one_line(place, changes, message):
-    done = place.run("--do_train=True", **arguments(place, model_dir=place.path("no"), **changes))
+    done = place.run(
+        "--do_train=True", **arguments(place, model_dir=place.path("no"), **changes)
+    )
     assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
     assert message in done.stderr and not (place.directory / "no").exists()
 
@@ -367,14 +419,19 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
+        (
+            dict(task_name="sst-2", patience=1),
+            "patience needs a file dev to evaluate on",
+        ),
         (
             dict(task_name="mnli", do_predict=True, output="no.tsv"),
             "output: found one file, expected predict_dir for test_matched",
         ),
     ],
 )
-def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path, changes, message):
+def test_too_few_and_too_many_files_are_refused_before_training(
+    place, tmp_path, changes, message
+):
     official.make(changes["task_name"], tmp_path / "data")
     (tmp_path / "data" / "dev.tsv").unlink(missing_ok=True)
     done = place.run(
@@ -389,7 +446,9 @@ def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path,
 
 
 @pytest.mark.slow
-def test_initial_weights_that_are_not_finite_are_refused_before_training(place, tmp_path):
+def test_initial_weights_that_are_not_finite_are_refused_before_training(
+    place, tmp_path
+):
     name = "model/transformer/layer_1/rel_attn/q/kernel"
     damaged = checkpoint.read_weights(str(RELEASED / "xlnet_model.ckpt"))
     damaged[name][0, 0, 1] = -np.inf
@@ -407,12 +466,18 @@ def test_a_dev_share_of_0_trains_on_all_rows(place):
     done = place.run(
         "--do_train=True",
         **arguments(
-            place, model_dir=place.path("whole"), dev_share=0, eval_steps=None, train_steps=1
+            place,
+            model_dir=place.path("whole"),
+            dev_share=0,
+            eval_steps=None,
+            train_steps=1,
         ),
     )
     assert done.returncode == 0, done.stderr
     assert "note: there is no file dev to evaluate on while training\n" in done.stderr
-    assert re.search("^task +custom: 30 rows, labels animal, plant, stone$", done.stdout, re.M)
+    assert re.search(
+        "^task +custom: 30 rows, labels animal, plant, stone$", done.stdout, re.M
+    )
 
 
 # ---- without a run
@@ -461,7 +526,10 @@ def test_segments_remember_the_ones_before(graph):
                 mems=mems,
                 mask=tf.constant(part == 0)[:, None],
             )
-            mems = [mem * (part != 0)[..., None].astype(np.float32) for mem in outputs.new_mems]
+            mems = [
+                mem * (part != 0)[..., None].astype(np.float32)
+                for mem in outputs.new_mems
+            ]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         one, other, expected = session.run(sequences + [outputs.sequence])
@@ -498,7 +566,9 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
         model_dir="", task_name="cola", max_seq_length=3, long_document=how
     )
     trained = model.TaskModel(
-        config, FineTunedTask(GLUE["cola"], settings), NetworkSettings(dropout=0.5, dropatt=0.5)
+        config,
+        FineTunedTask(GLUE["cola"], settings),
+        NetworkSettings(dropout=0.5, dropatt=0.5),
     )
     features = dict(
         input_ids=tf.ones([2, 3], tf.int32),
@@ -507,7 +577,11 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
         label_ids=tf.zeros([2], tf.int32),
     )
     trained.training_loss(features, tf.constant([7], tf.uint64), LossOptions())
-    used = [seed for seed in seeds if seed.graph is graph and not graph._is_function(seed.name)]
+    used = [
+        seed
+        for seed in seeds
+        if seed.graph is graph and not graph._is_function(seed.name)
+    ]
     with tf.Session() as session:
         values = [int(value[0]) for value in session.run(used)]
     assert len(values) >= 3 and len(set(values)) == len(values)
@@ -567,7 +641,9 @@ def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
                 tf.get_variable("r_w_bias", [2, 1] if untie_r else [1]),
                 tf.get_variable("seg_embed", [2, 1]),
             ]
-            read += [tf.get_variable(f"layer_{i}/ff/layer_1/kernel", [1]) for i in range(2)]
+            read += [
+                tf.get_variable(f"layer_{i}/ff/layer_1/kernel", [1]) for i in range(2)
+            ]
     total = tf.add_n([tf.reduce_sum(x) for x in read])
     trained = tf.trainable_variables()
     assert [v.op.name.split("/")[2] for v in trained] == (
@@ -575,4 +651,6 @@ def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
     )
     with tf.Session() as session:
         gradients = session.run(tf.gradients(total, trained) if stacked else [])
-    assert np.concatenate([x.ravel() for x in gradients[:2]] or [[]]).tolist() == (stacked or [])
+    assert np.concatenate([x.ravel() for x in gradients[:2]] or [[]]).tolist() == (
+        stacked or []
+    )

@@ -19,9 +19,16 @@ def path(tmp_path_factory):
     directory = tmp_path_factory.mktemp("batches")
     tokenizer = Tokenizer(train_tiny_model(directory / "tiny.model"))
     lengths = np.random.RandomState(0).permutation(ROWS) % 12
-    examples = [Example((("the cat " * (1 + length), None),), 0) for length in lengths.tolist()]
+    examples = [
+        Example((("the cat " * (1 + length), None),), 0) for length in lengths.tolist()
+    ]
     return encoding.write_records(
-        str(directory), "x", examples, tokenizer, Layout(LENGTH), label_names=("no", "yes")
+        str(directory),
+        "x",
+        examples,
+        tokenizer,
+        Layout(LENGTH),
+        label_names=("no", "yes"),
     ).path
 
 
@@ -66,7 +73,9 @@ def test_padding_does_not_choose_the_examples(path):
 
 
 def test_training_sees_every_example_in_each_epoch(path):
-    seen = sum(numbers(read(path, ROWS, batch_size=4, shuffle_seed=3)), [])  # four epochs
+    seen = sum(
+        numbers(read(path, ROWS, batch_size=4, shuffle_seed=3)), []
+    )  # four epochs
     assert len(seen) == 4 * ROWS
     # Batches are made of pools of 44 examples, so what an epoch has seen is off by a pool at most.
     counts = np.bincount(seen, minlength=ROWS)
@@ -92,7 +101,9 @@ def test_a_resumed_run_gets_the_batches_it_missed(path):
     whole = numbers(read(path, 30, batch_size=4, shuffle_seed=3))
     for start in (1, 11, 12, 23, 29):
         assert (
-            numbers(read(path, 30 - start, batch_size=4, shuffle_seed=3, start_step=start))
+            numbers(
+                read(path, 30 - start, batch_size=4, shuffle_seed=3, start_step=start)
+            )
             == whole[start:]
         )
 
@@ -104,7 +115,9 @@ def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
     rows, length, batch_size = 130000, 4, 1000
     layout = feature_spec.finetuning_features(length)
     empty = {f.name: np.zeros((1, *f.shape)) for f in layout if f.dtype == "float"}
-    empty.update({f.name: np.zeros((1, *f.shape), int) for f in layout if f.dtype == "int"})
+    empty.update(
+        {f.name: np.zeros((1, *f.shape), int) for f in layout if f.dtype == "int"}
+    )
     record = tfrecord.frame(ExampleBytes(layout, largest=1).encode(empty)[0])
     path = str(tmp_path / "sorted.tfrecord")
     with open(path, "wb") as f:
@@ -133,12 +146,16 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
         whole = f.read()
     cut, damaged = tmp_path / "cut.tfrecord", tmp_path / "damaged.tfrecord"
     cut.write_bytes(whole[:-100])
-    with pytest.raises(UserError, match=r"cut.tfrecord: found \d+ bytes, expected records of"):
+    with pytest.raises(
+        UserError, match=r"cut.tfrecord: found \d+ bytes, expected records of"
+    ):
         len(tfrecord.EqualRecords(str(cut)))
     size = len(whole) // ROWS
     damaged.write_bytes(whole[: 3 * size + 50] + b"?" + whole[3 * size + 51 :])
     records = tfrecord.EqualRecords(str(damaged))
-    assert len(records) == ROWS and records.read(2) == records.read(2) != records.read(45)
+    assert len(records) == ROWS and records.read(2) == records.read(2) != records.read(
+        45
+    )
     with pytest.raises(UserError, match="damaged.tfrecord: record 3 is damaged"):
         records.read(3)
 

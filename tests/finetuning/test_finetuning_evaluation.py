@@ -25,7 +25,9 @@ def place(tmp_path_factory):
     """A file of short and long texts, and a model of two checkpoints trained on it."""
     place = Workspace(tmp_path_factory.mktemp("evaluation"))
     make_vocabulary(place.directory / "sp.model", 37)
-    words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
+    words = [
+        " ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())
+    ]
     (place.directory / "all.jsonl").write_text(
         "".join(
             json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3]}) + "\n"
@@ -122,9 +124,13 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     shutil.copytree(place.path("on_the_way"), place.path("few"))
     for path in (place.directory / "few").glob("model.ckpt-[12].*"):
         path.unlink()
-    best_checkpoint.export(place.path("on_the_way", "model.ckpt-1"), place.path("few", "best"))
+    best_checkpoint.export(
+        place.path("on_the_way", "model.ckpt-1"), place.path("few", "best")
+    )
     place.succeed(
-        "--do_eval=True", "--eval_all_ckpt=True", **dict(flags, model_dir=place.path("few"))
+        "--do_eval=True",
+        "--eval_all_ckpt=True",
+        **dict(flags, model_dir=place.path("few")),
     )
     (path,) = (place.directory / "few").glob("eval_results_*.json")
     assert [one["step"] for one in json.loads(path.read_text())["checkpoints"]] == [1]
@@ -133,14 +139,19 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
 
 def check_that_averages_count(place, flags, evaluated):
     """The export of step 2 has the moving averages for weights, and the same evaluation."""
-    prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
+    prefix, best = (
+        place.path("on_the_way", "model.ckpt-2"),
+        place.path("on_the_way", "best"),
+    )
     best_checkpoint.export(prefix, best)
     whole = weights(prefix)
     for name, value in weights(best).items():
         assert np.array_equal(value, whole.get(name + "/average", whole[name]))
     assert np.abs(whole[KERNEL] - whole[KERNEL + "/average"]).max() > 1e-3
     place.succeed("--do_eval=True", **flags)
-    kept = json.loads((place.directory / "on_the_way" / "eval_results_train.json").read_text())
+    kept = json.loads(
+        (place.directory / "on_the_way" / "eval_results_train.json").read_text()
+    )
     assert kept["checkpoints"] == [evaluated]
 
 
@@ -151,7 +162,9 @@ def make_checkpoint(directory, value):
     with tf.Graph().as_default(), tf.Session() as session:
         weight = tf.get_variable("weight", initializer=float(value), use_resource=True)
         session.run(weight.initializer)
-        return tf.train.Saver([weight]).save(session, str(directory / (f"weight-{value}")))
+        return tf.train.Saver([weight]).save(
+            session, str(directory / (f"weight-{value}"))
+        )
 
 
 def two_at_a_time(counts):
@@ -186,7 +199,8 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
         batches = [batch for _, batch in answering(make_checkpoint(tmp_path, value))]
         assert sorted(counts) == [1] + [2] * (rows // 2)
         number, values = (
-            np.concatenate([batch[name] for batch in batches]) for name in ("index", "values")
+            np.concatenate([batch[name] for batch in batches])
+            for name in ("index", "values")
         )
         assert sorted(number) == list(range(rows))
         assert np.array_equal(values, number * value)
@@ -211,10 +225,14 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
     counts[:] = [8]
     batches = [batch for _, batch in answering(make_checkpoint(tmp_path, 3))]
     assert counts == [2, 2, 2, 2]
-    assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(range(8))
+    assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(
+        range(8)
+    )
 
 
-@pytest.mark.parametrize("devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)])
+@pytest.mark.parametrize(
+    "devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)]
+)
 def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
     monkeypatch.setattr("xlnet.support.cores.available", lambda: 2)
     connected = connect(DeviceSettings(device="cpu", **devices))

@@ -50,10 +50,14 @@ def check_same(place, name):
     """Checkpoints, their weights and the evaluations are those of the uninterrupted run."""
     for step in (2, 3, 4, 5):
         assert_same(
-            *(weights(place.path(model, f"model.ckpt-{step}")) for model in (name, "whole"))
+            *(
+                weights(place.path(model, f"model.ckpt-{step}"))
+                for model in (name, "whole")
+            )
         )
     kept, expected = (
-        (place.directory / model / "evaluations.json").read_text() for model in (name, "whole")
+        (place.directory / model / "evaluations.json").read_text()
+        for model in (name, "whole")
     )
     assert kept == expected
 
@@ -86,7 +90,9 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT))
-def test_a_signal_in_the_prediction_after_training_is_not_the_end(place, monkeypatch, number):
+def test_a_signal_in_the_prediction_after_training_is_not_the_end(
+    place, monkeypatch, number
+):
     """All steps are done, but not all that the command was to do: it is to be started again."""
 
     def stop(*arguments, **named):
@@ -105,7 +111,10 @@ def test_a_signal_in_the_prediction_after_training_is_not_the_end(place, monkeyp
     finally:
         signal.signal(number, outside)
     (line,) = done.errors
-    assert f"stopped by {signal.Signals(number).name} in the evaluation and prediction" in line
+    assert (
+        f"stopped by {signal.Signals(number).name} in the evaluation and prediction"
+        in line
+    )
     assert "predicted" in train(place, name)
 
 

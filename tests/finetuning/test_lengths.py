@@ -27,24 +27,35 @@ def length_of(directory, *given, run=None, **values):
         model_config_path="y",
         **values,
     )
-    found = task_settings.resolve(settings, NetworkSettings(), OptimizationSettings(), given, run)
+    found = task_settings.resolve(
+        settings, NetworkSettings(), OptimizationSettings(), given, run
+    )
     return found[0], found[2]
 
 
 def run_of(directory, **resolved):
     task = dict(task="rte", kind="classification")
-    return RunDocument(str(directory / "run.json"), "xlnet classify", resolved, task=task)
+    return RunDocument(
+        str(directory / "run.json"), "xlnet classify", resolved, task=task
+    )
 
 
 def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
-    for run in (None, dataclasses.replace(run_of(tmp_path), program=None)):  # a converted model
+    for run in (
+        None,
+        dataclasses.replace(run_of(tmp_path), program=None),
+    ):  # a converted model
         settings, optimization = length_of(tmp_path, run=run)
         assert settings.epochs == 3
         message = caplog.messages.pop()
         assert message == "note: neither epochs nor train_steps is given: 3 epochs"
     settings, optimization = in_steps(settings, optimization, 400)
-    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (150, 50, 50)
+    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (
+        150,
+        50,
+        50,
+    )
 
 
 def test_a_run_that_goes_on_has_its_own_length(tmp_path):
@@ -72,7 +83,11 @@ def test_a_length_that_is_given_is_taken(tmp_path):
 def test_once_an_epoch(tmp_path, rows, changes, expected):
     settings = settings_of(tmp_path, epochs=3.0, **changes)
     settings, optimization = in_steps(settings, OptimizationSettings(), rows)
-    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == expected
+    assert (
+        optimization.train_steps,
+        settings.eval_steps,
+        settings.save_steps,
+    ) == expected
 
 
 def test_batches_of_compiled_steps_have_few_lengths():

@@ -14,14 +14,20 @@ def rows_of(*texts, labels=None):
 
 def test_a_text_is_the_same_however_it_is_written(caplog):
     dev = rows_of("a  cafe\u0301 ", "C d", "b", "c", "b")
-    note_repeated_texts(rows_of("a café", "b", "c d"), {"dev": dev, "test": rows_of("e", "f")})
+    note_repeated_texts(
+        rows_of("a café", "b", "c d"), {"dev": dev, "test": rows_of("e", "f")}
+    )
     assert caplog.messages == [
         "note: dev: 3 of 5 rows are trained on: their scores say little about other texts"
     ]
 
 
 def test_both_texts_count_and_no_names(caplog):
-    dev = [Row("1", (("a", "c"),), 0), Row("2", (("a", "b"),), 0, "q"), Row("3", (("b", "a"),), 0)]
+    dev = [
+        Row("1", (("a", "c"),), 0),
+        Row("2", (("a", "b"),), 0, "q"),
+        Row("3", (("b", "a"),), 0),
+    ]
     note_repeated_texts([Row("1", (("a", "b"),), 0)], {"dev": dev})
     assert "dev: 1 of 3 rows" in caplog.text
 

@@ -25,11 +25,15 @@ SIZES = dict(
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 # The other programs' tasks have tests of their own.
-NAMES = [name for name, task in known.TASKS.items() if task.type.program == "xlnet classify"]
+NAMES = [
+    name for name, task in known.TASKS.items() if task.type.program == "xlnet classify"
+]
 # XNLI is one task in 15 languages: what differs is which rows are read, a later test's subject.
 # AX is predicted with MNLI's model.
 TRAINED = [
-    name for name in NAMES if name != "ax" and (name == "xnli-zh" or not name.startswith("xnli"))
+    name
+    for name in NAMES
+    if name != "ax" and (name == "xnli-zh" or not name.startswith("xnli"))
 ]
 
 
@@ -89,7 +93,10 @@ def check_predictions(place, task, model_dir):
             if name.endswith(".json"):
                 found = [str(json.loads(line)["id"]) for line in lines]
             else:
-                found = [line.split("\t")[1 if task.columns.query else 0] for line in lines[1:]]
+                found = [
+                    line.split("\t")[1 if task.columns.query else 0]
+                    for line in lines[1:]
+                ]
             assert sorted(found) == sorted(ids)
 
 
@@ -98,11 +105,15 @@ def check_predictions(place, task, model_dir):
 def test_task(place, name):
     task, model_dir = known.TASKS[name], place / "models" / name
     official.make(name, place / name)
-    out = run(place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True")
+    out = run(
+        place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True"
+    )
     assert "step 2/2  loss" in out
     for split in expand_split(task, "dev"):
         *_, line = [
-            line for line in out.splitlines() if line.startswith(f"eval {name} {split}  step 2  ")
+            line
+            for line in out.splitlines()
+            if line.startswith(f"eval {name} {split}  step 2  ")
         ]
         assert all(f"  {metric} " in line for metric in (*task.metrics, "loss"))
         results = json.loads((model_dir / (f"eval_results_{split}.json")).read_text())
@@ -123,7 +134,10 @@ def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
     official.make(task.name, tmp_path / "xnli")
     for split, count in official.ROWS.items():
         rows = read_rows(task, tmp_path / "xnli", split)
-        mine = sum(official.language_of(task.name, number) == language for number in range(count))
+        mine = sum(
+            official.language_of(task.name, number) == language
+            for number in range(count)
+        )
         assert len(rows) == (count if split == "train" else mine)
         assert {row.label for row in rows} <= set(task.labels)
 
@@ -136,8 +150,13 @@ def test_official_files_are_read(tmp_path, name):
     for split in task.files.by_split:
         rows = read_rows(task, tmp_path / name, split)
         assert len({row.id for row in rows}) == len(rows) > 3
-        assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
-        assert {row.label for row in rows} <= {None, *(task.labels or {row.label for row in rows})}
+        assert all(
+            text.strip() for row in rows for pair in row.pairs for text in pair if text
+        )
+        assert {row.label for row in rows} <= {
+            None,
+            *(task.labels or {row.label for row in rows}),
+        }
 
 
 def test_every_known_task_has_official_files():
@@ -191,11 +210,14 @@ def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path
     assert result["accuracy"] > 0.9 and 0 < result["loss"] < 1
     header, *rows = [
         line.split("\t")
-        for line in (tmp_path / "model" / "predictions_custom_dev.tsv").read_text().splitlines()
+        for line in (tmp_path / "model" / "predictions_custom_dev.tsv")
+        .read_text()
+        .splitlines()
     ]
     assert header[1:] == ["label", "p_1", "p_2", "p_3", "p_4", "gold"]
     sizes = [
-        len(json.loads(line)["all"]) for line in (tmp_path / "dev.jsonl").read_text().splitlines()
+        len(json.loads(line)["all"])
+        for line in (tmp_path / "dev.jsonl").read_text().splitlines()
     ]
     assert min(sizes) == 2
     for size, row in zip(sizes, rows):

@@ -54,7 +54,10 @@ def test_frozen_resumed_and_kept(place, settings, cut, step):
             path.unlink()
     run(place, "resumed", settings)
     assert_same(
-        *(weights(place.path(folder, f"model.ckpt-{STEPS}")) for folder in ("resumed", "whole"))
+        *(
+            weights(place.path(folder, f"model.ckpt-{STEPS}"))
+            for folder in ("resumed", "whole")
+        )
     )
     check_predictions(place, settings)
     if settings["precision"] == "fp32":
@@ -100,7 +103,9 @@ def run(place, folder, settings, *arguments):
             learning_rate=0.01,
         ),
     )
-    return [float(loss) for loss in re.findall(r"^step +\d+/\d+  loss +(\S+)", out, re.M)]
+    return [
+        float(loss) for loss in re.findall(r"^step +\d+/\d+  loss +(\S+)", out, re.M)
+    ]
 
 
 def check_frozen(place, settings):
@@ -151,7 +156,9 @@ def check_predictions(place, settings):
             summary_type=settings["summary_type"],
         ),
     )
-    found = json.loads((place.directory / "whole" / "eval_results_dev.json").read_text())
+    found = json.loads(
+        (place.directory / "whole" / "eval_results_dev.json").read_text()
+    )
     results = found["checkpoints"]
     assert [one["step"] for one in results] == list(range(STEPS + 1))
     for step, one in enumerate(results):

@@ -84,7 +84,9 @@ def squad_features(modules, model, case):
         case["training"],
         found.append,
     )
-    windows = [{k: v for k, v in vars(each).items() if k not in NOT_KEPT} for each in found]
+    windows = [
+        {k: v for k, v in vars(each).items() if k not in NOT_KEPT} for each in found
+    ]
     return json.loads(json.dumps(windows))
 
 
@@ -101,8 +103,12 @@ def main():
         {**case, "features": squad_features(modules, model, case)} for case in questions
     ]
     if check:
-        differing = sum(a != b for a, b in zip(rows + questions, made_rows + made_questions))
-        print(f"{len(rows)} rows and {len(questions)} questions, {differing} of them differ")
+        differing = sum(
+            a != b for a, b in zip(rows + questions, made_rows + made_questions)
+        )
+        print(
+            f"{len(rows)} rows and {len(questions)} questions, {differing} of them differ"
+        )
         sys.exit(differing > 0)
     dump = functools.partial(json.dumps, ensure_ascii=False)
     CLASSIFIER.write_text(dump(made_rows, indent=0) + "\n", "utf-8")

@@ -16,7 +16,9 @@ class Done(collections.namedtuple("Done", "returncode stdout stderr")):
     @property
     def errors(self):
         """The lines on stderr that are no notes."""
-        return [line for line in self.stderr.splitlines() if not line.startswith("note: ")]
+        return [
+            line for line in self.stderr.splitlines() if not line.startswith("note: ")
+        ]
 
 
 def flags(values):

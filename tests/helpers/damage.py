@@ -68,7 +68,8 @@ class Laboratory:
             self._subject.make(place, version)
         with quiet():
             return [
-                fingerprint(self._subject.read(self._copy(version, "whole"))) for version in (0, 1)
+                fingerprint(self._subject.read(self._copy(version, "whole")))
+                for version in (0, 1)
             ]
 
     def _copy(self, version, name):
@@ -142,7 +143,11 @@ class Laboratory:
         if found == fingerprint(None):
             return "made anew"
         is_edited = case.kind == "other value"  # as with an editor
-        is_other = not self._subject.is_checked or is_edited or case.kind in self._subject.valid
+        is_other = (
+            not self._subject.is_checked
+            or is_edited
+            or case.kind in self._subject.valid
+        )
         return "other content" if is_other else "wrong in silence"
 
     def _judge_line(self, line, victim):
@@ -189,11 +194,16 @@ def _feed(digest, value):
 
 def _memory(name):
     with open("/proc/self/status", encoding="ascii") as f:
-        return next(int(line.split()[1]) << 10 for line in f if line.startswith(name + ":"))
+        return next(
+            int(line.split()[1]) << 10 for line in f if line.startswith(name + ":")
+        )
 
 
 def _forget_peak():
-    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as f:
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/clear_refs", "w", encoding="ascii") as f,
+    ):
         f.write("5")
 
 
@@ -257,10 +267,16 @@ def _in_child(laboratory, cases):
         if child.is_alive():
             child.kill()
             child.join()
-        found = [json.loads(line) for line in lines.read().split("\n") if line.endswith("}")]
+        found = [
+            json.loads(line) for line in lines.read().split("\n") if line.endswith("}")
+        ]
     done = [Outcome(**dict(each, case=Case(**each["case"]))) for each in found]
     if child.exitcode:
-        done.append(Outcome(cases[len(done)], "", "ends the process", f"status {child.exitcode}"))
+        done.append(
+            Outcome(
+                cases[len(done)], "", "ends the process", f"status {child.exitcode}"
+            )
+        )
     return done
 
 

@@ -33,20 +33,26 @@ class _Resolver(tf2.distribute.cluster_resolver.ClusterResolver):
         return "localhost"
 
     def get_tpu_system_metadata(self):
-        devices = [f"{_TASK}TPU:{number}" for number in range(self._count)] + [f"{_TASK}CPU:0"]
+        devices = [f"{_TASK}TPU:{number}" for number in range(self._count)] + [
+            f"{_TASK}CPU:0"
+        ]
         return tpu_system_metadata.TPUSystemMetadata(
             num_cores=self._count,
             num_hosts=1,
             num_of_cores_per_host=self._count,
             topology=self._topology.serialized(),
-            devices=[tf2.config.LogicalDevice(name, name.split(":")[-2]) for name in devices],
+            devices=[
+                tf2.config.LogicalDevice(name, name.split(":")[-2]) for name in devices
+            ],
         )
 
 
 @contextlib.contextmanager
 def strategy():
     """The strategy of four chips, two by two, for the default graph."""
-    places = np.array([[[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]], np.int32)
+    places = np.array(
+        [[[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]], np.int32
+    )
     topology = topologies.Topology(mesh_shape=[2, 2, 1, 1], device_coordinates=places)
     initialized = tpu_strategy_util._INITIALIZED_TPU_SYSTEMS
     initialized[""] = topology

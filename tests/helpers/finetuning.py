@@ -25,14 +25,19 @@ def make_files(directory):
     """Own files with two texts, a label and an id; STS-B-shaped files."""
     rng = random.Random(0)
     for split, count in ROWS.items():
-        own, pairs = ["name\tfirst\tsecond\tkind"], ["index\tsentence1\tsentence2\tscore"]
+        own, pairs = (
+            ["name\tfirst\tsecond\tkind"],
+            ["index\tsentence1\tsentence2\tscore"],
+        )
         for i in range(count):
             kind = list(TOPICS)[i % 3]
             texts = f"{make_text(rng, TOPICS[kind])}\t{make_text(rng, TOPICS[kind])}"
             own.append(f"{split}-{10 * i}\t{texts}\t{kind}")
             pairs.append(f"{i}\t{texts}\t{rng.uniform(0, 5):.2f}")
         if split == "test":  # no labels here
-            own, pairs = [[line.rpartition("\t")[0] for line in lines] for lines in (own, pairs)]
+            own, pairs = [
+                [line.rpartition("\t")[0] for line in lines] for lines in (own, pairs)
+            ]
         (directory / "own").mkdir(exist_ok=True)
         (directory / "sts").mkdir(exist_ok=True)
         (directory / "own" / (split + ".tsv")).write_text("\n".join(own) + "\n")
@@ -41,7 +46,20 @@ def make_files(directory):
 
 def make_vocabulary(path, size):
     rng = random.Random(1)
-    syllables = ["ka", "mat", "tel", "ok", "rok", "mi", "sol", "kit", "dar", "las", "nok", "le"]
+    syllables = [
+        "ka",
+        "mat",
+        "tel",
+        "ok",
+        "rok",
+        "mi",
+        "sol",
+        "kit",
+        "dar",
+        "las",
+        "nok",
+        "le",
+    ]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(100)]
     vocabulary.train(path, (make_text(rng, words) for _ in range(200)), size)
 
@@ -76,7 +94,11 @@ class Workspace:
             device="cpu",
         )
         if changes.get("task_name", "custom") != "custom":
-            flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
+            flags = {
+                name: value
+                for name, value in flags.items()
+                if not name.endswith("_column")
+            }
         flags.update(changes)
         return [*arguments, *command.flags(flags)]
 
@@ -84,14 +106,22 @@ class Workspace:
         return command.run("run_classifier.py", *self.arguments(*arguments, **changes))
 
     def succeed(self, *arguments, **changes):
-        return command.succeed("run_classifier.py", *self.arguments(*arguments, **changes)).stdout
+        return command.succeed(
+            "run_classifier.py", *self.arguments(*arguments, **changes)
+        ).stdout
 
     def predictions(self, *names):
         """A prediction file: header, ids, and the columns of numbers [n, columns]."""
         with open(self.path(*names), encoding="utf-8") as f:
             header, *lines = [line.rstrip("\n").split("\t") for line in f]
-        numbers = [i for i, name in enumerate(header) if name == "score" or name[:2] == "p_"]
-        return header, lines, np.array([[line[i] for i in numbers] for line in lines], np.float64)
+        numbers = [
+            i for i, name in enumerate(header) if name == "score" or name[:2] == "p_"
+        ]
+        return (
+            header,
+            lines,
+            np.array([[line[i] for i in numbers] for line in lines], np.float64),
+        )
 
 
 def make_workspace(directory):
@@ -105,7 +135,9 @@ def weights(path):
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    return {
+        name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+    }
 
 
 def assert_same(found, expected, atol=0.0):

@@ -15,7 +15,9 @@ class Golden:
     def __init__(self, name):
         with np.load(GOLDEN / (name + ".npz"), allow_pickle=True) as arrays:
             self.settings = json.loads(str(arrays["settings"]))
-            self._arrays = {key: arrays[key] for key in arrays.files if key != "settings"}
+            self._arrays = {
+                key: arrays[key] for key in arrays.files if key != "settings"
+            }
 
     def group(self, prefix):
         return {

@@ -105,7 +105,9 @@ class _Part:
     def called(self):
         """Names of functions that are called, but for those compiled by XLA: they are one kernel
         each."""
-        calls = [self._nodes[op.name].attr for op in self.operations if op.type in _CALLS]
+        calls = [
+            self._nodes[op.name].attr for op in self.operations if op.type in _CALLS
+        ]
         return {
             attr[name].func.name
             for attr in calls
@@ -118,7 +120,9 @@ class _Part:
         """Adds to the lists of an `Analysis`."""
         for op in self.operations:
             if op.type not in (*_CALLS, *_GIVEN) and self._kernel(op) is None:
-                dtypes = {tensor.dtype.base_dtype.name for tensor in [*op.inputs, *op.outputs]}
+                dtypes = {
+                    tensor.dtype.base_dtype.name for tensor in [*op.inputs, *op.outputs]
+                }
                 found.without_kernel.append(
                     "{} of {} ({})".format(
                         op.type, ", ".join(sorted(dtypes)), self._where + op.name
@@ -126,7 +130,9 @@ class _Part:
                 )
         for tensor, on_host, ops in self._readings():
             copy = self._copy(tensor, ops)
-            if not self._where and is_batch(tensor):  # in the GPU's memory, or on the way to it
+            if not self._where and is_batch(
+                tensor
+            ):  # in the GPU's memory, or on the way to it
                 (found.to_host if on_host else found.batch).append(copy)
             elif on_host and not self._is_left_on_host(tensor):
                 found.to_host.append(copy)
@@ -139,11 +145,16 @@ class _Part:
         for op in self.operations:
             for tensor, on_host in zip(op.inputs, self._places(op, "input_arg")):
                 readers[tensor.ref(), on_host].append(op)
-        return [(reference.deref(), on_host, ops) for (reference, on_host), ops in readers.items()]
+        return [
+            (reference.deref(), on_host, ops)
+            for (reference, on_host), ops in readers.items()
+        ]
 
     def _copy(self, tensor, readers):
         shape = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
-        size = None if None in shape else math.prod(shape) * tensor.dtype.base_dtype.size
+        size = (
+            None if None in shape else math.prod(shape) * tensor.dtype.base_dtype.size
+        )
         return Copy(
             f"{tensor.op.type} ({self._where + tensor.op.name})",
             tuple(sorted({f"{op.type} ({self._where + op.name})" for op in readers})),
@@ -177,7 +188,9 @@ def _count(argument, attr):
     """The number of tensors of an argument."""
     if argument.number_attr:
         return attr[argument.number_attr].i
-    return len(attr[argument.type_list_attr].list.type) if argument.type_list_attr else 1
+    return (
+        len(attr[argument.type_list_attr].list.type) if argument.type_list_attr else 1
+    )
 
 
 # ---- kernels
@@ -188,7 +201,10 @@ def kernel_of(op_type, attr):
     on the CPU."""
     names = _constrained(op_type)
     return _find(
-        op_type, tuple((name, tuple(attr[name].list.type) or (attr[name].type,)) for name in names)
+        op_type,
+        tuple(
+            (name, tuple(attr[name].list.type) or (attr[name].type,)) for name in names
+        ),
     )
 
 
@@ -202,7 +218,11 @@ def _kernels(op_type):
 @functools.cache
 def _constrained(op_type):
     return sorted(
-        {constraint.name for kernel in _kernels(op_type) for constraint in kernel.constraint}
+        {
+            constraint.name
+            for kernel in _kernels(op_type)
+            for constraint in kernel.constraint
+        }
     )
 
 

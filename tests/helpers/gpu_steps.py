@@ -39,7 +39,10 @@ OPTIMIZATION = OptimizationSettings(
 )
 _TOKENIZER = types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6)
 
-_SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}  # the others: classifiers
+_SETTINGS = {
+    "spans": SpanSettings,
+    "tagging": TaggerSettings,
+}  # the others: classifiers
 _TASK = dict(model_dir="", task_name="custom", do_train=True)
 
 
@@ -81,17 +84,23 @@ def finetuning(kind, network, settings, is_fixed=False):
     tf.train.get_or_create_global_step()
     settings = settings_of(kind, settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
-    task = Task("custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind])
+    task = Task(
+        "custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind]
+    )
     if task.type.with_settings:
         task = task.type.with_settings(task, settings)
     tuned = FineTunedTask(task, settings)
-    model = TrainingModel(TaskModel(CONFIG, tuned, NetworkSettings(**network)), OPTIMIZATION)
+    model = TrainingModel(
+        TaskModel(CONFIG, tuned, NetworkSettings(**network)), OPTIMIZATION
+    )
     return _fetches(model, _batch(tuned, is_fixed))
 
 
 def settings_of(kind, changes):
     """Those of fine-tuning on a task of a kind, by its name."""
-    return _SETTINGS.get(kind, ClassifierSettings)(**dict(_TASK, max_seq_length=LENGTH, **changes))
+    return _SETTINGS.get(kind, ClassifierSettings)(
+        **dict(_TASK, max_seq_length=LENGTH, **changes)
+    )
 
 
 def _batch(tuned, is_fixed):
@@ -102,7 +111,14 @@ def _batch(tuned, is_fixed):
     batch = {
         feature.name: tf.placeholder(
             dtypes[feature.dtype],
-            [rows, *([None] if feature.name in by_token and not is_fixed else feature.shape)],
+            [
+                rows,
+                *(
+                    [None]
+                    if feature.name in by_token and not is_fixed
+                    else feature.shape
+                ),
+            ],
         )
         for feature in feature_spec.finetuning_features(
             length, task.head.features(length), task.head.num_choices(True)
@@ -142,7 +158,12 @@ QUICK = {
         {},
         dict(grad_accum_steps=2, train_batch_size=ROWS),
     ),
-    "fine-tuning, tagging, class weights": (finetuning, "tagging", {}, dict(label_smoothing=0.1)),
+    "fine-tuning, tagging, class weights": (
+        finetuning,
+        "tagging",
+        {},
+        dict(label_smoothing=0.1),
+    ),
     "fine-tuning, classification, memory": (
         finetuning,
         "classification",
@@ -167,9 +188,20 @@ def every():
         works[name] = (
             pretraining,
             dict(precision=precision, recompute=recompute),
-            dict(objective=objective, grad_accum_steps=micro_batches, next_segment_loss=segments),
+            dict(
+                objective=objective,
+                grad_accum_steps=micro_batches,
+                next_segment_loss=segments,
+            ),
         )
-    for kind, precision, recompute, micro_batches, with_memory, is_fixed in itertools.product(
+    for (
+        kind,
+        precision,
+        recompute,
+        micro_batches,
+        with_memory,
+        is_fixed,
+    ) in itertools.product(
         TASK_TYPES, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)
     ):
         if with_memory and kind in ("tagging", "spans"):

@@ -36,20 +36,26 @@ class Pretrained:
             untie_r=True,
             n_token=self.tokenizer.vocab_size,
         )
-        self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(is_training=False)
+        self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(
+            is_training=False
+        )
         resolved = dict(objective=self.objective, clamp_len=CLAMP_LEN)
         document = run_document.RunDocument("", "xlnet pretrain", resolved)
         run_document.write(str(folder), document, self.config)
         self.prefix = str(folder / "model.ckpt-4")
         self.weights = self._random_weights(seed)
-        checkpoint.write_arrays(self.prefix, dict(self.weights, global_step=np.int64(4)))
+        checkpoint.write_arrays(
+            self.prefix, dict(self.weights, global_step=np.int64(4))
+        )
         checkpoint.write_state_file(str(folder))
         self._at_once = {}
 
     @functools.cached_property
     def model(self):
         found = model_files.read(str(self.folder))
-        return LanguageModel(found, RestoredSession(found.prefix, DeviceSettings(device="cpu")))
+        return LanguageModel(
+            found, RestoredSession(found.prefix, DeviceSettings(device="cpu"))
+        )
 
     def _random_weights(self, seed):
         with tf.Graph().as_default(), tf.variable_scope("model"):
@@ -91,9 +97,13 @@ class Pretrained:
                 tf.placeholder(tf.int32, [1, None]),
             )
             outputs = self._network(inputs[0], mask=inputs[1], positions=inputs[2])
-            said = tf.nn.log_softmax(heads.lm_logits(outputs.sequence, outputs.embedding_table))
+            said = tf.nn.log_softmax(
+                heads.lm_logits(outputs.sequence, outputs.embedding_table)
+            )
             session = tf.Session(graph=graph)
-            session.run([v.assign(self.weights[v.op.name]) for v in tf.global_variables()])
+            session.run(
+                [v.assign(self.weights[v.op.name]) for v in tf.global_variables()]
+            )
         return lambda feeds: session.run(said, feeds), inputs
 
 

@@ -12,7 +12,9 @@ def refuse_broadcast(monkeypatch):
         operation = make(graph, op_type, *args, **kwargs)
         if "BatchMatMul" in op_type:  # also V2, V3, and the fused forms
             batches = [
-                x.shape.as_list()[:-2] for x in operation.inputs[:2] if x.shape.rank is not None
+                x.shape.as_list()[:-2]
+                for x in operation.inputs[:2]
+                if x.shape.rank is not None
             ]
             assert len(batches) == 2 and batches[0] == batches[1], (
                 f"{operation.name}: batch dimensions {batches}"
@@ -34,7 +36,10 @@ def operations_of(graph):
             found += sum(
                 map(
                     _operations,
-                    ancestors([x.op for x in function.outputs] + list(function.control_outputs)),
+                    ancestors(
+                        [x.op for x in function.outputs]
+                        + list(function.control_outputs)
+                    ),
                 )
             )
     return found

@@ -67,7 +67,11 @@ KINDS = {
             kind_options=dict(scheme="bio2", is_spaced=True, knows_spaces=True),
         ),
     ),
-    "spans": (SpanSettings, dict(max_seq_length=32, max_query_length=12, doc_stride=8), {}),
+    "spans": (
+        SpanSettings,
+        dict(max_seq_length=32, max_query_length=12, doc_stride=8),
+        {},
+    ),
 }
 
 
@@ -83,8 +87,12 @@ def make_model(directory, kind, labels=None, **changes):
     tokenizer = Tokenizer(str(directory / "made.model"))
     group, values, stored = KINDS[kind]
     stored = dict(stored, labels=labels) if labels else stored
-    values = dict(dict(max_seq_length=32, task_name="custom"), **dict(values, **changes))
-    settings = group(**values, model_dir=str(directory), do_predict=True, predict_file="-")
+    values = dict(
+        dict(max_seq_length=32, task_name="custom"), **dict(values, **changes)
+    )
+    settings = group(
+        **values, model_dir=str(directory), do_predict=True, predict_file="-"
+    )
     if settings.task_name == "custom":
         task = custom.resolve_task(settings, stored)
     else:
@@ -94,7 +102,9 @@ def make_model(directory, kind, labels=None, **changes):
     (directory / "made.model").unlink()
     tuned = FineTunedTask(task, settings)
     with tf.Graph().as_default():
-        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(predictor.placeholders(tuned))
+        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(
+            predictor.placeholders(tuned)
+        )
         write_random(directory, tf.global_variables())
     return str(directory)
 
@@ -106,7 +116,9 @@ def write_random(directory, variables):
         str(directory / "model.ckpt-1"),
         {
             devices.base_name(variable): (
-                random.normal(variable.op.name.endswith("gamma"), 0.8, variable.shape.as_list())
+                random.normal(
+                    variable.op.name.endswith("gamma"), 0.8, variable.shape.as_list()
+                )
             ).astype(np.float32)
             for variable in variables
         },

@@ -3,7 +3,16 @@
 import json
 import random
 
-KINDS = ("flipped", "cut", "emptied", "doubled", "swapped", "overwritten", "removed", "other value")
+KINDS = (
+    "flipped",
+    "cut",
+    "emptied",
+    "doubled",
+    "swapped",
+    "overwritten",
+    "removed",
+    "other value",
+)
 
 
 def mutate(kind, content, other, rng):
@@ -75,7 +84,11 @@ def _other_value(content, other, rng):
     if not holders:
         return content
     holder = rng.choice(holders)
-    key = rng.choice(list(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
+    key = (
+        rng.choice(list(holder))
+        if isinstance(holder, dict)
+        else rng.randrange(len(holder))
+    )
     if isinstance(holder, dict) and rng.random() < 0.2:
         del holder[key]
     else:

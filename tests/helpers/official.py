@@ -11,7 +11,9 @@ import random
 ROWS = {"train": 40, "dev": 16, "test": 10}
 SYLLABLES = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
 NLI = "entailment neutral contradiction"
-CONSTITUENTS = "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
+CONSTITUENTS = (
+    "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
+)
 MNLI = f"index,promptID,pairID,genre,{CONSTITUENTS},sentence1,sentence2"
 PAIR = "index,sentence1,sentence2"
 STS_B = "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2"
@@ -28,19 +30,25 @@ TABLES = {
     "sst-2": ("0 1", splits("sentence,label", "index,sentence")),
     "mrpc": (
         "0 1",
-        splits("Quality,#1 ID,#2 ID,#1 String,#2 String", "index,#1 ID,#2 ID,#1 String,#2 String"),
+        splits(
+            "Quality,#1 ID,#2 ID,#1 String,#2 String",
+            "index,#1 ID,#2 ID,#1 String,#2 String",
+        ),
     ),
     "sts-b": ("0.000 2.400 5.000", splits(STS_B + ",score", STS_B)),
     "qqp": (
         "0 1",
-        splits("id,qid1,qid2,question1,question2,is_duplicate", "id,question1,question2"),
+        splits(
+            "id,qid1,qid2,question1,question2,is_duplicate", "id,question1,question2"
+        ),
     ),
     "mnli": (
         NLI,
         {
             "train.tsv": MNLI + ",label1,gold_label",
             **{
-                f"dev_{half}.tsv": MNLI + ",label1,label2,label3,label4,label5,gold_label"
+                f"dev_{half}.tsv": MNLI
+                + ",label1,label2,label3,label4,label5,gold_label"
                 for half in ("matched", "mismatched")
             },
             "test_matched.tsv": MNLI,
@@ -82,12 +90,18 @@ TABLES = {
         "100 101 102 103 104 106 107 108 109 110 112 113 114 115 116",
         splits("label,label_desc,sentence,keywords", "id,sentence,keywords", "json"),
     ),
-    "afqmc": ("0 1", splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json")),
+    "afqmc": (
+        "0 1",
+        splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json"),
+    ),
     "iflytek": (
         " ".join(map(str, range(119))),
         splits("label,label_des,sentence", "id,sentence", "json"),
     ),
-    "cmnli": (NLI + " -", splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json")),
+    "cmnli": (
+        NLI + " -",
+        splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json"),
+    ),
     "ocnli": (
         NLI + " -",
         {
@@ -97,10 +111,17 @@ TABLES = {
         },
     ),
     "csl": ("0 1", splits("id,abst,keyword,label", "id,abst,keyword", "json")),
-    "cluewsc": ("true false", splits("target,idx,label,text", "target,id,text", "json")),
+    "cluewsc": (
+        "true false",
+        splits("target,idx,label,text", "target,id,text", "json"),
+    ),
     "chnsenticorp": (
         "0 1",
-        {"train.tsv": "label,text_a", "dev.tsv": "qid,label,text_a", "test.tsv": "qid,text_a"},
+        {
+            "train.tsv": "label,text_a",
+            "dev.tsv": "qid,label,text_a",
+            "test.tsv": "qid,text_a",
+        },
     ),
     **{
         "xnli-" + language: (
@@ -202,14 +223,23 @@ def make(name, directory):
     for file, columns in files.items():
         maker, has_header = _Maker(name), not columns.startswith("-")
         names = columns.lstrip("-").split(",")
-        count = next((count for split, count in ROWS.items() if split in file), ROWS["test"])
+        count = next(
+            (count for split, count in ROWS.items() if split in file), ROWS["test"]
+        )
         rows = [
-            [maker.cell(column, number, _spelled(name, column, label)) for column in names]
-            for number, label in zip(range(count), itertools.cycle(labels.split() or [""]))
+            [
+                maker.cell(column, number, _spelled(name, column, label))
+                for column in names
+            ]
+            for number, label in zip(
+                range(count), itertools.cycle(labels.split() or [""])
+            )
         ]
         (directory / file).parent.mkdir(parents=True, exist_ok=True)
         lines = _LINES[file.rpartition(".")[2]](names, rows, has_header)
-        (directory / file).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        (directory / file).write_text(
+            "".join(line + "\n" for line in lines), encoding="utf-8"
+        )
 
 
 def _tsv(names, rows, has_header):
@@ -233,9 +263,9 @@ def _make_imdb(directory):
         folder = directory / split / label
         folder.mkdir(parents=True)
         for number in range(ROWS[split] // 2):
-            (folder / ("{}_{}.txt".format(number, 7 if label == "pos" else 2))).write_text(
-                f"{maker.text()}<br /><br />{maker.text()}"
-            )
+            (
+                folder / ("{}_{}.txt".format(number, 7 if label == "pos" else 2))
+            ).write_text(f"{maker.text()}<br /><br />{maker.text()}")
 
 
 def _make_race(directory):
@@ -249,7 +279,9 @@ def _make_race(directory):
                     {
                         "article": maker.text(9),
                         "questions": [maker.text() + " _ .", maker.text() + "?"],
-                        "options": [[maker.text(3) for _ in range(4)] for _ in range(2)],
+                        "options": [
+                            [maker.text(3) for _ in range(4)] for _ in range(2)
+                        ],
                         "answers": ["ABCD"[number % 4], "D"],
                         "id": f"{level}{number}.txt",
                     }

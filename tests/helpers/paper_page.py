@@ -16,7 +16,9 @@ def load() -> types.ModuleType:
         if line.startswith("```"):
             in_block = line == "```python"
             line = ""
-        code.append(line if in_block else "")  # so that errors name the lines of the page
+        code.append(
+            line if in_block else ""
+        )  # so that errors name the lines of the page
     module = types.ModuleType("paper")
     exec(compile("\n".join(code), str(PAGE), "exec"), module.__dict__)
     return module

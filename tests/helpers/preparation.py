@@ -37,7 +37,9 @@ class Workspace:
     def path(self, *names):
         return os.path.join(self.directory, *names)
 
-    def run(self, *arguments, save_dir="out", input_glob="text.txt", sp_path="sp.model"):
+    def run(
+        self, *arguments, save_dir="out", input_glob="text.txt", sp_path="sp.model"
+    ):
         return command.run(
             "data_utils.py",
             *arguments,
@@ -51,10 +53,14 @@ def make_workspace(directory):
     """A `Workspace` with a vocabulary and texts, good and bad."""
     place = Workspace(directory, make_documents())
     vocabulary.train(
-        place.path("sp.model"), (s.replace("é", "e") for d in place.documents for s in d), 80
+        place.path("sp.model"),
+        (s.replace("é", "e") for d in place.documents for s in d),
+        80,
     )
     for name, content in {
-        "text.txt": "\n\n".join("\n".join(d) + " <eop>" for d in place.documents).encode(),
+        "text.txt": "\n\n".join(
+            "\n".join(d) + " <eop>" for d in place.documents
+        ).encode(),
         "latin.txt": "première\nvoilà\n".encode("latin-1"),
         "nul.txt": b"a\n\0\n",
         "blank.txt": b" \n\n",

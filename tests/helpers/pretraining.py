@@ -17,7 +17,13 @@ from helpers import command, finetuning, vocabulary
 from helpers.paths import ROOT
 
 TINY = dict(
-    n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu", untie_r=True
+    n_layer=2,
+    d_model=8,
+    n_head=2,
+    d_head=4,
+    d_inner=16,
+    ff_activation="gelu",
+    untie_r=True,
 )
 ROWS, LENGTH, SLOTS, VOCABULARY = 4, 32, 5, 50  # of `features`
 WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
@@ -26,7 +32,9 @@ WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit
 def make_text(path, seed, sentences=300):
     rng = random.Random(seed)
     lines = [
-        "{} {}.".format(" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99))
+        "{} {}.".format(
+            " ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99)
+        )
         for _ in range(sentences)
     ]
     for i in range(20, sentences, 20):
@@ -50,7 +58,9 @@ def make_place(folder):
             reuse_len=16,
             num_streams=streams,
         )
-    vocab_size = json.loads((folder / "train" / "manifest.json").read_text())["vocab_size"]
+    vocab_size = json.loads((folder / "train" / "manifest.json").read_text())[
+        "vocab_size"
+    ]
     (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
     return folder
 
@@ -107,7 +117,10 @@ def start_hosts(place, model_dir, **changes):
             {
                 "PYTHONUNBUFFERED": "1",
                 "TF_CONFIG": json.dumps(
-                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+                    {
+                        "cluster": {"worker": addresses},
+                        "task": {"type": "worker", "index": i},
+                    }
                 ),
             },
             num_hosts=2,
@@ -120,7 +133,8 @@ def start_hosts(place, model_dir, **changes):
 def free_ports(count):
     with contextlib.ExitStack() as stack:
         sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+            stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            for _ in range(count)
         ]
         return [s.getsockname()[1] for s in sockets]
 
@@ -130,7 +144,9 @@ def features():
     import tensorflow.compat.v1 as tf
 
     rng = np.random.RandomState(0)
-    positions = np.stack([np.sort(rng.permutation(LENGTH - 3)[:SLOTS]) for _ in range(ROWS)])
+    positions = np.stack(
+        [np.sort(rng.permutation(LENGTH - 3)[:SLOTS]) for _ in range(ROWS)]
+    )
     values = dict(
         input_ids=rng.randint(10, VOCABULARY, (ROWS, LENGTH)),
         positions=positions,

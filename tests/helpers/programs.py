@@ -90,12 +90,17 @@ def _last_weights(folder):
     from xlnet.engine import checkpoint
 
     step, prefix = checkpoint.all_prefixes(str(folder))[-1]
-    return step, fingerprint(list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix)))))
+    return step, fingerprint(
+        list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix))))
+    )
 
 
 def _weights_and_losses(folder):
     """Of the last checkpoint, and of each step."""
-    curve, evaluations = folder / "m" / "training.csv", folder / "m" / "evaluations.json"
+    curve, evaluations = (
+        folder / "m" / "training.csv",
+        folder / "m" / "evaluations.json",
+    )
     return [
         *_last_weights(folder / "m"),
         pretraining.curve(folder, "m").tolist() if curve.exists() else [],
@@ -186,7 +191,11 @@ def _make_tuned(folder):
 
 def _prediction_flags(inputs, folder):
     return _finetuning_flags(
-        inputs, folder, "--do_predict=True", model_dir=inputs / "m", predict_dir=folder / "answers"
+        inputs,
+        folder,
+        "--do_predict=True",
+        model_dir=inputs / "m",
+        predict_dir=folder / "answers",
     )
 
 
@@ -203,11 +212,21 @@ def _make_theirs(folder):
 
 
 def _conversion_flags(inputs, folder):
-    return ["xlnet convert", "--input=%s" % (inputs / "theirs"), "--output=%s" % (folder / "ours")]
+    return [
+        "xlnet convert",
+        "--input=%s" % (inputs / "theirs"),
+        "--output=%s" % (folder / "ours"),
+    ]
 
 
 PROGRAMS = (
-    Program("data preparation", "xlnet.corpus.preparation", make_sentences, _data_flags, files_of),
+    Program(
+        "data preparation",
+        "xlnet.corpus.preparation",
+        make_sentences,
+        _data_flags,
+        files_of,
+    ),
     Program(
         "pretraining",
         "xlnet.pretraining.run",
@@ -244,6 +263,18 @@ PROGRAMS = (
         _prediction_flags,
         lambda folder: files_of(folder / "answers"),
     ),
-    Program("export", "xlnet.inference.export.exporter", _make_tuned, _export_flags, _saved_model),
-    Program("conversion", "xlnet.convert.conversion", _make_theirs, _conversion_flags, files_of),
+    Program(
+        "export",
+        "xlnet.inference.export.exporter",
+        _make_tuned,
+        _export_flags,
+        _saved_model,
+    ),
+    Program(
+        "conversion",
+        "xlnet.convert.conversion",
+        _make_theirs,
+        _conversion_flags,
+        files_of,
+    ),
 )

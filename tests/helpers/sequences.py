@@ -18,7 +18,9 @@ VOCABULARY = sequences.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
 def _encode(lines):
     """An id for each character but spaces, and those without a width: 10 and its code."""
     ids = [[10 + ord(c) for c in line if c not in " \u200b"] for line in lines]
-    return np.array(sum(ids, []), np.int32), np.array([len(line) for line in ids], np.int64)
+    return np.array(sum(ids, []), np.int32), np.array(
+        [len(line) for line in ids], np.int64
+    )
 
 
 TOKENIZER = types.SimpleNamespace(

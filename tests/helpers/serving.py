@@ -76,7 +76,9 @@ def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=N
     """(status, what was answered)."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     is_sent = body is None or isinstance(body, (str, bytes))
-    connection.request(method, path, body if is_sent else json.dumps(body), headers or {})
+    connection.request(
+        method, path, body if is_sent else json.dumps(body), headers or {}
+    )
     answer = connection.getresponse()
     content = answer.read().decode()
     connection.close()

@@ -104,7 +104,9 @@ def _of_manifest(manifest):
 def _windows(directory, manifest):
     return [
         [
-            tfrecord.EqualRecords(path, stream["bytes"] // stream["windows"]).read(number)
+            tfrecord.EqualRecords(path, stream["bytes"] // stream["windows"]).read(
+                number
+            )
             for number in range(manifest.windows_per_stream)
         ]
         for path, stream in zip(manifest.stream_paths(directory), manifest.streams)
@@ -118,7 +120,9 @@ def _make_texts(folder, version):
     lines = pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
     with gzip.open(folder / "text.txt.gz", "wb") as f:
         f.write("\n".join(lines).encode())
-    (folder / "text.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    (folder / "text.jsonl").write_text(
+        "".join(json.dumps({"text": line}) + "\n" for line in lines)
+    )
 
 
 def _read_text(name):
@@ -146,7 +150,10 @@ def _make_checkpoint(folder, version):
             str(folder / (f"model.ckpt-{step}")),
             {
                 "global_step": np.array(step + 10 * version),
-                **{f"model/w{i}": rng.normal(size=[7, 3]).astype("f4") for i in range(5)},
+                **{
+                    f"model/w{i}": rng.normal(size=[7, 3]).astype("f4")
+                    for i in range(5)
+                },
             },
         )
     checkpoint.write_state_file(str(folder))
@@ -172,9 +179,17 @@ def _read_checkpoint(folder):
 def _own_rows(group, path, need_labels=True, skips=False, **columns):
     """The task and the rows of an own file, which decides the labels."""
     task = custom.resolve_task(
-        group(task_name="custom", data_dir=str(path), do_train=True, model_dir="model", **columns)
+        group(
+            task_name="custom",
+            data_dir=str(path),
+            do_train=True,
+            model_dir="model",
+            **columns,
+        )
     )
-    rows = parsing.read_file(task.with_files(skips_errors=skips), str(path), need_labels)
+    rows = parsing.read_file(
+        task.with_files(skips_errors=skips), str(path), need_labels
+    )
     return task, [tuple(row)[:-1] for row in rows]
 
 
@@ -182,7 +197,8 @@ def _make_table(form):
     def make(folder, version):
         make_files(folder)
         rows = [
-            line.split("\t") for line in (folder / "own" / "train.tsv").read_text().splitlines()
+            line.split("\t")
+            for line in (folder / "own" / "train.tsv").read_text().splitlines()
         ]
         if version:
             rows[1:] = rows[:0:-1]
@@ -216,14 +232,19 @@ def _read_table(form, skips=False):
     return read
 
 
-_CONLL = "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\nBlackburn I-PER\n\n"
+_CONLL = (
+    "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\nBlackburn I-PER\n\n"
+)
 
 
 def _make_tagged(folder, version):
-    (folder / "train.txt").write_text((_CONLL * 3).replace("EU", "UN" if version else "EU"))
+    (folder / "train.txt").write_text(
+        (_CONLL * 3).replace("EU", "UN" if version else "EU")
+    )
     (folder / "train.jsonl").write_text(
         "".join(
-            json.dumps({"text": f"EU rejects call {i}", "entities": [[0, 2, "ORG"]]}) + "\n"
+            json.dumps({"text": f"EU rejects call {i}", "entities": [[0, 2, "ORG"]]})
+            + "\n"
             for i in range(9 - version)
         )
     )
@@ -274,7 +295,8 @@ def _make_cache(folder, version):
 
 def _write_cache(folder, tokenizer, version=0):
     examples = [
-        encoding.Example((("kamat telok " * (i + 1 + version), "rokmi"),), i % 2) for i in range(9)
+        encoding.Example((("kamat telok " * (i + 1 + version), "rokmi"),), i % 2)
+        for i in range(9)
     ]
     return encoding.write_records(
         str(folder / "cache"),
@@ -306,7 +328,9 @@ def _make_described_vocabulary(folder, version):
 
 def _read_vocabulary(folder):
     tokenizer = Tokenizer(str(folder / "spiece.model"))
-    return tokenizer.encode_lines(["kamat telok 2010, é", "\u3042"]), tokenizer.vocab_size
+    return tokenizer.encode_lines(
+        ["kamat telok 2010, é", "\u3042"]
+    ), tokenizer.vocab_size
 
 
 def _make_bare_vocabulary(folder, version):
@@ -363,7 +387,13 @@ SUBJECTS = (
     ),
     Subject("manifest", _make_records, _read_records, ("records/manifest.json",), True),
     Subject("text", _make_texts, _read_text("text.txt"), ("text.txt",), False),
-    Subject("text, JSON lines", _make_texts, _read_text("text.jsonl"), ("text.jsonl",), False),
+    Subject(
+        "text, JSON lines",
+        _make_texts,
+        _read_text("text.jsonl"),
+        ("text.jsonl",),
+        False,
+    ),
     Subject(
         "text, gzip",
         _make_texts,
@@ -382,13 +412,27 @@ SUBJECTS = (
     ),
     Subject("TSV", _make_table("tsv"), _read_table("tsv"), ("train.tsv",), False),
     Subject(
-        "TSV, faults skipped", _make_table("tsv"), _read_table("tsv", True), ("train.tsv",), False
+        "TSV, faults skipped",
+        _make_table("tsv"),
+        _read_table("tsv", True),
+        ("train.tsv",),
+        False,
     ),
     Subject("CSV", _make_table("csv"), _read_table("csv"), ("train.csv",), False),
-    Subject("JSON lines", _make_table("jsonl"), _read_table("jsonl"), ("train.jsonl",), False),
+    Subject(
+        "JSON lines",
+        _make_table("jsonl"),
+        _read_table("jsonl"),
+        ("train.jsonl",),
+        False,
+    ),
     Subject("CoNLL", _make_tagged, _read_tagged("train.txt"), ("train.txt",), False),
     Subject(
-        "tagged JSON lines", _make_tagged, _read_tagged("train.jsonl"), ("train.jsonl",), False
+        "tagged JSON lines",
+        _make_tagged,
+        _read_tagged("train.jsonl"),
+        ("train.jsonl",),
+        False,
     ),
     Subject("SQuAD", _make_squad, _read_squad, ("train.json",), False),
     Subject("fine-tuning records", _make_cache, _read_cache, ("cache/*",), True),

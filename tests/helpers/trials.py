@@ -86,11 +86,16 @@ def end_together(children):
         for child in set(children) - set(statuses):
             found, status = os.waitpid(child, os.WNOHANG)
             if found:
-                statuses[child] = 0 if signalled and status == signal.SIGTERM else status
+                statuses[child] = (
+                    0 if signalled and status == signal.SIGTERM else status
+                )
                 late = min(late, time.monotonic() + _LAUNCHERS_PATIENCE)
         if time.monotonic() > late:
             for child in set(children) - set(statuses):
-                _tell(child, signal.SIGTERM if statuses and not signalled else signal.SIGKILL)
+                _tell(
+                    child,
+                    signal.SIGTERM if statuses and not signalled else signal.SIGKILL,
+                )
             signalled, late = True, time.monotonic() + _SECONDS_TO_STOP
         time.sleep(0.05)
     return [statuses[child] for child in children]
@@ -173,7 +178,11 @@ def watch_calls(what):
     place: the function's name and the lines of the library that lead to it."""
 
     def watch(frame, event, function):
-        if event == "c_call" and function.__name__ in _FILE_CALLS and _is_about_files(function):
+        if (
+            event == "c_call"
+            and function.__name__ in _FILE_CALLS
+            and _is_about_files(function)
+        ):
             lines = _lines_of_the_library(frame)
             if lines:
                 what((function.__name__, *lines))
@@ -215,11 +224,16 @@ class Kills:
 
     def __init__(self, program, folder, seed=0, at_calls=False):
         self._program, self._seed = program, seed
-        self._inputs, self._folder = pathlib.Path(folder) / "inputs", pathlib.Path(folder)
+        self._inputs, self._folder = (
+            pathlib.Path(folder) / "inputs",
+            pathlib.Path(folder),
+        )
         self._inputs.mkdir(parents=True)
         importlib.import_module(program.module)
         # In another process: this one must have no session.
-        assert end(begin(lambda: program.make(self._inputs), self._log)) == 0, self._printed()
+        assert end(begin(lambda: program.make(self._inputs), self._log)) == 0, (
+            self._printed()
+        )
         began = time.time()
         whole = self._new("whole")
         assert not any(self._run(whole)), self._printed()[-2000:]
@@ -275,7 +289,9 @@ class Kills:
 
     def _gone_on(self, folder):
         for _ in range(_STARTS):
-            if self._results(folder) == self._expected:  # a start may keep a complete result
+            if (
+                self._results(folder) == self._expected
+            ):  # a start may keep a complete result
                 return SAME
             if not any(self._run(folder)):  # 0 only of a run that has all of its steps
                 break
@@ -321,12 +337,17 @@ class Kills:
         return end_together(children) if len(children) > 1 else [end(children[0])]
 
     def _addresses(self):
-        return [f"127.0.0.1:{port}" for port in pretraining.free_ports(self._program.hosts)]
+        return [
+            f"127.0.0.1:{port}" for port in pretraining.free_ports(self._program.hosts)
+        ]
 
     def _work(self, folder, addresses, index):
         if len(addresses) > 1:
             os.environ["TF_CONFIG"] = json.dumps(
-                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                {
+                    "cluster": {"worker": addresses},
+                    "task": {"type": "worker", "index": index},
+                }
             )
         name, *flags = self._program.arguments(self._inputs, folder)
         done = command.run(name, *flags)

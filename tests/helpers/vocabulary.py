@@ -11,7 +11,9 @@ CONTROL = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]
 WORDS = "the cat sat on a mat while two dogs ran past old houses near 13 rivers in 2010".split()
 
 
-def train(path, sentences, vocab_size, *, control=CONTROL, user_defined=("<eop>",), **options):
+def train(
+    path, sentences, vocab_size, *, control=CONTROL, user_defined=("<eop>",), **options
+):
     """Trains a model, writes it to `path` and returns the path as text."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -74,7 +76,9 @@ ODD_MODELS = {
     "all": dict(vocab_size=400, character_coverage=1.0),
     "few": dict(vocab_size=90, character_coverage=0.98),
     "bytes": dict(vocab_size=360, character_coverage=0.98, byte_fallback=True),
-    "identity": dict(vocab_size=400, character_coverage=1.0, normalization_rule_name="identity"),
+    "identity": dict(
+        vocab_size=400, character_coverage=1.0, normalization_rule_name="identity"
+    ),
     "bare": dict(
         vocab_size=300,
         add_dummy_prefix=False,
@@ -90,7 +94,11 @@ def train_odd_model(path, name):
     """Trains the model of `ODD_MODELS` on `ODD_TEXTS`."""
     sentences = [" ".join(ODD_TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
     return train(
-        path, sentences, user_defined=("<eop>", "3,"), hard_vocab_limit=False, **ODD_MODELS[name]
+        path,
+        sentences,
+        user_defined=("<eop>", "3,"),
+        hard_vocab_limit=False,
+        **ODD_MODELS[name],
     )
 
 
@@ -100,4 +108,6 @@ def odd_mixtures(count):
     letters = "".join(ODD_TEXTS)
     for _ in range(count):
         yield "".join(rng.choice(letters) for _ in range(rng.randrange(40)))
-        yield " ".join(rng.choice(text.split() or [""]) for text in rng.choices(ODD_TEXTS, k=6))
+        yield " ".join(
+            rng.choice(text.split() or [""]) for text in rng.choices(ODD_TEXTS, k=6)
+        )

@@ -36,7 +36,8 @@ def server():
                 name = asked["signature_name"]
                 assert self.path == "/v1/models/m:predict"
                 assert asked["inputs"] == {
-                    key: value["value"] for key, value in EXAMPLES[name]["inputs"].items()
+                    key: value["value"]
+                    for key, value in EXAMPLES[name]["inputs"].items()
                 }
                 self.send_response(200 if name in outputs else 404)
                 self.end_headers()
@@ -66,7 +67,13 @@ def check(tmp_path, *arguments, examples=EXAMPLES):
     (tmp_path / "assets.extra").mkdir(exist_ok=True)
     (tmp_path / "assets.extra" / "examples.json").write_text(json.dumps(examples))
     return subprocess.run(
-        [sys.executable, "-I", ROOT / "scripts" / "check_export.py", str(tmp_path), *arguments],
+        [
+            sys.executable,
+            "-I",
+            ROOT / "scripts" / "check_export.py",
+            str(tmp_path),
+            *arguments,
+        ],
         capture_output=True,
         text=True,
     )
@@ -93,7 +100,9 @@ def test_the_answers_of_a_server_are_compared(tmp_path, server):
     # json writes and reads NaN.
     wrong = {**right, "vectors": [[0.5, float("nan")]]}
     done = check(tmp_path, "--url=" + server(wrong))
-    assert done.returncode == 1 and "vectors: vectors: nan apart: WRONG\n" in done.stdout
+    assert (
+        done.returncode == 1 and "vectors: vectors: nan apart: WRONG\n" in done.stdout
+    )
 
 
 def test_an_export_without_examples_is_an_error(tmp_path):

@@ -43,7 +43,9 @@ def place(tmp_path, monkeypatch, model_of, permuted):
         text_b_column=None,
         labels=["asyncio", "email", "logging"],
     )
-    shutil.copytree(tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained")
+    shutil.copytree(
+        tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained"
+    )
     shutil.copytree(permuted.folder, tmp_path / "sample_run" / "pretrained")
     shutil.copytree(permuted.folder, tmp_path / "pretrained")
     released = tmp_path / "released"
@@ -108,4 +110,6 @@ def test_which_way_gives_the_greedy_text_of_transformers(permuted, capsys):
     numbers, _, text = capsys.readouterr().out.partition("\n")
     generated, in_one_pass = map(float, numbers.split())
     assert generated == pytest.approx(in_one_pass, abs=1e-4)
-    assert names["written"].text == " in" * 8 and text.startswith("the cat sat on a mat in in\n")
+    assert names["written"].text == " in" * 8 and text.startswith(
+        "the cat sat on a mat in in\n"
+    )

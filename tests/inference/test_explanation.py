@@ -30,7 +30,8 @@ def loaded(tmp_path_factory):
                 else {}
             )
             made[kind] = xlnet.load(
-                make_model(tmp_path_factory.mktemp("model") / kind, kind, **changes), device="cpu"
+                make_model(tmp_path_factory.mktemp("model") / kind, kind, **changes),
+                device="cpu",
             )
         return made[kind]
 
@@ -46,7 +47,9 @@ def item_of(kind):
 def outputs(model, kind, items, label):
     """The explained output of items, by the method of the task."""
     if kind == "ranking":
-        return np.array([model.rank(query, [document])[0].score for query, document in items])
+        return np.array(
+            [model.rank(query, [document])[0].score for query, document in items]
+        )
     if kind == "regression":
         return model.score(items)
     return np.array([one.probabilities[label] for one in model.classify(items)])
@@ -108,7 +111,11 @@ def test_one_word_several_texts_and_bad_ones(loaded):
         ("tagging", {}, "expected one that can classify or score or rank"),
         ("spans", {}, "expected one that can classify or score or rank"),
         ("multiple_choice", {}, "expected one that can"),
-        ("multi_label", dict(label="anmal"), r"expected one of .*; did you mean 'animal'\?$"),
+        (
+            "multi_label",
+            dict(label="anmal"),
+            r"expected one of .*; did you mean 'animal'\?$",
+        ),
         ("regression", dict(label="animal"), "the model has one score"),
         ("classification", dict(texts=("kamat", "")), "text 0: "),
     ],
@@ -119,7 +126,9 @@ def test_what_cannot_be_explained_is_said(loaded, kind, settings, said):
 
 
 @pytest.mark.parametrize("long_document", ("truncate", "head_tail"))
-def test_of_a_long_text_what_was_read_is_explained(tmp_path, long_document, monkeypatch):
+def test_of_a_long_text_what_was_read_is_explained(
+    tmp_path, long_document, monkeypatch
+):
     """Words that were not read count nothing, and no prediction is made without them."""
     directory = make_model(
         tmp_path, "classification", max_seq_length=16, long_document=long_document
@@ -143,7 +152,9 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, long_document, monk
 def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):
     with (
         xlnet.load(str(permuted.folder), device="cpu") as model,
-        pytest.raises(UserError, match="a pretrained one, expected one that was fine-tuned"),
+        pytest.raises(
+            UserError, match="a pretrained one, expected one that was fine-tuned"
+        ),
     ):
         model.explain("the cat")
     refused = command.refused("xlnet explain", model_dir=str(permuted.folder), text="a")
@@ -178,7 +189,9 @@ def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
     assert "&lt;b&gt;" in text and "<b>" not in text and "&amp;" in text
     assert not re.search(r"(src|href)=|https?:|<script", text)
     assert text.count("title=") == 4
-    assert command.refused("xlnet explain", status=2, model_dir=path, text="a", output="a.gif")
+    assert command.refused(
+        "xlnet explain", status=2, model_dir=path, text="a", output="a.gif"
+    )
 
 
 # ---- attention of a fine-tuned model
@@ -192,11 +205,17 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
     ids = model.encode(texts).tolist()
     with pytest.raises(UserError, match="order: found random, expected none"):
         model.attention(texts, layers=[1], order="random")
-    assert list(found.ids) == ids and set(found.streams) == {"content"} and found.places is None
+    assert (
+        list(found.ids) == ids
+        and set(found.streams) == {"content"}
+        and found.places is None
+    )
     shown = found.streams["content"]
     assert shown.shape == (1, 2, len(ids), len(ids))
     np.testing.assert_allclose(shown.sum(axis=-1), 1, atol=1e-5)
-    np.testing.assert_allclose(shown[0], by_formula(model, ids, len(TEXTS[0].split())), atol=1e-5)
+    np.testing.assert_allclose(
+        shown[0], by_formula(model, ids, len(TEXTS[0].split())), atol=1e-5
+    )
     path = model.inference.loaded.prefix.rpartition("/")[0]
     image = tmp_path / "a.png"
     command.succeed(
@@ -211,7 +230,9 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
 
 
 def test_attention_of_a_text_that_the_model_cuts_is_refused(tmp_path):
-    directory = make_model(tmp_path, "classification", max_seq_length=16, long_document="truncate")
+    directory = make_model(
+        tmp_path, "classification", max_seq_length=16, long_document="truncate"
+    )
     with xlnet.load(directory, device="cpu") as model:
         assert len(model.attention(("ka", "sol"), layers=[1]).ids) < 16
         with pytest.raises(UserError, match="one that is cut or read in parts"):
@@ -242,10 +263,14 @@ def by_formula(model, ids, first_words):
     i, j = np.indices((len(ids), len(ids)))
     angles = (i - j)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
     r = np.einsum(
-        "ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], -1), of(layer % "r")
+        "ijd,dnh->nijh",
+        np.concatenate([np.sin(angles), np.cos(angles)], -1),
+        of(layer % "r"),
     )
     sep = ids.index(model.tokenizer.sep_id)
-    segment = np.array([0 if place <= sep else 1 for place in range(len(ids) - 1)] + [2])
+    segment = np.array(
+        [0 if place <= sep else 1 for place in range(len(ids) - 1)] + [2]
+    )
     differs = (segment[:, None] != segment).astype(int)
     vectors = of("seg_embed")[0][differs]  # [T,T,N,H]
     score = (

@@ -35,7 +35,9 @@ try:
     import tensorflow_text
 except ImportError:
     tensorflow_text = None
-has_text = pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
+has_text = pytest.mark.skipif(
+    tensorflow_text is None, reason="raw text needs tensorflow-text"
+)
 
 TEXTS = [
     "kamat telok",
@@ -43,7 +45,12 @@ TEXTS = [
     "Ünsolkat  \t mi\u0301tel",
     "ka",
 ]
-OTHERS = ["mitel", "telok rokmi kamat solkat dakar nokla laskit", "rokmi mitel solkat", "ok"]
+OTHERS = [
+    "mitel",
+    "telok rokmi kamat solkat dakar nokla laskit",
+    "rokmi mitel solkat",
+    "ok",
+]
 
 # Texts are padded to other lengths in the graph than in records: a score, which is no probability,
 # is rounded otherwise.
@@ -85,7 +92,9 @@ def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
     model = model_files.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
-    arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer, tuned.layout)
+    arrays, windows = task.reader.encode(
+        task.reader.examples(rows), model.tokenizer, tuned.layout
+    )
     with tf.Graph().as_default(), quick_session() as run:
         inputs = predictor.placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
@@ -102,7 +111,10 @@ def ask(saved, *requests):
         return [
             run.run(
                 {name: info.name for name, info in signatures[name].outputs.items()},
-                {info.name: inputs[key] for key, info in signatures[name].inputs.items()},
+                {
+                    info.name: inputs[key]
+                    for key, info in signatures[name].inputs.items()
+                },
             )
             for name, inputs in requests
         ]
@@ -111,7 +123,9 @@ def ask(saved, *requests):
 def in_bytes(texts):
     return np.array(
         [
-            [each.encode() for each in text] if isinstance(text, list) else text.encode()
+            [each.encode() for each in text]
+            if isinstance(text, list)
+            else text.encode()
             for text in texts
         ],
         object,
@@ -145,12 +159,15 @@ def rows_of(kind):
         )
     second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
-    return rows, dict(text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {}))
+    return rows, dict(
+        text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {})
+    )
 
 
 @has_text
 @pytest.mark.parametrize(
-    "kind", ("classification", "multi_label", "regression", "multiple_choice", "ranking")
+    "kind",
+    ("classification", "multi_label", "regression", "multiple_choice", "ranking"),
 )
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     has_ids = kind == "classification"  # the other graphs are built but once
@@ -174,7 +191,9 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     assert np.ptp(values, axis=0).max() > 0.01  # it does depend on the text
     if kind == "multi_label":
         assert (by_text["is_label"] == (values >= 0.98)).all()
-        assert (by_text["is_label"] != (values >= 0.5)).any()  # the model's own threshold
+        assert (
+            by_text["is_label"] != (values >= 0.5)
+        ).any()  # the model's own threshold
     elif main == "probabilities":
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
@@ -184,7 +203,9 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 @pytest.mark.parametrize("text", ["", " \t\u3000"])
 def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, text):
     """The export gave it a label with 0.96."""
-    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["text"])
+    saved = exporter.export(
+        models("multi_label"), str(tmp_path / "served"), names=["text"]
+    )
     with pytest.raises(Exception, match="text_a is empty, expected a text"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat", text]))))
     with (
@@ -195,18 +216,28 @@ def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, te
 
 
 @has_text
-def test_answers_that_are_missing_are_refused_as_in_python(quick_start, models, tmp_path):
+def test_answers_that_are_missing_are_refused_as_in_python(
+    quick_start, models, tmp_path
+):
     """The export named one of them; where all were empty, the first one, with a third."""
-    saved = exporter.export(models("multiple_choice"), str(tmp_path / "served"), names=["text"])
+    saved = exporter.export(
+        models("multiple_choice"), str(tmp_path / "served"), names=["text"]
+    )
     for choices in (["a", "", "b"], ["a", "", ""], ["", "", ""]):
-        rows = dict(text_a=["kamat"] * 2, text_b=["sol"] * 2, choices=[["a", "b", ""], choices])
+        rows = dict(
+            text_a=["kamat"] * 2, text_b=["sol"] * 2, choices=[["a", "b", ""], choices]
+        )
         asked = {name: in_bytes(value) for name, value in rows.items()}
-        with pytest.raises(Exception, match="expected two or more answers, empty ones behind"):
+        with pytest.raises(
+            Exception, match="expected two or more answers, empty ones behind"
+        ):
             ask(saved, ("text", asked))
 
 
 @has_text
-def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(tmp_path):
+def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(
+    tmp_path,
+):
     path = make_model(tmp_path / "m", "imdb")
     saved = exporter.export(path, str(tmp_path / "served"), names=["text", "vectors"])
     with pytest.raises(Exception, match="text_a is empty, expected a text"):
@@ -214,21 +245,31 @@ def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replaceme
     texts = ["kamat<br />telok", "sol"]
     (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(texts))))
     with xlnet.load(path, device="cpu") as model:
-        np.testing.assert_allclose(found["vector"], model.vectors(texts), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            found["vector"], model.vectors(texts), rtol=1e-5, atol=1e-6
+        )
 
 
 @has_text
 def test_vectors(quick_start, models, tmp_path):
-    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
+    saved = exporter.export(
+        models("multi_label"), str(tmp_path / "served"), names=["vectors"]
+    )
     (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
     with xlnet.load(models("multi_label"), device="cpu") as model:
-        np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_outputs_that_are_not_finite_are_refused_as_in_python(quick_start, tmp_path, kind):
+def test_outputs_that_are_not_finite_are_refused_as_in_python(
+    quick_start, tmp_path, kind
+):
     """The export named the first label, none, or O."""
-    path = make_model(tmp_path / "m", "regression" if kind == "memory" else kind, **KINDS[kind])
+    path = make_model(
+        tmp_path / "m", "regression" if kind == "memory" else kind, **KINDS[kind]
+    )
     arrays = checkpoint.read_weights(path + "/model.ckpt-1")
     overflowing = Tokenizer(path + "/spiece.model").ids("rok")[0]
     arrays["model/transformer/word_embedding/lookup_table"][overflowing] = 1e38
@@ -238,16 +279,22 @@ def test_outputs_that_are_not_finite_are_refused_as_in_python(quick_start, tmp_p
     saved = exporter.export(path, str(tmp_path / "served"), names=names)
     with tf.Graph().as_default():
         placeholders = predictor.placeholders(model_files.read(path).tuned)
-    example = json.loads(pathlib.Path(saved, "assets.extra", "examples.json").read_text())
+    example = json.loads(
+        pathlib.Path(saved, "assets.extra", "examples.json").read_text()
+    )
     good = {
-        name: np.repeat(np.array(value["value"], placeholders[name].dtype.as_numpy_dtype), 3, 0)
+        name: np.repeat(
+            np.array(value["value"], placeholders[name].dtype.as_numpy_dtype), 3, 0
+        )
         for name, value in example["ids"]["inputs"].items()
     }
     bad = dict(good, input_ids=good["input_ids"].copy())
     bad["input_ids"][1, -1] = overflowing
     requests = [("ids", good, bad)]
     if with_vectors:
-        texts = [dict(text_a=in_bytes(["kamat", each, "sol"])) for each in ("telok", "rok")]
+        texts = [
+            dict(text_a=in_bytes(["kamat", each, "sol"])) for each in ("telok", "rok")
+        ]
         requests.append(("vectors", *texts))
     for signature, finite, overflows in requests:
         assert ask(saved, (signature, finite))
@@ -265,20 +312,30 @@ def test_a_model_whose_own_example_overflows_is_not_exported(tmp_path):
     arrays["model/transformer/word_embedding/lookup_table"][:] = 1e38
     checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
     with pytest.raises(
-        UserError, match="no answer to an example for signature ids: .* not finite numbers"
+        UserError,
+        match="no answer to an example for signature ids: .* not finite numbers",
     ):
         exporter.export(path, str(tmp_path / "served"), names=["ids"])
     assert not list((tmp_path / "served").iterdir())
 
 
-def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, tmp_path):
+def test_the_page_of_a_model_with_one_output_and_any_name(
+    quick_start, models, tmp_path
+):
     """What is asked and answered is what a server takes and gives; commands can be pasted."""
-    saved = exporter.export(models("regression"), str(tmp_path / "my 分数"), names=["ids"])
+    saved = exporter.export(
+        models("regression"), str(tmp_path / "my 分数"), names=["ids"]
+    )
     page = pathlib.Path(saved, "README.md").read_text(encoding="utf-8")
-    assert "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d" in page
+    assert (
+        "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d"
+        in page
+    )
     assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
-    examples = json.loads(pathlib.Path(saved, "assets.extra", "examples.json").read_text())
+    examples = json.loads(
+        pathlib.Path(saved, "assets.extra", "examples.json").read_text()
+    )
     (told,) = examples["ids"]["outputs"]["score"]["value"]
     (found,) = ask(
         saved,
@@ -294,7 +351,9 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
 
 
 @pytest.mark.parametrize("kind", ("tagging", "spans"))
-def test_entities_and_questions_are_exported_for_ids(quick_start, models, tmp_path, caplog, kind):
+def test_entities_and_questions_are_exported_for_ids(
+    quick_start, models, tmp_path, caplog, kind
+):
     """With the outputs of each record; raw text is refused, with the way to serve it."""
     saved = exporter.export(models(kind), str(tmp_path / "served"))
     refusal = (
@@ -338,13 +397,18 @@ assert not {"xlnet", "tensorflow_text"} & set(sys.modules)
 """
 
 
-def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, models, tmp_path):
+def test_a_process_with_tensorflow_alone_gives_the_same_answers(
+    quick_start, models, tmp_path
+):
     """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes."""
     rows, _ = rows_of("classification")
     values, arrays, _ = expected(models("classification"), rows)
     full, short = (
         exporter.export(
-            models("classification"), str(tmp_path / "served"), names=["ids"], dtype=dtype
+            models("classification"),
+            str(tmp_path / "served"),
+            names=["ids"],
+            dtype=dtype,
         )
         for dtype in ("float32", "bfloat16")
     )
@@ -371,7 +435,9 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
     np.testing.assert_allclose(by_short, half, atol=1e-2)
     assert 1e-6 < np.abs(half - values).max() < 0.1
     sizes = [
-        tf.train.load_checkpoint(path + "/variables/variables").get_variable_to_dtype_map()
+        tf.train.load_checkpoint(
+            path + "/variables/variables"
+        ).get_variable_to_dtype_map()
         for path in (full, short)
     ]
     assert set(sizes[0].values()) == {tf.float32}
@@ -383,25 +449,37 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
 
 
 @pytest.mark.parametrize(
-    "precision, kept", (("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16))
+    "precision, kept",
+    (("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16)),
 )
-def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, precision, kept):
-    model = model_files.read(models("classification"), network=NetworkSettings(precision=precision))
+def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(
+    models, precision, kept
+):
+    model = model_files.read(
+        models("classification"), network=NetworkSettings(precision=precision)
+    )
     with tf.Graph().as_default():
         TaskModel(model.config, model.tuned, model.network).outputs(
             predictor.placeholders(model.tuned)
         )
         for variable in tf.global_variables():
-            is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(
-                ("/kernel", "/lookup_table")
+            is_matrix = (
+                "/transformer/" in variable.op.name
+                and variable.op.name.endswith(("/kernel", "/lookup_table"))
             )
-            assert variable.dtype == (kept if is_matrix else tf.float32), variable.op.name
+            assert variable.dtype == (kept if is_matrix else tf.float32), (
+                variable.op.name
+            )
 
 
 @has_text
-def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
+def test_a_process_without_this_library_answers_to_raw_text(
+    quick_start, models, tmp_path
+):
     """As scripts/check_export.py finds, which also finds an answer that is another one."""
-    saved = exporter.export(models("classification"), str(tmp_path / "served"), names=["text"])
+    saved = exporter.export(
+        models("classification"), str(tmp_path / "served"), names=["text"]
+    )
     check = tmp_path / "check_export.py"
     check.write_text(
         "import sys\nsys.modules['xlnet'] = None\n"
@@ -414,7 +492,10 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     other["outputs"]["label"]["value"][0] += "!"
     page.write_text(json.dumps(examples))
     done = subprocess.run(
-        [sys.executable, "-I", str(check), saved], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-I", str(check), saved],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"TensorFlow {tf.__version__}, tensorflow-text ")
@@ -422,10 +503,17 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     # Rounding alone: its session's optimizer orders the factors of gelu and layer norm anew.
     apart = float(re.search(r"text: probabilities: (\S+) apart\n", done.stdout)[1])
     assert apart <= 1e-6
-    wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
-    assert wrong == [["serving_default", " label"], ["serving_default", " probabilities"]]
+    wrong = [
+        line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line
+    ]
+    assert wrong == [
+        ["serving_default", " label"],
+        ["serving_default", " probabilities"],
+    ]
     done = subprocess.run(
-        [sys.executable, "-I", str(check), str(tmp_path)], capture_output=True, text=True
+        [sys.executable, "-I", str(check), str(tmp_path)],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
@@ -437,7 +525,9 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
 )
 @pytest.mark.parametrize("name", ("classification", "multiple_choice"))
 def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path, name):
-    saved = exporter.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
+    saved = exporter.export(
+        models(name), str(tmp_path / "served"), names=["ids", "text"]
+    )
     done = subprocess.run(
         [os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py", saved],
         capture_output=True,
@@ -467,7 +557,9 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
     assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
     assert json.loads(read("assets.extra/run.json"))["resolved"]["max_seq_length"] == 16
     versions = json.loads(read("assets.extra/versions.json"))
-    assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == ["ids"]
+    assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == [
+        "ids"
+    ]
     assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
     assert (
         Tokenizer(saved + "/assets.extra/spiece.model").sha256
@@ -483,7 +575,9 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     def refused(*arguments, **more):
         with pytest.raises(UserError) as error:
             exporter.export(*arguments, **more)
-        assert not (tmp_path / "served").exists() or not list((tmp_path / "served").iterdir())
+        assert not (tmp_path / "served").exists() or not list(
+            (tmp_path / "served").iterdir()
+        )
         return str(error.value)
 
     target = str(tmp_path / "served")
@@ -544,7 +638,9 @@ def test_weights_alone(tmp_path):
             },
         )
     checkpoint.write_state_file(str(run))
-    (run / "xlnet_config.json").write_bytes((RELEASED / "xlnet_config.json").read_bytes())
+    (run / "xlnet_config.json").write_bytes(
+        (RELEASED / "xlnet_config.json").read_bytes()
+    )
     (run / "training.csv").write_text("")
 
     def export(target):
@@ -554,7 +650,9 @@ def test_weights_alone(tmp_path):
 
     done = export(tmp_path / "out")
     assert done.returncode == 0
-    assert done.stdout == "weights of {}: {}\n".format(run / "model.ckpt-2", tmp_path / "out")
+    assert done.stdout == "weights of {}: {}\n".format(
+        run / "model.ckpt-2", tmp_path / "out"
+    )
     found = weights(tmp_path / "out")
     assert set(found) == {"model/a", "global_step"} and found["global_step"] == 2
     np.testing.assert_array_equal(found["model/a"], [9, 9])
@@ -564,15 +662,25 @@ def test_weights_alone(tmp_path):
         "xlnet_config.json",
     }
     done = export(run)
-    assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
+    assert (
+        done.returncode == 1 and "expected a new or an empty directory" in done.stderr
+    )
 
     # The document of the run, but for its paths: weights are exported to be shared.
-    kept = {"model_dir": str(run), "record_info_dir": "/home/me", "mem_len": 9, "n_layer": 2}
+    kept = {
+        "model_dir": str(run),
+        "record_info_dir": "/home/me",
+        "mem_len": 9,
+        "n_layer": 2,
+    }
     document = RunDocument("", "xlnet pretrain", kept, read={"record_info_dir": "1"})
     run_document.write(str(run), document)
     assert export(tmp_path / "shared").returncode == 0
     shared = run_document.read(str(tmp_path / "shared"))
-    assert (shared.program, shared.resolved) == ("xlnet pretrain", {"mem_len": 9, "n_layer": 2})
+    assert (shared.program, shared.resolved) == (
+        "xlnet pretrain",
+        {"mem_len": 9, "n_layer": 2},
+    )
     assert shared.read == {"record_info_dir": "1"}
     assert "/home/me" not in (tmp_path / "shared" / "run.json").read_text()
     (run / "checkpoint").unlink()
@@ -594,7 +702,11 @@ def test_weights_alone(tmp_path):
 )
 def test_settings_of_a_saved_model_are_refused_for_weights_alone(tmp_path, flag):
     line = command.refused(
-        "xlnet export", model_dir=tmp_path, output=tmp_path / "out", weights_only=True, **flag
+        "xlnet export",
+        model_dir=tmp_path,
+        output=tmp_path / "out",
+        weights_only=True,
+        **flag,
     )
     (name,) = flag
     assert f"{name}: weights_only copies the weights" in line

@@ -39,7 +39,9 @@ def order_of(made, seed):
 
 @pytest.mark.parametrize("known", (0, 3))
 @pytest.mark.parametrize("seed", (0, 1))
-def test_each_prediction_is_that_of_the_network_asked_for_it_alone(permuted, seed, known):
+def test_each_prediction_is_that_of_the_network_asked_for_it_alone(
+    permuted, seed, known
+):
     """The oracle: `transformer_xl` with the mask by its definition, one target at a time."""
     order = order_of(permuted, seed)
     found = factorize(permuted, order=as_order(order), known=known, top=4)
@@ -48,16 +50,27 @@ def test_each_prediction_is_that_of_the_network_asked_for_it_alone(permuted, see
     assert (found.order, found.known, list(found.ids)) == (order, known, ids)
     for position in order[known:]:
         expected = permuted.at_once(ids, hidden, [position])[0]  # [V]
-        assert found.log_probabilities[position] == pytest.approx(expected[ids[position]], abs=1e-5)
+        assert found.log_probabilities[position] == pytest.approx(
+            expected[ids[position]], abs=1e-5
+        )
         assert found.likelier[position] == (expected > expected[ids[position]]).sum()
         best = np.argsort(-expected)[:4]
-        assert found.candidates[position] == [permuted.tokenizer.id_to_piece(int(i)) for i in best]
+        assert found.candidates[position] == [
+            permuted.tokenizer.id_to_piece(int(i)) for i in best
+        ]
         assert found.candidate_log_probabilities[position] == pytest.approx(
             expected[best].tolist(), abs=1e-5
         )
     for position in order[:known]:
-        assert math.isnan(found.log_probabilities[position]) and found.likelier[position] == -1
-        assert found.candidates[position] == found.candidate_log_probabilities[position] == []
+        assert (
+            math.isnan(found.log_probabilities[position])
+            and found.likelier[position] == -1
+        )
+        assert (
+            found.candidates[position]
+            == found.candidate_log_probabilities[position]
+            == []
+        )
 
 
 def test_a_prediction_depends_on_the_tokens_before_it_in_the_order_alone(permuted):
@@ -126,7 +139,10 @@ def test_orders_by_name(permuted):
     assert factorize(permuted, order="left_to_right").order == list(range(count))
     assert factorize(permuted, order="right_to_left").order == list(range(count))[::-1]
     random = factorize(permuted, seed=5).order
-    assert sorted(random) == list(range(count)) and random == factorize(permuted, seed=5).order
+    assert (
+        sorted(random) == list(range(count))
+        and random == factorize(permuted, seed=5).order
+    )
     assert random != factorize(permuted, seed=6).order
 
 

@@ -56,17 +56,27 @@ def best_words(made, table, count):
         and not made.tokenizer.is_punctuation[id]
     ]
     assert len(words) > 15
-    pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[:count]
-    return [((pieces[a],), (pieces[b],)) for a, b in pairs], [table[pair] for pair in pairs]
+    pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[
+        :count
+    ]
+    return [((pieces[a],), (pieces[b],)) for a, b in pairs], [
+        table[pair] for pair in pairs
+    ]
 
 
-@pytest.mark.parametrize("text", ("the ___ sat on a mat", "___ sat on a mat", "on a ___"))
+@pytest.mark.parametrize(
+    "text", ("the ___ sat on a mat", "___ sat on a mat", "on a ___")
+)
 @pytest.mark.parametrize("has_prefix", (True, False))
 def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, text, has_prefix):
     """Whether or not the vocabulary marks the first word of a text."""
-    tokenizer = Tokenizer(train_tiny_model(tmp_path / "tiny.model", add_dummy_prefix=has_prefix))
+    tokenizer = Tokenizer(
+        train_tiny_model(tmp_path / "tiny.model", add_dummy_prefix=has_prefix)
+    )
     blanks, _ = blanks_of(tokenizer, text)
-    (word,) = tokenizer.encode_words(["cat"], [has_prefix or not text.startswith("___")])
+    (word,) = tokenizer.encode_words(
+        ["cat"], [has_prefix or not text.startswith("___")]
+    )
     known, positions, places = blanks.layout([len(word)])
     ids = np.zeros(len(known) + len(word), int)
     ids[positions], ids[places] = known, word
@@ -88,13 +98,21 @@ def tables(permuted):
         ("all", [(0, 1), (1, 0)]),
     ],
 )
-def test_the_joint_probability_is_the_product_of_conditionals(permuted, tables, order, blanks):
-    table = np.logaddexp.reduce([tables[one] for one in blanks], axis=0) - np.log(len(blanks))
+def test_the_joint_probability_is_the_product_of_conditionals(
+    permuted, tables, order, blanks
+):
+    table = np.logaddexp.reduce([tables[one] for one in blanks], axis=0) - np.log(
+        len(blanks)
+    )
     pieces, expected = best_words(permuted, table, 7)
     found = fill(permuted, TEXT, pieces="1", order=order, top=7, beams=80)
     assert [one.pieces for one in found] == pieces
-    np.testing.assert_allclose([one.log_probability for one in found], expected, atol=1e-4)
-    np.testing.assert_allclose([one.probability for one in found], np.exp(expected), rtol=1e-4)
+    np.testing.assert_allclose(
+        [one.log_probability for one in found], expected, atol=1e-4
+    )
+    np.testing.assert_allclose(
+        [one.probability for one in found], np.exp(expected), rtol=1e-4
+    )
     # Orders do not agree, or the test would show nothing.
     assert np.abs(tables[0, 1] - tables[1, 0]).max() > 0.1
 
@@ -120,22 +138,30 @@ def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
 
 
 def test_anything_goes_where_words_are_not_asked_for(permuted):
-    found = fill(permuted, "cat___", pieces="2", whole_words=False, top=2000, beams=2000)
+    found = fill(
+        permuted, "cat___", pieces="2", whole_words=False, top=2000, beams=2000
+    )
     assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
 
 
 @pytest.mark.parametrize("whole_words", (True, False))
 def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
     """A word begins with the mark of a space alone, and has at least one more piece."""
-    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "characters"))
+    made = Pretrained(
+        tmp_path, False, train=lambda path: train_odd_model(path, "characters")
+    )
     found = fill(made, "the ___ sat", pieces="1-2", whole_words=whole_words, top=50)
     assert all(one.pieces[0][0] == "▁" and one.pieces[0][1].strip("▁") for one in found)
     assert len({one.text for one in found}) == 50
-    assert {len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)} == {1, 2}
+    assert {
+        len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)
+    } == {1, 2}
 
 
 def test_no_byte_of_a_character_is_filled_in(tmp_path):
-    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "bytes"))
+    made = Pretrained(
+        tmp_path, False, train=lambda path: train_odd_model(path, "bytes")
+    )
     assert made.tokenizer.byte_ids
     for text in ("the ___ sat", "t___"):
         found = fill(made, text, pieces="1-2", whole_words=False, top=50)
@@ -144,14 +170,21 @@ def test_no_byte_of_a_character_is_filled_in(tmp_path):
 
 def test_more_underscores_are_one_blank(permuted):
     one, five = (
-        fill(permuted, text, pieces="1", top=2) for text in ("the ___ sat", "the _____ sat")
+        fill(permuted, text, pieces="1", top=2)
+        for text in ("the ___ sat", "the _____ sat")
     )
     assert one == five
 
 
 @pytest.mark.parametrize(
     "before, after, kept",
-    [(40, 40, (6, 6)), (2, 40, (2, 10)), (40, 2, (10, 2)), (4, 5, (4, 5)), (0, 40, (0, 12))],
+    [
+        (40, 40, (6, 6)),
+        (2, 40, (2, 10)),
+        (40, 2, (10, 2)),
+        (4, 5, (4, 5)),
+        (0, 40, (0, 12)),
+    ],
 )
 def test_of_a_long_text_the_tokens_around_the_blank_are_read(
     permuted, before, after, kept, monkeypatch
@@ -163,24 +196,33 @@ def test_of_a_long_text_the_tokens_around_the_blank_are_read(
 
     short = fill(permuted, text(*kept), pieces="1", top=3)
     monkeypatch.setattr(filling, "CONTEXT", 12)
-    blanks, settings = blanks_of(permuted.tokenizer, text(before, after), pieces="1", top=3)
+    blanks, settings = blanks_of(
+        permuted.tokenizer, text(before, after), pieces="1", top=3
+    )
     assert (blanks.tokens_read, blanks.tokens) == (sum(kept), before + after)
     long = filling.fill(permuted.model, blanks, settings)
     assert [one.words for one in long] == [one.words for one in short]
     np.testing.assert_allclose(
-        [one.log_probability for one in long], [one.log_probability for one in short], rtol=1e-6
+        [one.log_probability for one in long],
+        [one.log_probability for one in short],
+        rtol=1e-6,
     )
     assert long[0].text == text(before, after).replace("___", long[0].words[0])
-    with pytest.raises(UserError, match="blanks that are 20 tokens apart, expected at most 12"):
+    with pytest.raises(
+        UserError, match="blanks that are 20 tokens apart, expected at most 12"
+    ):
         blanks_of(permuted.tokenizer, "a ___ %s ___" % ("the " * 20))
 
 
 def test_of_many_orders_some_are_averaged(permuted, caplog):
     caplog.set_level(logging.INFO)
     first, again = (
-        fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3) for _ in range(2)
+        fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3)
+        for _ in range(2)
     )
-    assert "of the orders of 6 pieces 120 are averaged" in caplog.text and first == again
+    assert (
+        "of the orders of 6 pieces 120 are averaged" in caplog.text and first == again
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,11 +231,27 @@ def test_of_many_orders_some_are_averaged(permuted, caplog):
         ("no\nblank", {}, "text: found 'no blank', expected one with a blank, ___"),
         ("___ ___", {}, "expected more than blanks"),
         ("\u4e2d ___", {}, "expected a text with tokens that are in the vocabulary"),
-        (TEXT, dict(order="1,2,3"), "order: found '1,2,3', expected the numbers of 2 blanks"),
+        (
+            TEXT,
+            dict(order="1,2,3"),
+            "order: found '1,2,3', expected the numbers of 2 blanks",
+        ),
         (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
-        (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
-        (TEXT, dict(pieces="3-1"), "pieces: found '3-1', expected a number or two as in 1-3"),
-        ("the" + " ___" * 5, {}, "expected at most 64 forms of 5 blanks; pieces=1 is one"),
+        (
+            TEXT,
+            dict(order="1,3"),
+            "expected left_to_right, .* or the numbers of the blanks as in",
+        ),
+        (
+            TEXT,
+            dict(pieces="3-1"),
+            "pieces: found '3-1', expected a number or two as in 1-3",
+        ),
+        (
+            "the" + " ___" * 5,
+            {},
+            "expected at most 64 forms of 5 blanks; pieces=1 is one",
+        ),
         (TEXT, dict(pieces="65"), "pieces: found '65', expected .* up to 64"),
         (TEXT, dict(pieces="9" * 5000), "pieces: found '9+, expected .* up to 64"),
         (TEXT, dict(order="9" * 5000), "order: found '9+, expected"),

@@ -35,7 +35,9 @@ def test_a_model_in_a_fork_is_an_error(model_of, permuted):
         xlnet.load(model_of("classification"), device="cpu") as model,
         xlnet.load(str(permuted.folder), device="cpu") as speaks,
     ):
-        assert model.classify(("kamat", "sol")).label and speaks.fill("the cat ___ on a mat")
+        assert model.classify(("kamat", "sol")).label and speaks.fill(
+            "the cat ___ on a mat"
+        )
         line = "UserError: the model was loaded in process %d and cannot be used in its fork "
         for work in (
             lambda: model.classify(("kamat", "sol")),

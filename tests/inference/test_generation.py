@@ -68,7 +68,9 @@ def test_samples_have_the_probabilities_of_the_model():
     for top_k, expected in ((0, [0.5, 0.1, 0.3, 0.1]), (2, [0.625, 0, 0.375, 0])):
         settings = GenerationSettings(top_k=top_k)
         found = [generation.sample(LOGS, settings, 1, token) for token in range(count)]
-        np.testing.assert_allclose(np.bincount(found, minlength=4) / count, expected, atol=0.03)
+        np.testing.assert_allclose(
+            np.bincount(found, minlength=4) / count, expected, atol=0.03
+        )
 
 
 def test_rounding_does_not_change_a_sample():
@@ -84,7 +86,9 @@ def test_rounding_does_not_change_a_sample():
 
 
 def test_the_best_of_an_array():
-    rows, columns = generation.best(np.array([[1.0, 5.0], [5.0, -np.inf], [7.0, 0.0]]), 10)
+    rows, columns = generation.best(
+        np.array([[1.0, 5.0], [5.0, -np.inf], [7.0, 0.0]]), 10
+    )
     assert list(zip(rows, columns)) == [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1)]
 
 
@@ -95,7 +99,10 @@ def step_by_step(made, count):
     """The likeliest token again and again, everything read anew for each."""
     tokenizer = made.tokenizer
     ids, prompt = tokenizer.ids(PROMPT), len(tokenizer.ids(PROMPT))
-    banned = set(np.flatnonzero(tokenizer.is_special)) - {tokenizer.eod_id, tokenizer.eop_id}
+    banned = set(np.flatnonzero(tokenizer.is_special)) - {
+        tokenizer.eod_id,
+        tokenizer.eop_id,
+    }
     total = 0.0
     for _ in range(count):
         length = len(ids)
@@ -165,7 +172,11 @@ class Bigrams:
 _NOWHERE = [1, 0, 0, 0, 0]
 # After a: b 0.6, c 0.4. After b: a, b and c much alike. After c: b 0.9.
 HILLS = Bigrams(
-    _NOWHERE, _NOWHERE, [0, 0, 0, 0.6, 0.4], [0, 0, 0.34, 0.33, 0.33], [0, 0, 0.05, 0.9, 0.05]
+    _NOWHERE,
+    _NOWHERE,
+    [0, 0, 0, 0.6, 0.4],
+    [0, 0, 0.34, 0.33, 0.33],
+    [0, 0, 0.05, 0.9, 0.05],
 )
 CIRCLE = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0])
 
@@ -173,9 +184,13 @@ CIRCLE = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1,
 def test_beams_find_what_greed_passes_by():
     """a b is likelier than a c, but of two tokens c b (0.36) is the likeliest."""
     greedy = written(HILLS, "a", temperature=0, max_tokens=2)
-    assert greedy.text == " b a" and math.exp(greedy.log_probability) == pytest.approx(0.6 * 0.34)
+    assert greedy.text == " b a" and math.exp(greedy.log_probability) == pytest.approx(
+        0.6 * 0.34
+    )
     best = written(HILLS, "a", beams=2, max_tokens=2)
-    assert best.text == " c b" and math.exp(best.log_probability) == pytest.approx(0.4 * 0.9)
+    assert best.text == " c b" and math.exp(best.log_probability) == pytest.approx(
+        0.4 * 0.9
+    )
 
 
 def test_beams_go_on_until_as_many_have_ended():
@@ -188,7 +203,9 @@ def test_beams_go_on_until_as_many_have_ended():
 
 
 @pytest.mark.parametrize("settings", [{}, dict(temperature=0), dict(beams=2)], ids=str)
-def test_the_end_of_a_document_ends_the_text_and_special_pieces_are_never_written(settings):
+def test_the_end_of_a_document_ends_the_text_and_special_pieces_are_never_written(
+    settings,
+):
     made = Bigrams(_NOWHERE, _NOWHERE, [0, 0.9, 0, 0.1, 0], [1, 0, 0, 0, 0], _NOWHERE)
     one = written(made, "a", max_tokens=5, **settings)
     assert (one.text, one.tokens, one.ended) == (" b", 2, "document")
@@ -200,7 +217,9 @@ def test_parts_make_the_whole(either):
     assert "".join(part.text for part in parts) == parts[-1].whole.text
     assert all(part.whole is None for part in parts[:-1]) and len(parts) > 5
     probabilities = [part.probability for part in parts]
-    assert math.log(math.prod(probabilities)) == pytest.approx(parts[-1].whole.log_probability)
+    assert math.log(math.prod(probabilities)) == pytest.approx(
+        parts[-1].whole.log_probability
+    )
 
 
 @pytest.mark.parametrize("settings", [{}, dict(temperature=0)], ids=str)
@@ -227,7 +246,17 @@ class Bytes:
 
     byte_ids, eod_id, eop_id = (1, 2, 3, 4), 5, 6
     is_special = np.array([True, False, False, False, False, True, True, False, False])
-    pieces = ["<unk>", "<0xE2>", "<0x82>", "<0xAC>", "<0xC3>", "<eod>", "<eop>", "▁of", "e"]
+    pieces = [
+        "<unk>",
+        "<0xE2>",
+        "<0x82>",
+        "<0xAC>",
+        "<0xC3>",
+        "<eod>",
+        "<eop>",
+        "▁of",
+        "e",
+    ]
 
     def id_to_piece(self, id):
         return self.pieces[id]
@@ -240,7 +269,12 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
         ([1, 2], ["", ""], "�", ()),
         ([8, 6, 7, 7], ["e", "e\n", "e\nof", "e\nof of"], "e\nof of", ()),
         ([6, 1, 7], ["\n", "\n", "\n� of"], "\n� of", ()),
-        ([7, 8, 7, 7, 8], ["", "", "", " ofe of", " ofe of"], " ofe of ofe", (" ofe of e",)),
+        (
+            [7, 8, 7, 7, 8],
+            ["", "", "", " ofe of", " ofe of"],
+            " ofe of ofe",
+            (" ofe of e",),
+        ),
     ):
         text = generation._Text(generation._Pieces(Bytes()), stops)
         found = []
@@ -271,7 +305,9 @@ def assert_equal_texts(ours, theirs):
     ids=str,
 )
 @pytest.mark.parametrize("context", [8, 512])
-def test_prompts_of_a_batch_get_what_each_gets_alone(either, settings, context, monkeypatch):
+def test_prompts_of_a_batch_get_what_each_gets_alone(
+    either, settings, context, monkeypatch
+):
     """Of any length, and the oldest tokens give way."""
     monkeypatch.setattr(generation, "CONTEXT", context)
     prompts = [PROMPT, "", "two", " ".join([PROMPT] * 4), "a dog sat", "the mat"]
@@ -331,9 +367,16 @@ def test_texts_of_several_threads_are_one_batch(either, monkeypatch):
     assert max(sizes) > len(prompts) // 2 and len(sizes) < 6 * 12
 
 
-def test_a_step_that_fails_or_is_interrupted_ends_the_texts_that_are_in_it(either, monkeypatch):
-    for error, theirs in ((RuntimeError("no memory"), "no memory"), (KeyboardInterrupt(), "inter")):
-        first, second = (streamed(either, prompt, max_tokens=9, seed=1) for prompt in ("a", "two"))
+def test_a_step_that_fails_or_is_interrupted_ends_the_texts_that_are_in_it(
+    either, monkeypatch
+):
+    for error, theirs in (
+        (RuntimeError("no memory"), "no memory"),
+        (KeyboardInterrupt(), "inter"),
+    ):
+        first, second = (
+            streamed(either, prompt, max_tokens=9, seed=1) for prompt in ("a", "two")
+        )
         next(first)
         next(second)
 

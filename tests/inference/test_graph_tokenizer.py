@@ -17,11 +17,17 @@ from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
-released = pytest.mark.skipif(not SPIECE.exists(), reason="needs the released vocabulary")
+pytest.importorskip(
+    "tensorflow_text", reason="raw text in the graph needs tensorflow-text"
+)
+released = pytest.mark.skipif(
+    not SPIECE.exists(), reason="needs the released vocabulary"
+)
 
 CLEANINGS = [
-    dict(uncased=uncased, keep_accents=keep) for uncased in (False, True) for keep in (False, True)
+    dict(uncased=uncased, keep_accents=keep)
+    for uncased in (False, True)
+    for keep in (False, True)
 ]
 GREEK = [
     "ΑΣ",
@@ -73,7 +79,9 @@ def test_cleaning_of_every_character(vocabulary, cleaning):
         for code in range(1, sys.maxunicode + 1)
         if unicodedata.category(chr(code)) not in ("Cn", "Cs")
     ]
-    texts = GREEK + ["x".join(characters[i : i + 999]) for i in range(0, len(characters), 999)]
+    texts = GREEK + [
+        "x".join(characters[i : i + 999]) for i in range(0, len(characters), 999)
+    ]
     tokenizer = Tokenizer(vocabulary, **cleaning)
     different = set()
     for found, text in zip(in_graph(tokenizer, texts, "clean"), texts):

@@ -36,7 +36,9 @@ def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order
             slots,
             slots,
             again_from=len(known),
-            hidden=np.concatenate([places > places[:, None], places >= places[:, None]]),
+            hidden=np.concatenate(
+                [places > places[:, None], places >= places[:, None]]
+            ),
         )[0]
     np.testing.assert_allclose(joint[places.argsort()], expected, atol=1e-5)
 
@@ -53,7 +55,9 @@ def test_writing_on_from_a_prompt_equals_a_forward_over_everything(permuted):
     # A token that is read takes the slot of the one `size` before it; a blank comes after it.
     expected = [
         permuted.at_once(
-            TEXT, hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size), [blank]
+            TEXT,
+            hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size),
+            [blank],
         )[0]
         for blank in range(prompt, LENGTH)
     ]
@@ -79,7 +83,10 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
     def alone(*ids):
         with permuted.model.reading(8) as one:
             one.read(start, range(3), [3])
-            return [one.read(np.array([[id]]), [3 + n], [4 + n])[0] for n, id in enumerate(ids)][-1]
+            return [
+                one.read(np.array([[id]]), [3 + n], [4 + n])[0]
+                for n, id in enumerate(ids)
+            ][-1]
 
     with permuted.model.reading(8) as reading:
         reading.read(start, range(3), [3])
@@ -103,7 +110,9 @@ def test_readings_do_not_disturb_each_other(causal):
         waiting.read(TEXT[None, :3], range(3))
         with model.reading(6) as other:
             other.read(TEXT[None, :2], range(2))
-        np.testing.assert_allclose(waiting.read(TEXT[None, [3]], [3]), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            waiting.read(TEXT[None, [3]], [3]), expected, atol=1e-6
+        )
 
 
 def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
@@ -115,8 +124,14 @@ def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
 @pytest.mark.parametrize(
     "resolved, message",
     [
-        (dict(objective="masked"), "with objective=masked, expected permutation or causal"),
-        (dict(objective="caussal"), "with objective=caussal, expected permutation or causal"),
+        (
+            dict(objective="masked"),
+            "with objective=masked, expected permutation or causal",
+        ),
+        (
+            dict(objective="caussal"),
+            "with objective=caussal, expected permutation or causal",
+        ),
         (dict(clamp_len="9"), "clamp_len is '9', expected an integer"),
         ({}, "found no model/transformer/mask_emb/mask_emb"),
     ],
@@ -127,7 +142,9 @@ def test_what_cannot_be_asked_is_refused(causal, tmp_path, resolved, message):
     path.write_text(json.dumps(dict(json.loads(path.read_text()), resolved=resolved)))
     with pytest.raises(UserError, match=message):
         found = model_files.read(str(folder))
-        LanguageModel(found, RestoredSession(found.prefix, DeviceSettings(device="cpu")))
+        LanguageModel(
+            found, RestoredSession(found.prefix, DeviceSettings(device="cpu"))
+        )
 
 
 def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
@@ -151,16 +168,23 @@ def test_tokens_see_as_many_before_them_as_in_training(causal, tmp_path):
     with xlnet.load(folder, device="cpu") as model:
         # The texts differ in their first token.
         found = [
-            model.vectors(" ".join(text), pooling="none") for text in (words, ["sat", *words[1:]])
+            model.vectors(" ".join(text), pooling="none")
+            for text in (words, ["sat", *words[1:]])
         ]
         np.testing.assert_array_equal(found[0][last + 1 :], found[1][last + 1 :])
         assert np.abs(found[0][last] - found[1][last]).max() > 0
         attended = model.attention(" ".join(words), [1])
         i, j = np.indices(attended.hidden["content"].shape)
-        np.testing.assert_array_equal(attended.hidden["content"], (j > i) | (i - j > memory))
-        np.testing.assert_allclose(attended.streams["content"].sum(axis=-1), 1, atol=1e-5)
+        np.testing.assert_array_equal(
+            attended.hidden["content"], (j > i) | (i - j > memory)
+        )
+        np.testing.assert_allclose(
+            attended.streams["content"].sum(axis=-1), 1, atol=1e-5
+        )
     loaded = model_files.read(str(folder))
-    network = LanguageModel(loaded, RestoredSession(loaded.prefix, DeviceSettings(device="cpu")))
+    network = LanguageModel(
+        loaded, RestoredSession(loaded.prefix, DeviceSettings(device="cpu"))
+    )
     said = []
     for first in (3, 4):
         with network.reading(LENGTH) as reading:
@@ -190,7 +214,9 @@ def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
             lambda: loaded.vectors("the cat"),
         )
         for call in asked:
-            with pytest.raises(UserError, match="outputs of the network are not finite numbers"):
+            with pytest.raises(
+                UserError, match="outputs of the network are not finite numbers"
+            ):
                 call()
         found = loaded.fill(["the ___ sat", "the cat"], errors="return")
         assert "not finite" in str(found[0]) and "not finite" not in str(found[1])

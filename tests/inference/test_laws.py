@@ -17,18 +17,24 @@ from xlnet.settings.devices import DeviceSettings
 pytestmark = pytest.mark.slow
 
 WORDS = st.lists(
-    st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]), min_size=1, max_size=2
+    st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]),
+    min_size=1,
+    max_size=2,
 ).map(" ".join)  # within 24 tokens
 PAIRS = st.lists(st.tuples(WORDS, WORDS), min_size=2, max_size=5)
 ASK = {
     "classification": lambda model, pairs: model.classify(pairs),
-    "multi_label": lambda model, pairs: model.classify([" ".join(pair) for pair in pairs]),
+    "multi_label": lambda model, pairs: model.classify(
+        [" ".join(pair) for pair in pairs]
+    ),
     "multiple_choice": lambda model, pairs: model.choose(
         [one for one, _ in pairs], [[other, "mi", one] for one, other in pairs], "dar"
     ),
     "ranking": lambda model, pairs: [
         [each.score for each in sorted(found)]
-        for found in model.rank([one for one, _ in pairs], [[other, one] for one, other in pairs])
+        for found in model.rank(
+            [one for one, _ in pairs], [[other, one] for one, other in pairs]
+        )
     ],
     "spans": lambda model, pairs: model.answer(*map(list, zip(*pairs))),
     "regression": lambda model, pairs: model.score([" ".join(pair) for pair in pairs]),
@@ -88,7 +94,9 @@ def test_a_prediction_depends_on_its_text_alone(models, kind, pairs):
     ]
     with pytest.MonkeyPatch.context() as patched:  # as with --xla
         patched.setattr(
-            FineTunedTask, "padding", property(lambda self: real(self)._replace(multiple=4096))
+            FineTunedTask,
+            "padding",
+            property(lambda self: real(self)._replace(multiple=4096)),
         )
         others += [parts(ask(longer, pairs)), parts(ask(model, pairs))]
     for numbers, rest in others:
@@ -113,7 +121,9 @@ def test_reading_on_is_reading_at_once(permuted, causal, ids, size, first, is_ca
     with made.model.reading(size) as reading:
         edges = [0, *range(first, length)]
         said = [
-            reading.read(ids[None, low:high], range(low, high), () if is_causal else [high])[0, 0]
+            reading.read(
+                ids[None, low:high], range(low, high), () if is_causal else [high]
+            )[0, 0]
             for low, high in zip(edges, edges[1:])
         ]
     if is_causal:

@@ -27,7 +27,10 @@ FILES = {
         "first\tsecond\nkamat telok rokmi kamat sol mitel solkat dakar"
         " laskit nokla nokla\tsol\nkamat\tmitel dakar\nnokla laskit nokla\tkamat\n",
     ),
-    "multi_label": ("new.tsv", "text_a\nkamat telok\nsol\nmitel dakar laskit nokla\nrokmi\n"),
+    "multi_label": (
+        "new.tsv",
+        "text_a\nkamat telok\nsol\nmitel dakar laskit nokla\nrokmi\n",
+    ),
     "regression": (
         "new.tsv",
         "text_a\nkamat telok rokmi kamat sol mitel solkat dakar laskit\nsol\n",
@@ -61,7 +64,10 @@ FILES = {
                                     {"id": "2", "question": "nokla mitel?"},
                                 ],
                             },
-                            {"context": "dakar sol", "qas": [{"id": "3", "question": "kamat?"}]},
+                            {
+                                "context": "dakar sol",
+                                "qas": [{"id": "3", "question": "kamat?"}],
+                            },
                         ]
                     }
                 ]
@@ -94,7 +100,8 @@ class Kept:
     def table(self):
         """Rows of the prediction file, dicts."""
         header, *lines = [
-            line.split("\t") for line in self.stem.with_suffix(".tsv").read_text().splitlines()
+            line.split("\t")
+            for line in self.stem.with_suffix(".tsv").read_text().splitlines()
         ]
         return [dict(zip(header, line)) for line in lines]
 
@@ -137,7 +144,8 @@ def test_labels(kept):
     assert found.model.classify(pairs[1])[2] == pytest.approx(answers[1][2], rel=1e-5)
     assert found.model.probabilities(pairs[1]).shape == (3,)
     assert (
-        repr(found.model) == f"<xlnet model {found.path}/model.ckpt-1: custom, classify(): labels "
+        repr(found.model)
+        == f"<xlnet model {found.path}/model.ckpt-1: custom, classify(): labels "
         "animal, plant, stone>"
     )
 
@@ -151,7 +159,10 @@ def test_any_number_of_labels(kept):
     assert len({answer.labels for answer in answers}) > 1
     np.testing.assert_allclose(
         found.model.probabilities(texts),
-        [[float(row["p_" + name]) for name in found.model.labels] for row in found.table()],
+        [
+            [float(row["p_" + name]) for name in found.model.labels]
+            for row in found.table()
+        ],
         atol=3e-6,
     )
     assert found.model.classify(texts[0], threshold=0).labels == found.model.labels
@@ -162,7 +173,9 @@ def test_scores(kept):
     found, texts = kept("regression"), FILES["regression"][1].split("\n")[1:-1]
     scores = found.model.score(texts)
     assert scores.dtype == np.float32
-    np.testing.assert_allclose(scores, [float(row["score"]) for row in found.table()], atol=3e-6)
+    np.testing.assert_allclose(
+        scores, [float(row["score"]) for row in found.table()], atol=3e-6
+    )
     assert found.model.score(texts[1]) == pytest.approx(scores[1], rel=1e-5)
 
 
@@ -196,24 +209,31 @@ def test_choices(kept):
 def test_ranks(kept):
     found, rows = kept("ranking"), cells("ranking")
     ranked = found.model.rank(
-        ["kamat", "sol"], [[row[3] for row in rows if row[0] == query] for query in "qr"]
+        ["kamat", "sol"],
+        [[row[3] for row in rows if row[0] == query] for query in "qr"],
     )
     names = {query: [row[1] for row in rows if row[0] == query] for query in "qr"}
     scores = {(row["query"], row["id"]): float(row["score"]) for row in found.table()}
     for query, documents in zip("qr", ranked):
-        assert sorted(each.number for each in documents) == list(range(len(names[query])))
+        assert sorted(each.number for each in documents) == list(
+            range(len(names[query]))
+        )
         assert [each.score for each in documents] == sorted(
             (each.score for each in documents), reverse=True
         )
         for each in documents:
-            assert each.score == pytest.approx(scores[query, names[query][each.number]], abs=3e-6)
+            assert each.score == pytest.approx(
+                scores[query, names[query][each.number]], abs=3e-6
+            )
     best = found.model.rank("sol", ["mitel", "rokmi"])
     assert [each.number for each in best] == [each.number for each in ranked[1]]
 
 
 def test_tags(kept):
     found = kept("tagging")
-    sentences = [tuple(lines.split("\n")) for lines in FILES["tagging"][1].strip().split("\n\n")]
+    sentences = [
+        tuple(lines.split("\n")) for lines in FILES["tagging"][1].strip().split("\n\n")
+    ]
     answers = found.model.tag(sentences)
     written = [
         [line.split()[1] for line in lines.split("\n")]
@@ -227,7 +247,9 @@ def test_tags(kept):
     assert any(tag != "O" for tag in of_text.tags) and of_text.entities
     for entity in of_text.entities:
         assert text[entity.start : entity.end] == entity.text and entity.label == "PER"
-    with pytest.raises(xlnet.UserError, match='text 0: found the text " ", expected a word'):
+    with pytest.raises(
+        xlnet.UserError, match='text 0: found the text " ", expected a word'
+    ):
         found.model.tag(" ")
 
 
@@ -253,7 +275,9 @@ def test_answers(kept):
             if not answer.text
             else context[answer.start : answer.end] == answer.text
         )
-        assert [span.text for span in answer.best] == [best["text"] for best in n_best[id]]
+        assert [span.text for span in answer.best] == [
+            best["text"] for best in n_best[id]
+        ]
         assert [span.probability for span in answer.best] == pytest.approx(
             [best["probability"] for best in n_best[id]], abs=3e-6
         )
@@ -288,7 +312,10 @@ def sequences_of_the_network(model, texts):
                 np.stack(
                     session.run(
                         layers,
-                        {ids: of_text[:, None], segments: [[0]] * (len(of_text) - 1) + [[2]]},
+                        {
+                            ids: of_text[:, None],
+                            segments: [[0]] * (len(of_text) - 1) + [[2]],
+                        },
                     )
                 )[:, :, 0]
             )
@@ -308,17 +335,27 @@ def test_vectors(kept):
         "last": [layers[:, -1] for layers in expected],
     }
     for pooling, values in pooled.items():
-        np.testing.assert_allclose(model.vectors(texts, (-2, -1), pooling), values, atol=1e-5)
         np.testing.assert_allclose(
-            model.vectors(texts, pooling=pooling), [layers[1] for layers in values], atol=1e-5
+            model.vectors(texts, (-2, -1), pooling), values, atol=1e-5
+        )
+        np.testing.assert_allclose(
+            model.vectors(texts, pooling=pooling),
+            [layers[1] for layers in values],
+            atol=1e-5,
         )
     one = model.vectors(texts[0], layers=0)
     assert one.shape == (16,) and one.dtype == np.float32
     np.testing.assert_allclose(one, pooled["mean"][0][0], atol=1e-5)
     assert model.vectors([], pooling="none") == []
-    assert model.vectors([]).shape == (0, 16) and model.vectors([], [0, 1]).shape == (0, 2, 16)
+    assert model.vectors([]).shape == (0, 16) and model.vectors([], [0, 1]).shape == (
+        0,
+        2,
+        16,
+    )
     unit = pooled["mean"] / np.linalg.norm(pooled["mean"], axis=-1, keepdims=True)
-    np.testing.assert_allclose(model.vectors(texts, [0, 1], normalize=True), unit, atol=1e-5)
+    np.testing.assert_allclose(
+        model.vectors(texts, [0, 1], normalize=True), unit, atol=1e-5
+    )
 
 
 def test_ids(kept):
@@ -347,11 +384,15 @@ def test_ids_and_vectors_are_of_what_the_task_reads(tmp_path, kind, changes):
         tuned = model.inference.loaded.tuned
         reader = tuned.task.reader
         row, _ = reader.row("0", InlineExample(text))
-        records, _ = reader.encode(list(reader.examples([row])), model.tokenizer, tuned.layout)
+        records, _ = reader.encode(
+            list(reader.examples([row])), model.tokenizer, tuned.layout
+        )
         (expected,) = records["input_ids"]
         assert model.encode(text).tolist() == expected.tolist()
         states = sequences_of_the_network(model, [text])
-        np.testing.assert_allclose(model.vectors(text), states[0][1].mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(
+            model.vectors(text), states[0][1].mean(axis=0), atol=1e-5
+        )
         assert len(model.vectors(text, pooling="none")) == len(expected)
 
 
@@ -384,7 +425,10 @@ def test_what_is_cut_is_said(kept, caplog):
 ROK = 12  # the id of a piece that only the word "rokmi" has
 ITEMS = {  # of each task type, and the same as arguments of its method
     "multi_label": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
-    "classification": ([("kamat", "sol"), ("sol", "mi")], [[("kamat", "sol"), ("sol", "mi")]]),
+    "classification": (
+        [("kamat", "sol"), ("sol", "mi")],
+        [[("kamat", "sol"), ("sol", "mi")]],
+    ),
     "regression": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
     "multiple_choice": (
         [("kamat", ["sol", "telok"], "sol _"), ("sol", ["ka", "sol"], "_")],
@@ -394,7 +438,10 @@ ITEMS = {  # of each task type, and the same as arguments of its method
         [("kamat", ["sol", "telok"]), ("sol", ["mitel"]), ("sol", [])],
         [["kamat", "sol", "sol"], [["sol", "telok"], ["mitel"], []]],
     ),
-    "tagging": (["kamat telok.", ("sol", "mitel")], [["kamat telok.", ("sol", "mitel")]]),
+    "tagging": (
+        ["kamat telok.", ("sol", "mitel")],
+        [["kamat telok.", ("sol", "mitel")]],
+    ),
     "spans": (
         [("sol?", "kamat sol"), ("telok?", "mitel")],
         [["sol?", "telok?"], ["kamat sol", "mitel"]],
@@ -536,9 +583,13 @@ def test_texts_and_pairs_as_dicts(kept):
     asked = {"text": "kamat", "text_pair": "telok"}
     assert model.classify(asked) == model.classify(("kamat", "telok"))
     for twice in ({**asked, "text_a": "a"}, {"text_b": "a"}):
-        with pytest.raises(xlnet.UserError, match="text 0: found a dict with .*, expected"):
+        with pytest.raises(
+            xlnet.UserError, match="text 0: found a dict with .*, expected"
+        ):
             model.classify(twice)
-    assert model.classify([asked, ("a", "b")]) == model.classify([("kamat", "telok"), ("a", "b")])
+    assert model.classify([asked, ("a", "b")]) == model.classify(
+        [("kamat", "telok"), ("a", "b")]
+    )
     np.testing.assert_array_equal(
         model.vectors([asked, {"text": "a", "text_pair": None}]),
         model.vectors([("kamat", "telok"), "a"]),
@@ -559,7 +610,10 @@ def test_calls_and_pipe_take_the_same_iterables(kept, kind):
     texts = ["kamat", "telok rokmi"]
     pairs = [("kamat", "telok"), ("a", "b")]
     questions = [("sol", "kamat sol"), ("ka", "ka rokmi")]
-    choices = [("kamat", ("a", "b", "c"), "which _"), ("mitel", ("a", "b", "d"), "which")]
+    choices = [
+        ("kamat", ("a", "b", "c"), "which _"),
+        ("mitel", ("a", "b", "d"), "which"),
+    ]
     documents = [("kamat", ("mitel", "dakar")), ("sol", ("laskit",))]
     for task, verb, items in (
         ("multi_label", "classify", texts),
@@ -571,7 +625,10 @@ def test_calls_and_pipe_take_the_same_iterables(kept, kind):
     ):
         model = kept(task).model
         expected = getattr(model, verb)(items)
-        for found in (getattr(model, verb)(make(items)), list(model.pipe(make(items), verb))):
+        for found in (
+            getattr(model, verb)(make(items)),
+            list(model.pipe(make(items), verb)),
+        ):
             assert len(found) == len(items)
             np.testing.assert_equal(_plain(found), _plain(expected))
     for task, verb, items in (
@@ -628,15 +685,27 @@ def test_a_model_says_what_it_cannot(kept):
             lambda: model.encode("a\ud800"),
             r"text 0: found 'a\ud800', expected a text of characters",
         ),
-        (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold <= 1"),
+        (
+            lambda: model.classify("a", threshold=2),
+            "threshold is 2, expected 0 <= threshold <= 1",
+        ),
         (
             lambda: model.vectors("a", pooling="max"),
             "pooling is 'max', expected one of mean, first, last, none",
         ),
-        (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of texts"),
+        (
+            lambda: kept("classification").model.classify("a"),
+            "text 0: expected a pair of texts",
+        ),
         (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
-        (lambda: kept("spans").model.answer("a", 3), "text 0: found 3, expected a text"),
-        (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
+        (
+            lambda: kept("spans").model.answer("a", 3),
+            "text 0: found 3, expected a text",
+        ),
+        (
+            lambda: kept("ranking").model.rank("a", 3),
+            "text 0: documents is 3, expected a list",
+        ),
         (
             lambda: kept("ranking").model.rank("a", ["b", " "]),
             "text 0: document 1: the second text is empty",
@@ -661,7 +730,10 @@ def test_a_model_says_what_it_cannot(kept):
             lambda: kept("spans").model.predict("a"),
             "text 0: found 'a', expected (question, context)",
         ),
-        (lambda: model.classify("a", threshold="1"), "threshold is '1', expected a number"),
+        (
+            lambda: model.classify("a", threshold="1"),
+            "threshold is '1', expected a number",
+        ),
         (
             lambda: kept("spans").model.answer(["a", "b"], ["c"]),
             "found lists of 2 and 1, expected as many of each",
@@ -680,7 +752,9 @@ def test_a_model_that_is_pretrained_alone_is_closed_at_the_end(kept, tmp_path):
             shutil.copy(path, tmp_path)
     with xlnet.load(str(tmp_path), device="cpu") as model:
         assert (model.task, model.verb, model.labels) == (None, None, None)
-        np.testing.assert_array_equal(model.vectors("kamat"), tuned.model.vectors("kamat"))
+        np.testing.assert_array_equal(
+            model.vectors("kamat"), tuned.model.vectors("kamat")
+        )
         with pytest.raises(xlnet.UserError, match="a pretrained one"):
             model.classify("kamat")
     model.close()
@@ -695,4 +769,6 @@ def test_each_process_of_a_launcher_has_a_model_of_its_own(kept, monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "1")
     tuned = kept("multi_label")
     with xlnet.load(tuned.path, device="cpu") as model:
-        np.testing.assert_array_equal(model.vectors("kamat"), tuned.model.vectors("kamat"))
+        np.testing.assert_array_equal(
+            model.vectors("kamat"), tuned.model.vectors("kamat")
+        )

@@ -54,7 +54,10 @@ class Table:
         (lambda model: model.vectors("the", layers=[[0]]), "layers"),
         (lambda model: model.vectors("the", errors="ignore"), "errors"),
         (lambda model: model.attention("the", layers=[1], order=3), "order"),
-        (lambda model: model.attention("the", layers=[1], most_tokens="9"), "most_tokens"),
+        (
+            lambda model: model.attention("the", layers=[1], most_tokens="9"),
+            "most_tokens",
+        ),
         (lambda model: model.pipe(["the"], "predikt"), "did you mean 'predict"),
         (lambda model: model.pipe("the", "vectors"), "texts"),
         (lambda model: model.pipe(3, "vectors"), "texts"),
@@ -86,7 +89,13 @@ class Polars:
 
 @pytest.mark.parametrize(
     "make",
-    [iter, set, Polars, lambda texts: map(str, texts), lambda texts: (each for each in texts)],
+    [
+        iter,
+        set,
+        Polars,
+        lambda texts: map(str, texts),
+        lambda texts: (each for each in texts),
+    ],
 )
 def test_what_can_be_iterated_over_is_texts(model, make):
     """Generators, sets and columns were refused, or taken as one text."""
@@ -96,7 +105,10 @@ def test_what_can_be_iterated_over_is_texts(model, make):
 
 
 def test_a_number_of_pieces_is_a_number(model):
-    assert model.fill("the ___", pieces=1)[0].text == model.fill("the ___", pieces="1")[0].text
+    assert (
+        model.fill("the ___", pieces=1)[0].text
+        == model.fill("the ___", pieces="1")[0].text
+    )
 
 
 def test_arrays_are_taken_as_lists(model):
@@ -152,7 +164,9 @@ def test_a_model_that_is_closed_while_it_is_asked(permuted):
     model.close()
     for thread in asking:
         thread.join(60)
-    assert [(type(e), str(e)) for e in said] == [(xlnet.UserError, "the model is closed")] * 2
+    assert [(type(e), str(e)) for e in said] == [
+        (xlnet.UserError, "the model is closed")
+    ] * 2
 
 
 def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):

@@ -21,7 +21,9 @@ def best_by_enumeration(logits, edges, may_follow, may_begin, may_end):
         )
 
     paths = filter(allowed, itertools.product(range(L), repeat=len(logits)))
-    return max(paths, key=lambda path: sum(logits[i, each] for i, each in enumerate(path)))
+    return max(
+        paths, key=lambda path: sum(logits[i, each] for i, each in enumerate(path))
+    )
 
 
 def test_it_is_the_best_of_all_that_are_allowed(graph):
@@ -32,7 +34,9 @@ def test_it_is_the_best_of_all_that_are_allowed(graph):
     edges = rng.random([B, 2]) < 0.5
     may_follow = rng.random([L, L]) < 0.6
     may_follow[0] = may_follow[:, 0] = True  # so that there is a way
-    may_begin, may_end = (np.array([True, *(rng.random(L - 1) < 0.5)]) for _ in range(2))
+    may_begin, may_end = (
+        np.array([True, *(rng.random(L - 1) < 0.5)]) for _ in range(2)
+    )
     assert not (may_follow.all() or may_begin.all() or may_end.all())
     constraints = may_follow, may_begin, may_end
     found = HeadBuilder.best_path(

@@ -79,8 +79,12 @@ def test_relative_attention(
     segments = one_hot(batch, 1, rows) if has_segments else None
     key_segments = one_hot(batch, 1, num_keys) if has_segments else None
     masked = random.rand(batch, 1 if rows_alike else rows, num_keys) < 0.5
-    if causal and not targets:  # nobody may see keys to the right, whose distances are missing
-        masked = masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
+    if (
+        causal and not targets
+    ):  # nobody may see keys to the right, whose distances are missing
+        masked = (
+            masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
+        )
     first = random.randint(1, length + 1, [batch, targets]) if targets else None
 
     def run(form):
@@ -153,7 +157,8 @@ def test_feed_forward(device, shape, width, inner, activation, is_training, seed
 def test_layer_norm(device, shape, width, seed):
     random = np.random.RandomState(seed)
     arrays = [
-        random.randn(*size).astype(np.float32) for size in ((*shape, width), [width], [width])
+        random.randn(*size).astype(np.float32)
+        for size in ((*shape, width), [width], [width])
     ]
     compare(tuned(device).layer_norm, PLAIN.layer_norm, arrays, rtol=1e-4)
 
@@ -166,7 +171,8 @@ def test_layer_norm(device, shape, width, seed):
 def test_dropout_is_a_function_of_its_seed(graph, device, rate):
     x = tf.ones([200, 100])
     first, again, other = (
-        tuned(device).dropout(x, Dropout(rate, tf.constant([3, step]))) for step in (1, 1, 2)
+        tuned(device).dropout(x, Dropout(rate, tf.constant([3, step])))
+        for step in (1, 1, 2)
     )
     (gradient,) = tf.gradients(first, x)
     with tf.Session() as session:
@@ -186,7 +192,8 @@ def test_dropout_is_that_of_the_batch_element(graph, device, first):
     random = np.random.RandomState(0)
     q, k, v = (tf.constant(random.randn(2, 2, 20, 4), tf.float32) for _ in range(3))
     k_r, kernel = (
-        tf.constant(random.randn(*shape), tf.float32) for shape in ((1, 2, 40, 4), (4, 4))
+        tf.constant(random.randn(*shape), tf.float32)
+        for shape in ((1, 2, 40, 4), (4, 4))
     )
     form, zeros = tuned(device), tf.zeros([2, 1, 4])
 
@@ -202,7 +209,11 @@ def test_dropout_is_that_of_the_batch_element(graph, device, first):
                 drops(index),
             )[-1],
             form.feed_forward(
-                q[index:, 0], (kernel, zeros[0, 0]), (kernel, zeros[0, 0]), "gelu", drops(index)
+                q[index:, 0],
+                (kernel, zeros[0, 0]),
+                (kernel, zeros[0, 0]),
+                "gelu",
+                drops(index),
             )[-1],
             form.dropout(v[index:], drops(index))[-1],
         ]
@@ -214,7 +225,9 @@ def test_dropout_is_that_of_the_batch_element(graph, device, first):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("recompute", (False, True))
-def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, device, recompute):
+def test_dropped_probabilities_have_the_gradient_of_their_mask(
+    graph, device, recompute
+):
     """With values that tell the keys apart, dropout is read off the output and held fixed."""
     random = np.random.RandomState(0)
     q, k, k_r = (tf.constant(random.randn(2, 3, n, 4), tf.float32) for n in (5, 6, 11))
@@ -223,7 +236,9 @@ def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, device, re
     weight = tf.constant(random.randn(2, 3, 5, 6), tf.float32)
 
     def attention(form, **more):
-        return form.relative_attention(q, k, v, k_r, attention_weights(*biases), Stream(), **more)
+        return form.relative_attention(
+            q, k, v, k_r, attention_weights(*biases), Stream(), **more
+        )
 
     ours = attention(tuned(device, recompute), drops=Dropout(0.5, tf.constant([1, 2])))
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
@@ -231,7 +246,10 @@ def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, device, re
     with tf.Session() as session:
         kept = session.run(keep)
         ours, plain = session.run(
-            [[y] + tf.gradients(y * weight, [q, k, k_r, *biases]) for y in (ours, plain)]
+            [
+                [y] + tf.gradients(y * weight, [q, k, k_r, *biases])
+                for y in (ours, plain)
+            ]
         )
     assert 0 < kept[0].mean() < 1 and (kept[0] != kept[1]).any()
     for mine, wanted in zip(ours, plain):
@@ -245,7 +263,11 @@ def test_dropped_activations_have_the_gradient_of_their_mask(graph, device):
     outer, zeros = tf.constant(np.diag(np.arange(1.0, 7.0)), tf.float32), tf.zeros([6])
     weight = tf.constant(np.random.RandomState(1).randn(2, 100, 6), tf.float32)
     ours = tuned(device).feed_forward(
-        x, (tf.eye(6), tf.zeros([6])), (outer, zeros), "gelu", Dropout(0.5, tf.constant([1, 2]))
+        x,
+        (tf.eye(6), tf.zeros([6])),
+        (outer, zeros),
+        "gelu",
+        Dropout(0.5, tf.constant([1, 2])),
     )
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = tf.tensordot(kernels.gelu(x) * keep * 2.0, outer, 1) + zeros
@@ -281,7 +303,9 @@ def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
 
     def run(dtype):
         def feed(*inputs):
-            x, kernel, bias, outer, outer_bias = (tf.cast(value, dtype) for value in inputs)
+            x, kernel, bias, outer, outer_bias = (
+                tf.cast(value, dtype) for value in inputs
+            )
             y = form.feed_forward(x, (kernel, bias), (outer, outer_bias), "gelu")
             return tf.cast(y, tf.float32) + 0.5  # the same sign, so that sums are large
 
@@ -296,7 +320,10 @@ def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
 def test_activations_of_large_numbers_in_float16(device, activation):
     """Their slopes are 0 and 1."""
     form = PLAIN if device == "plain" else tuned(device)
-    x = np.array([[[-60000.0], [-256.0], [-30.0], [30.0], [256.0], [300.0], [60000.0]]], np.float16)
+    x = np.array(
+        [[[-60000.0], [-256.0], [-30.0], [30.0], [256.0], [300.0], [60000.0]]],
+        np.float16,
+    )
     one, zero = np.ones([1, 1], np.float16), np.zeros([1], np.float16)
     value, gradient, *_ = values_and_gradients(
         lambda x, *dense: form.feed_forward(x, dense, dense, activation), [x, one, zero]
@@ -326,13 +353,20 @@ def test_a_loop_rounds_once(graph):
 
 def test_a_matmul_that_broadcasts_over_the_batch_is_noticed(graph):
     """By `helpers.matmuls`, in every graph that a test builds, within functions and gradients."""
-    keys, loss = tf.ones([1, 2, 4, 3]), lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_b=True))
+    keys, loss = (
+        tf.ones([1, 2, 4, 3]),
+        lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_b=True)),
+    )
     for heads, is_fine in ((2, True), (1, False)):
-        function = tf2.function(lambda x: tf.matmul(x, keys[:, :heads], transpose_b=True))
+        function = tf2.function(
+            lambda x: tf.matmul(x, keys[:, :heads], transpose_b=True)
+        )
         with (
             contextlib.nullcontext()
             if is_fine
-            else pytest.raises(AssertionError, match=r"batch dimensions \[\[1, 2\], \[1, 1\]\]")
+            else pytest.raises(
+                AssertionError, match=r"batch dimensions \[\[1, 2\], \[1, 1\]\]"
+            )
         ):
             function(tf.ones([1, 2, 5, 3]))
     assert tf.gradients(loss(keys), keys)
@@ -358,7 +392,9 @@ def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_h
     chosen = kernels_tuned.choose(device, is_training, False, d_inner)
     chosen.dropout(tf.ones([2, 3]), Dropout(0.5, tf.constant([1, 2])))
     assert hasattr(graph, "loops") == in_loops
-    philox = {op.type for op in graph.get_operations()} & {"StatelessRandomUniformFullIntV2"}
+    philox = {op.type for op in graph.get_operations()} & {
+        "StatelessRandomUniformFullIntV2"
+    }
     assert (not philox) == is_hashed
 
 
@@ -379,7 +415,9 @@ def test_the_device_is_that_of_the_scope(graph, scope, device):
 
 
 def test_a_gpu_is_found_where_no_scope_names_one(graph, monkeypatch):
-    monkeypatch.setattr(kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    monkeypatch.setattr(
+        kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"]
+    )
     assert kernels_tuned.device_here() == "gpu"
     with tf.device("/cpu:0"):
         assert kernels_tuned.device_here() == "cpu"

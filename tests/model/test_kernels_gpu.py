@@ -21,7 +21,8 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
+    importlib.util.find_spec("triton") is None,
+    reason="Triton is not installed: pip install triton",
 )
 SEED = 7
 BLOCK = 16  # of the interpreted programs
@@ -75,10 +76,14 @@ def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
     rank = np.stack([rng.permutation(length) - length // 3 for _ in range(batch)])
     rank = np.maximum(rank, -1)
     if mask:
-        arrays["key_rank"] = np.concatenate([np.full((batch, memory), -(2**31)), rank], axis=1)
+        arrays["key_rank"] = np.concatenate(
+            [np.full((batch, memory), -(2**31)), rank], axis=1
+        )
         arrays["query_rank"] = rank + (rank < 0)
     if targets:
-        positions = np.stack([np.sort(rng.permutation(length)[:targets]) for _ in range(batch)])
+        positions = np.stack(
+            [np.sort(rng.permutation(length)[:targets]) for _ in range(batch)]
+        )
         arrays["first_distance_index"] = length - positions
         arrays["query_rank"] = np.take_along_axis(rank + (rank < 0), positions, 1)
         if blind:
@@ -100,7 +105,9 @@ def on_numpy(worker, monkeypatch):
         def call(*arrays):
             return worker.run(name, grid, arrays, specs, constants)
 
-        results = tf.numpy_function(call, list(inputs), [spec.dtype for spec in outputs])
+        results = tf.numpy_function(
+            call, list(inputs), [spec.dtype for spec in outputs]
+        )
         for result, spec in zip(results, outputs):
             result.set_shape(spec.shape)
         return list(results)
@@ -112,7 +119,9 @@ def on_numpy(worker, monkeypatch):
 def stream_of(arrays, tensors, prepare_mask):
     mask = None
     if "key_rank" in arrays:
-        mask = Mask(tensors["key_rank"], tensors["query_rank"], own_key=tensors.get("own_key"))
+        mask = Mask(
+            tensors["key_rank"], tensors["query_rank"], own_key=tensors.get("own_key")
+        )
         mask = prepare_mask(mask)
     segments = key_segments = None
     if "key_segment" in arrays:
@@ -133,7 +142,11 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
             *(tensors[key] for key in ("r_w", "r_r", "r_s", "seg_embed")),
             *[None] * 4,
         )
-        drops = Dropout(rate, tf.constant([99 << 32 | 5], tf.uint64), 3) if rate else Dropout()
+        drops = (
+            Dropout(rate, tf.constant([99 << 32 | 5], tf.uint64), 3)
+            if rate
+            else Dropout()
+        )
         differentiated = [tensors[key] for key in ("q", "k", "v", "k_r", "r_w", "r_r")]
         if "key_segment" in arrays:
             differentiated += [tensors["r_s"], tensors["seg_embed"]]
@@ -146,7 +159,9 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
             ),
         ):
             # The plain form has the dropout mask of the programs.
-            monkeypatch.setattr(Dropout, "kept", lambda self, shape: kernels_gpu.kept(shape, self))
+            monkeypatch.setattr(
+                Dropout, "kept", lambda self, shape: kernels_gpu.kept(shape, self)
+            )
             output = attention(
                 *(tensors[key] for key in ("q", "k", "v", "k_r")),
                 weights,
@@ -157,7 +172,9 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
             results.append(session.run([output, *gradients]))
     for plain, fused in zip(*results):
         assert np.isfinite(fused).all()
-        np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())
+        np.testing.assert_allclose(
+            fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max()
+        )
 
 
 @pytest.mark.slow
@@ -165,15 +182,24 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
     """Of both streams, with memories and directions. Dropout of half the probabilities would show
     other masks; without dropout it is the step of the tuned form."""
     in_graph = tf2.function
-    monkeypatch.setattr(tf2, "function", lambda step, **how: in_graph(step, autograph=False))
+    monkeypatch.setattr(
+        tf2, "function", lambda step, **how: in_graph(step, autograph=False)
+    )
 
     def losses(fused, dropout, recompute=False, micro_batches=1):
         model = PretrainingModel(
-            XLNetConfig(**dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)),
-            NetworkSettings(dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3),
+            XLNetConfig(
+                **dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)
+            ),
+            NetworkSettings(
+                dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3
+            ),
             OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
             PretrainingSettings(
-                record_info_dir="", model_dir="", mem_len=8, grad_accum_steps=micro_batches
+                record_info_dir="",
+                model_dir="",
+                mem_len=8,
+                grad_accum_steps=micro_batches,
             ),
             16,
             types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
@@ -184,7 +210,9 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
             tf.set_random_seed(0)
             tf.train.get_or_create_global_step()
             spec = model.model_fn(features())
-            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            session.run(
+                [tf.global_variables_initializer(), tf.local_variables_initializer()]
+            )
             return [session.run([spec.loss, spec.train_op])[0] for _ in range(3)]
 
     np.testing.assert_allclose(losses(True, 0.0), losses(False, 0.0), rtol=1e-5)
@@ -196,7 +224,9 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
 
 @pytest.mark.parametrize("targets", (0, 24))
 def test_the_check_before_a_run_sees_no_difference(targets, on_numpy):
-    found = kernels_gpu_check.differences((9, 0), tf.float32, 16, targets, None, lambda f: f)
+    found = kernels_gpu_check.differences(
+        (9, 0), tf.float32, 16, targets, None, lambda f: f
+    )
     assert len(found) == len(kernels_gpu_check.NAMES)
     assert max(found) < 1e-5
 
@@ -208,14 +238,23 @@ def test_the_check_before_a_run_names_what_differs(on_numpy, monkeypatch):
         kernels_gpu_check._SameDropout, "kept", lambda self, shape: tf.fill(shape, True)
     )
     monkeypatch.setattr(kernels_gpu_check.tf2, "function", lambda f, **how: f)
-    with pytest.raises(UserError, match="the output of the content stream differs .* by"):
+    with pytest.raises(
+        UserError, match="the output of the content stream differs .* by"
+    ):
         kernels_gpu_check.check((9, 0), "fp32", 16, None)
     with pytest.raises(UserError, match="found fp32 and 24"):
         kernels_gpu_check.check((9, 0), "fp32", 24, None)
 
 
 SIZES = kernels_gpu._Sizes(
-    T=512, K=896, R=1408, N=12, H=64, DISTANCES_BY_EXAMPLE=True, DROPPED=6554, IN_TILE=True
+    T=512,
+    K=896,
+    R=1408,
+    N=12,
+    H=64,
+    DISTANCES_BY_EXAMPLE=True,
+    DROPPED=6554,
+    IN_TILE=True,
 )
 
 
@@ -230,7 +269,9 @@ def test_programs_compile_for_an_h100(name, in_tile):
         types += [half, single]
     else:
         types += [half, single, half, half, single, *[half] * 3]
-    program = kernels_gpu.compiled(name, tuple(types), SIZES._replace(IN_TILE=in_tile), (9, 0))
+    program = kernels_gpu.compiled(
+        name, tuple(types), SIZES._replace(IN_TILE=in_tile), (9, 0)
+    )
     assert ".target sm_90a" in program.ptx
     assert "wgmma.mma_async" in program.ptx
     assert program.num_parameters >= len(types)

@@ -31,7 +31,12 @@ def context(heads, width, **settings):
         n_token=10,
     )
     run = RunConfig(
-        is_training=True, use_tpu=True, use_bfloat16=False, dropout=0.1, dropatt=0.1, **settings
+        is_training=True,
+        use_tpu=True,
+        use_bfloat16=False,
+        dropout=0.1,
+        dropatt=0.1,
+        **settings,
     )
     return LayerContext(config, run, tf.constant([1, 2], tf.uint32))
 
@@ -50,7 +55,16 @@ def context(heads, width, **settings):
     seed=st.integers(0, 1000),
 )
 def test_relative_attention(
-    batch, heads, length, memory, targets, width, has_segments, has_directions, causal, seed
+    batch,
+    heads,
+    length,
+    memory,
+    targets,
+    width,
+    has_segments,
+    has_directions,
+    causal,
+    seed,
 ):
     """targets 0: the content stream. Both directions; rows that see nothing attend to nothing."""
     random = np.random.RandomState(seed)
@@ -62,7 +76,9 @@ def test_relative_attention(
     key_segments = one_hot(batch, 1, num_keys) if has_segments else None
     masked = random.rand(batch, rows, num_keys) < 0.5
     if attn_type == "uni":
-        masked = masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
+        masked = (
+            masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
+        )
     first = random.randint(1, length + 1, [batch, targets]) if targets else None
     sign = random.choice([-1.0, 1.0], [batch, 1, 1, 1]) if has_directions else None
     stream = Stream(None, segments, key_segments, first)
@@ -72,7 +88,9 @@ def test_relative_attention(
             net = context(heads, width)
             sinusoids = modeling.sinusoids_of(net, length, memory, attn_type)
             direction = None if sign is None else tf.constant(sign, tf.float32)
-            keys = (form.position_keys or modeling.position_keys)(net, kernel, sinusoids, direction)
+            keys = (form.position_keys or modeling.position_keys)(
+                net, kernel, sinusoids, direction
+            )
             mask = form.prepare_mask(Mask(masked=tf.constant(masked)))
             return form.relative_attention(
                 q,
@@ -117,5 +135,7 @@ def test_where_the_addition_theorems_do_not_hold_distances_are_shifted(
     graph, settings, is_without_shift
 ):
     chosen = context(2, 4, device="tpu", **settings).kernels
-    assert (chosen.relative_attention is kernels_tpu.relative_attention) == is_without_shift
+    assert (
+        chosen.relative_attention is kernels_tpu.relative_attention
+    ) == is_without_shift
     assert context(2, 4, device="xla").kernels.position_keys is None

@@ -64,8 +64,14 @@ def step(
         if targets == "all":
             query = modeling.Query(masked=tf.cast(inputs["ids"] % 2, tf.float32))
         elif targets:
-            query = modeling.Query(positions=inputs["positions"], weights=inputs["weights"])
-        seed = tf.constant([5, 6], tf.uint32) if device == "tpu" else tf.constant([5], tf.uint64)
+            query = modeling.Query(
+                positions=inputs["positions"], weights=inputs["weights"]
+            )
+        seed = (
+            tf.constant([5, 6], tf.uint32)
+            if device == "tpu"
+            else tf.constant([5], tf.uint64)
+        )
         with train_step.model_scope():
             outputs = modeling.transformer_xl(
                 config,
@@ -86,7 +92,9 @@ def step(
             loss = heads.lm_loss(sequence, ids, outputs.embedding_table, run.precision)
         new = outputs.new_mems
         if with_attention:
-            return tf.reduce_mean(loss), {"attention": tf.stack(outputs.attention, axis=1)}
+            return tf.reduce_mean(loss), {
+                "attention": tf.stack(outputs.attention, axis=1)
+            }
         return tf.reduce_mean(loss), {"memory": tf.stack(new, axis=1)} if new else {}
 
     random = np.random.RandomState(0)
@@ -100,7 +108,9 @@ def step(
         "weights": random.randint(0, 2, [BATCH, TARGETS]).astype(np.float32),
     }
     inputs = {
-        name: tf.constant(value, tf.int32 if device == "tpu" and value.dtype == int else None)
+        name: tf.constant(
+            value, tf.int32 if device == "tpu" and value.dtype == int else None
+        )
         for name, value in inputs.items()
     }
     if compiled:
@@ -141,7 +151,9 @@ def test_a_loop_has_the_numbers_of_its_layers(graph, case):
     tf.set_random_seed(0)
     looped, plain = (step(recompute=recompute, **case) for recompute in (True, False))
     count = sum(op.type.endswith("While") for op in operations_of_functions(graph))
-    assert (count > 0) == (case.get("n_layer", 3) > 1 or case.get("micro_batches", 1) > 1)
+    assert (count > 0) == (
+        case.get("n_layer", 3) > 1 or case.get("micro_batches", 1) > 1
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         (loss, gradients, kept), wanted = session.run([looped, plain])
@@ -156,7 +168,9 @@ def test_a_loop_has_the_numbers_of_its_layers(graph, case):
 
 
 def operations_of_functions(graph):
-    return [op for each in function_graphs(graph).values() for op in each.get_operations()]
+    return [
+        op for each in function_graphs(graph).values() for op in each.get_operations()
+    ]
 
 
 @pytest.mark.parametrize("device, barriers", (("xla", 0), ("tpu", 1)))
@@ -184,7 +198,9 @@ def test_the_program_of_a_loop_does_not_grow_with_its_layers():
 
 def test_attention_is_returned_of_all_layers(graph):
     """So they do not run as a loop."""
-    _, _, kept = step(n_layer=3, memory=0, targets=0, compiled=False, with_attention=True)
+    _, _, kept = step(
+        n_layer=3, memory=0, targets=0, compiled=False, with_attention=True
+    )
     assert kept["attention"].shape == [BATCH, 3, 3, LENGTH, LENGTH]  # [B,layers,N,Q,K]
 
 

@@ -19,7 +19,9 @@ from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 CONFIGS = ("untied_gelu", "tied_relu")
-RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
+RUN = dict(
+    is_training=False, use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0
+)
 
 
 def files(kind, quick):
@@ -50,7 +52,9 @@ def load_and_run(case, fetches):
 def gradients_of(loss, names):
     by_name = {v.op.name: v for v in tf.trainable_variables()}
     gradients = tf.gradients(loss, [by_name[name] for name in names])
-    assert all(g is not None for g in gradients), [n for n, g in zip(names, gradients) if g is None]
+    assert all(g is not None for g in gradients), [
+        n for n, g in zip(names, gradients) if g is None
+    ]
     return {name: tf.convert_to_tensor(g) for name, g in zip(names, gradients)}
 
 
@@ -122,7 +126,9 @@ def time_major_model(case, inputs, is_training=False):
     )
     tensors = dict(inputs)
     mems = tensors.pop("mems", None)
-    model_inputs = {k: v for k, v in tensors.items() if k not in ("target", "target_mask")}
+    model_inputs = {
+        k: v for k, v in tensors.items() if k not in ("target", "target_mask")
+    }
     return xlnet.XLNetModel(
         xlnet.XLNetConfig(**settings["config"]),
         run,
@@ -152,7 +158,9 @@ def test_pretraining_two_streams(graph, golden, name, is_training):
 def test_causal_transformer_xl(graph, golden, name):
     case = golden(name)
     settings = case.settings
-    run = xlnet.RunConfig(mem_len=settings["mem_len"], same_length=settings["same_length"], **RUN)
+    run = xlnet.RunConfig(
+        mem_len=settings["mem_len"], same_length=settings["same_length"], **RUN
+    )
     with tf.variable_scope("model"):
         outputs = modeling.transformer_xl(
             xlnet.XLNetConfig(**settings["config"]),
@@ -171,7 +179,9 @@ def test_causal_transformer_xl(graph, golden, name):
     )
 
 
-@pytest.mark.parametrize("kind_name", ("classification", "regression", "multiple_choice"))
+@pytest.mark.parametrize(
+    "kind_name", ("classification", "regression", "multiple_choice")
+)
 @pytest.mark.parametrize("config_name", CONFIGS)
 def test_heads(graph, golden, config_name, kind_name):
     case = golden(f"{config_name}.head.{kind_name}")
@@ -181,7 +191,8 @@ def test_heads(graph, golden, config_name, kind_name):
     choices = case["out/logits"].shape[1] if kind_name == "multiple_choice" else 1
     length = case["in/input_ids"].shape[1] // choices
     ids, segments, padding = (
-        tf.reshape(inputs[key], [-1, length]) for key in ("input_ids", "segment_ids", "input_mask")
+        tf.reshape(inputs[key], [-1, length])
+        for key in ("input_ids", "segment_ids", "input_mask")
     )
     with tf.variable_scope("model"):
         sequence = modeling.transformer_xl(
@@ -191,7 +202,9 @@ def test_heads(graph, golden, config_name, kind_name):
     labels = {"classification": tuple("abcd"), "regression": None}.get(
         kind_name, tuple(range(choices))
     )
-    task = Task("golden", Columns(("a",), (), ("label",)), labels, (), TASK_TYPES[kind_name])
+    task = Task(
+        "golden", Columns(("a",), (), ("label",)), labels, (), TASK_TYPES[kind_name]
+    )
     nn = heads.HeadBuilder(run, task.head.scope(), sequence, padding, lambda: summary)
     with contextlib.ExitStack() as scope:
         if kind_name != "multiple_choice":  # the reference's stands beside the network
@@ -237,9 +250,16 @@ def test_heads_of_spans(graph, golden, config_name, mode):
         loss = head.loss(nn, outputs, inputs, LossOptions())
         total = tf.reduce_mean(loss)
         names = ("start_log_probs", "end_log_probs", "cls_logits")
-        check(case, dict({name: outputs[name] for name in names}, total_loss=total), total)
+        check(
+            case, dict({name: outputs[name] for name in names}, total_loss=total), total
+        )
         return
-    names = ("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index")
+    names = (
+        "start_top_log_probs",
+        "start_top_index",
+        "end_top_log_probs",
+        "end_top_index",
+    )
     check(
         case,
         dict(
@@ -257,7 +277,9 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
     length, memory = 3, 2
     keys = length + memory
     x = np.random.RandomState(0).randn(2, 2, length, keys + length).astype(np.float32)
-    expected = np.stack([x[:, :, i, length - i : length - i + keys] for i in range(length)], axis=2)
+    expected = np.stack(
+        [x[:, :, i, length - i : length - i + keys] for i in range(length)], axis=2
+    )
     positions = np.array([[2, 0], [1, 1]], np.int32)
     rows = np.take_along_axis(x, positions[:, None, :, None], axis=2)
     whole = tf.constant(x)
@@ -305,7 +327,12 @@ def test_direction_is_per_example(graph):
 
     mixed, forward, backward, default = (
         sequence(d)
-        for d in (tf.constant([0, 1, 1, 0]), tf.zeros([4], tf.int32), tf.ones([4], tf.int32), None)
+        for d in (
+            tf.constant([0, 1, 1, 0]),
+            tf.zeros([4], tf.int32),
+            tf.ones([4], tf.int32),
+            None,
+        )
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -354,7 +381,9 @@ def test_ranks_are_the_mask_that_they_make(graph, with_query, attn_type):
     ids = tf.constant(random.randint(0, 50, [2, 6]), tf.int64)
     rank = tf.constant([[1, -1, 0, 2, -1, -1], [-1, 2, -1, -1, 1, 0]], tf.int64)
     positions = tf.constant([[0, 2, 3], [1, 4, 5]], tf.int64)
-    is_target = tf.reduce_any(tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1)
+    is_target = tf.reduce_any(
+        tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1
+    )
     by_ranks = modeling.permutation_mask(rank, is_target)
     mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(2)]
 
@@ -406,19 +435,25 @@ def test_no_gradient_reaches_an_earlier_window(graph):
     def outputs(scope, mems):
         with tf.variable_scope(scope):
             run = xlnet.RunConfig(mem_len=6, **RUN)
-            return modeling.transformer_xl(tiny(), run, input_ids=ids, mems=mems, attn_type="uni")
+            return modeling.transformer_xl(
+                tiny(), run, input_ids=ids, mems=mems, attn_type="uni"
+            )
 
     first = outputs("first", None)
     second = outputs("second", first.new_mems)
     loss = tf.reduce_sum(second.sequence**2)
-    of_first, of_second = tf.gradients(loss, [first.embedding_table, second.embedding_table])
+    of_first, of_second = tf.gradients(
+        loss, [first.embedding_table, second.embedding_table]
+    )
     assert of_first is None and of_second is not None
 
 
 @pytest.mark.parametrize("kind", ("last", "first", "mean"))
 def test_a_pooled_output_has_a_projection_unless_it_is_left_out(graph, kind):
     ids = tf.constant(np.random.RandomState(0).randint(0, 50, [6, 2]), tf.int32)
-    model = xlnet.XLNetModel(tiny(), xlnet.RunConfig(init_std=0.5, **RUN), ids, ids % 2, None)
+    model = xlnet.XLNetModel(
+        tiny(), xlnet.RunConfig(init_std=0.5, **RUN), ids, ids % 2, None
+    )
     bare = model.get_pooled_out(kind, use_summ_proj=False)
     assert not [v for v in tf.global_variables() if "summary" in v.op.name]
     projected = model.get_pooled_out(kind)
@@ -429,7 +464,10 @@ def test_a_pooled_output_has_a_projection_unless_it_is_left_out(graph, kind):
         bare, projected, sequence, kernel, bias = session.run(
             [bare, projected, model.get_sequence_output(), kernel, bias]
         )
-    assert_close(bare, {"last": sequence[-1], "first": sequence[0], "mean": sequence.mean(0)}[kind])
+    assert_close(
+        bare,
+        {"last": sequence[-1], "first": sequence[0], "mean": sequence.mean(0)}[kind],
+    )
     assert_close(projected, np.tanh(bare @ kernel + bias))
 
 
@@ -457,7 +495,11 @@ def test_summaries_leave_padding_out(graph, kind):
     run = xlnet.RunConfig(**RUN)
     bare = heads.summarize(tiny(), run, tf.constant(sequence), summary_type=kind)
     full = heads.summarize(
-        tiny(), run, tf.constant(padded), summary_type=kind, padding=tf.constant(padding)
+        tiny(),
+        run,
+        tf.constant(padded),
+        summary_type=kind,
+        padding=tf.constant(padding),
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -539,11 +581,16 @@ def test_gradients_of_a_model_that_a_session_has_run(graph, recompute):
     def loss(traced_once):
         run = xlnet.RunConfig(
             **dict(
-                RUN, is_training=True, recompute=recompute, init_std=0.5, traced_once=traced_once
+                RUN,
+                is_training=True,
+                recompute=recompute,
+                init_std=0.5,
+                traced_once=traced_once,
             )
         )
         return tf.reduce_sum(
-            xlnet.XLNetModel(tiny(), run, ids, ids % 2, None).get_pooled_out("last") ** 2
+            xlnet.XLNetModel(tiny(), run, ids, ids % 2, None).get_pooled_out("last")
+            ** 2
         )
 
     plain, once = loss(False), loss(True)
@@ -573,7 +620,10 @@ def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
         **dict(target_mapping=mapping) if has_slots else {},
     )
     run = xlnet.RunConfig(**dict(RUN, is_training=is_training, init_std=0.5))
-    fed = {name: tf.placeholder(value.dtype, [None] * value.ndim) for name, value in values.items()}
+    fed = {
+        name: tf.placeholder(value.dtype, [None] * value.ndim)
+        for name, value in values.items()
+    }
     sequences = [
         xlnet.XLNetModel(tiny(), run, **inputs).get_sequence_output()
         for inputs in (fed, {name: tf.constant(x) for name, x in values.items()})
@@ -584,7 +634,9 @@ def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
     ]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for mine, other in zip(*session.run(fetches, {fed[name]: values[name] for name in fed})):
+        for mine, other in zip(
+            *session.run(fetches, {fed[name]: values[name] for name in fed})
+        ):
             assert_close(mine, other, rtol=1e-5)
 
 
@@ -632,20 +684,26 @@ def test_loops_have_the_numbers_of_operations(graph, monkeypatch, recompute):
 
 def nodes_of_functions(graph):
     return [
-        node for function in graph.as_graph_def().library.function for node in function.node_def
+        node
+        for function in graph.as_graph_def().library.function
+        for node in function.node_def
     ]
 
 
 @pytest.mark.slow
 def test_recompute_changes_memory_not_gradients(graph):
-    kept, again = (pretraining_step(train_run(recompute=flag)) for flag in (False, True))
+    kept, again = (
+        pretraining_step(train_run(recompute=flag)) for flag in (False, True)
+    )
     again_nodes = sum("recomputed" in node.name for node in nodes_of_functions(graph))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         kept, again = session.run([kept, again])
     assert again_nodes > 0
     for name, value in kept.items():
-        np.testing.assert_allclose(again[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+        np.testing.assert_allclose(
+            again[name], value, rtol=1e-6, atol=1e-7, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("recompute", (False, True))
@@ -680,17 +738,23 @@ def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
         session.run(tf.global_variables_initializer())
         plain, compiled = session.run([plain, compiled])
     for name, value in zip(names, compiled):
-        np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(
+            value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("loops_from", (0, kernels_tuned.LOOPS_FROM))
 @pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.02)))
 @pytest.mark.slow
-def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, tolerance, loops_from):
+def test_half_precision_is_close_to_float32(
+    graph, monkeypatch, precision, tolerance, loops_from
+):
     """Weights, loss and gradients stay float32; the gradient keeps its direction."""
     monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", loops_from)
     tf.set_random_seed(0)
-    exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
+    exact, rounded = (
+        pretraining_step(train_run(precision=p)) for p in ("fp32", precision)
+    )
     assert all(x.dtype == tf.float32 for x in rounded.values())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -713,14 +777,18 @@ def test_precision_is_named(graph):
 def test_bi_data_needs_an_even_batch(graph):
     run = xlnet.RunConfig(**dict(RUN, bi_data=True))
     with pytest.raises(ValueError, match="even batch size"):
-        xlnet.XLNetModel(tiny(), run, tf.zeros([4, 3], tf.int32), tf.zeros([4, 3], tf.int32), None)
+        xlnet.XLNetModel(
+            tiny(), run, tf.zeros([4, 3], tf.int32), tf.zeros([4, 3], tf.int32), None
+        )
 
 
 @pytest.mark.parametrize("mem_len", (None, 1))
 @pytest.mark.parametrize("is_training", (False, True))
 def test_a_query_that_sees_nothing_attends_to_nothing(graph, mem_len, is_training):
     """Neither its token nor any other changes it; with `same_length`, memory is out of reach."""
-    run = xlnet.RunConfig(**dict(RUN, is_training=is_training, init_std=0.5, same_length=True))
+    run = xlnet.RunConfig(
+        **dict(RUN, is_training=is_training, init_std=0.5, same_length=True)
+    )
     ids = np.random.RandomState(0).randint(0, 50, [2, 4])
 
     def query(ids, mems):
@@ -764,7 +832,9 @@ def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
         "choose",
         lambda device, *rest: (chosen.append(device), choose(device, *rest))[1],
     )
-    monkeypatch.setattr(kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    monkeypatch.setattr(
+        kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"]
+    )
     with tf.device("/cpu:0"):
         pretraining_step(train_run())
     assert len(chosen) > 2 and set(chosen) == {"cpu"}

@@ -56,7 +56,9 @@ class Case:
     def inputs(self):
         """Arrays for `modeling.transformer_xl`, and the mask of each sequence over all keys."""
         random, shape = self.random, [self.batch, self.length]
-        mems = random.randn(self.config.n_layer, self.batch, self.memory, self.config.d_model)
+        mems = random.randn(
+            self.config.n_layer, self.batch, self.memory, self.config.d_model
+        )
         hidden = np.random.RandomState(0).rand(self.batch, self.length, self.length) < (
             0 if self.is_causal else 0.5
         )
@@ -68,9 +70,13 @@ class Case:
             mems=mems.astype(np.float32),
             hidden=hidden,
         )
-        masked = np.concatenate([np.zeros(shape + [self.memory], bool), hidden], axis=-1)
+        masked = np.concatenate(
+            [np.zeros(shape + [self.memory], bool), hidden], axis=-1
+        )
         if self.is_causal:
-            ahead = np.arange(-self.memory, self.length) - np.arange(self.length)[:, None]
+            ahead = (
+                np.arange(-self.memory, self.length) - np.arange(self.length)[:, None]
+            )
             masked = masked | (ahead > 0) | (self.same_length & (ahead < -self.memory))
         return arrays, masked
 
@@ -132,15 +138,19 @@ def test_network_of_the_paper(graph, monkeypatch, seed):
         monkeypatch.setattr(kernels_tuned, "CPU_BLOCKS", kernels_tuned.BlockSize(3))
     rounds = [case.inputs() for _ in range(RUNS)]
     tensors = {
-        name: tf.placeholder(value.dtype, value.shape) for name, value in rounds[0][0].items()
+        name: tf.placeholder(value.dtype, value.shape)
+        for name, value in rounds[0][0].items()
     }
     outputs = case.build(tensors)
     fetches = outputs.sequence, outputs.new_mems or []
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         weights = {
-            variable: case.random.randn(*value.shape) * 0.3 + variable.op.name.endswith("gamma")
-            for variable, value in zip(tf.global_variables(), session.run(tf.global_variables()))
+            variable: case.random.randn(*value.shape) * 0.3
+            + variable.op.name.endswith("gamma")
+            for variable, value in zip(
+                tf.global_variables(), session.run(tf.global_variables())
+            )
         }
         for variable, value in weights.items():
             variable.load(value, session)
@@ -149,7 +159,9 @@ def test_network_of_the_paper(graph, monkeypatch, seed):
             for variable, value in weights.items()
         }
         for arrays, masked in rounds:
-            found, mems = session.run(fetches, {tensors[name]: arrays[name] for name in arrays})
+            found, mems = session.run(
+                fetches, {tensors[name]: arrays[name] for name in arrays}
+            )
             wanted, kept = case.expected(by_name, arrays, masked)
             assert_close(found, wanted, "output", rtol=2e-5)
             assert len(mems) == (case.config.n_layer if case.mem_len else 0)
@@ -184,7 +196,9 @@ def test_losses_of_the_paper(graph):
         session.run(tf.global_variables()[0].assign(bias.astype(np.float32)))
         found = session.run(found)
     for b in range(2):
-        wanted = PAPER.losses({"word_embedding/lookup_table": table}, bias, g[b], tokens[b])
+        wanted = PAPER.losses(
+            {"word_embedding/lookup_table": table}, bias, g[b], tokens[b]
+        )
         assert_close(found[b], wanted, "losses", rtol=2e-6)
 
 

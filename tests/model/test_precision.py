@@ -66,10 +66,15 @@ def check(loss):
 @pytest.mark.parametrize("objective", ("permutation", "masked", "causal"))
 def test_objectives(objective, device):
     random = np.random.RandomState(0)
-    positions = np.stack([np.sort(random.permutation(LENGTH)[:TARGETS]) for _ in range(BATCH)])
+    positions = np.stack(
+        [np.sort(random.permutation(LENGTH)[:TARGETS]) for _ in range(BATCH)]
+    )
     rank = np.full([BATCH, LENGTH], -1)
     np.put_along_axis(
-        rank, positions, np.stack([random.permutation(TARGETS) for _ in range(BATCH)]), axis=1
+        rank,
+        positions,
+        np.stack([random.permutation(TARGETS) for _ in range(BATCH)]),
+        axis=1,
     )
     features = {
         name: np.array(value, np.int32)
@@ -116,7 +121,9 @@ SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}  # the others: cla
 LABELS = {"tagging": ("O", "B-PER", "I-PER"), "regression": None}
 
 
-@pytest.mark.parametrize("kind", sorted(TASK_TYPES) if ALL else ("classification", "spans"))
+@pytest.mark.parametrize(
+    "kind", sorted(TASK_TYPES) if ALL else ("classification", "spans")
+)
 def test_heads(kind):
     settings = SETTINGS.get(kind, ClassifierSettings)(
         model_dir="", task_name="custom", do_train=True, max_seq_length=LENGTH
@@ -134,7 +141,9 @@ def test_heads(kind):
     choices = task.head.num_choices(True)
     random = np.random.RandomState(0)
     features = {}
-    for feature in feature_spec.finetuning_features(length, task.head.features(length), choices):
+    for feature in feature_spec.finetuning_features(
+        length, task.head.features(length), choices
+    ):
         shape = [BATCH // choices, *feature.shape]
         features[feature.name] = (
             random.randint(0, 2, shape).astype(np.int32)

@@ -23,7 +23,9 @@ def drawn(*arguments):
     with tf.Graph().as_default(), tf.Session() as session:
         return session.run(
             [
-                stateless_random.hashed(shape, stateless_random.seed_of(*halves), first_row)
+                stateless_random.hashed(
+                    shape, stateless_random.seed_of(*halves), first_row
+                )
                 for shape, halves, first_row in arguments
             ]
         )
@@ -49,12 +51,17 @@ def test_seeds_of_32_bits_have_the_same_bits(graph, halves):
         seed = stateless_random.fold_in(stateless_random.seed_of(*halves, dtype), -3)
         seed = stateless_random.fold_in(seed, tf.constant(11, tf.int64))
         return [stateless_random.hashed([3, 5, 7], seed, 2)] + [
-            draw([3, 5, 7], seed, 2) for draw in (stateless_random.uniform, stateless_random.bits16)
+            draw([3, 5, 7], seed, 2)
+            for draw in (stateless_random.uniform, stateless_random.bits16)
         ]
 
-    compiled = tf2.function(lambda: drawn(tf.uint32)[0], jit_compile=True, autograph=False)
+    compiled = tf2.function(
+        lambda: drawn(tf.uint32)[0], jit_compile=True, autograph=False
+    )
     with tf.Session() as session:
-        wide, narrow, in_xla = session.run([drawn(tf.uint64), drawn(tf.uint32), compiled()])
+        wide, narrow, in_xla = session.run(
+            [drawn(tf.uint64), drawn(tf.uint32), compiled()]
+        )
     for one, other in zip(wide, narrow):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(wide[0], in_xla)
@@ -65,7 +72,9 @@ def test_hashes_of_a_seed_of_32_bits_need_no_wider_numbers():
         seed = stateless_random.seed_of(7, tf.placeholder(tf.int32, []), tf.uint32)
         stateless_random.hashed([3, 5], stateless_random.fold_in(seed, -1), 2)
     wide = {tf.int64, tf.uint64}
-    assert not [op for op in graph.get_operations() for x in op.outputs if x.dtype in wide]
+    assert not [
+        op for op in graph.get_operations() for x in op.outputs if x.dtype in wide
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,13 +99,16 @@ def test_xla_draws_the_same(draw):
 def test_a_loop_has_the_noise_of_operations(graph):
     def kept(x, seed, first_row):
         numbers = stateless_random.hashed(ops.shape_of(x), seed, first_row)
-        return tf.cast(tf.bitwise.right_shift(numbers, tf.constant(8, tf.uint32)), x.dtype)
+        return tf.cast(
+            tf.bitwise.right_shift(numbers, tf.constant(8, tf.uint32)), x.dtype
+        )
 
     x = tf.placeholder(tf.float32, [None, 12, None, 64])
     arguments = x, stateless_random.seed_of(1, 2), tf.constant(3)
     with tf.Session() as session:
         plain, in_loop = session.run(
-            [kept(*arguments), kernels_tuned.loop(kept)(*arguments)], {x: np.zeros(SHAPE)}
+            [kept(*arguments), kernels_tuned.loop(kept)(*arguments)],
+            {x: np.zeros(SHAPE)},
         )
     np.testing.assert_array_equal(plain, in_loop)
     assert len(np.unique(plain)) > 0.9 * plain.size
@@ -125,4 +137,6 @@ def test_neighbours_have_nothing_in_common(halves):
         for ours, theirs in ((numbers, again), (dropped, again < 0.1 * 2**32)):
             assert abs(np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]) < 0.0065, name
     for bit in range(32):
-        assert abs(np.mean(numbers >> np.uint32(bit) & np.uint32(1)) - 0.5) < 0.0033, bit
+        assert abs(np.mean(numbers >> np.uint32(bit) & np.uint32(1)) - 0.5) < 0.0033, (
+            bit
+        )

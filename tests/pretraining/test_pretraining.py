@@ -42,7 +42,10 @@ pytestmark = pytest.mark.usefixtures("quick_start")
 
 
 def held_out(printed):
-    return [float(loss) for loss in re.findall(r"^held out: step \d+  loss (\S+)", printed, re.M)]
+    return [
+        float(loss)
+        for loss in re.findall(r"^held out: step \d+  loss (\S+)", printed, re.M)
+    ]
 
 
 OWN_MODULE = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
@@ -75,7 +78,10 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
     assert held_out(evaluated.stdout) == losses[1][1:], evaluated.stderr
     unknown = train(place, "unknown", objective="all_maskd", own_module=module)
     assert unknown.returncode == 1
-    assert "objective is 'all_maskd'" in unknown.stderr and "'all_masked'" in unknown.stderr
+    assert (
+        "objective is 'all_maskd'" in unknown.stderr
+        and "'all_masked'" in unknown.stderr
+    )
     assert not (place / "unknown").exists()
 
 
@@ -84,7 +90,9 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
 def test_other_objectives_learn(place, objective):
     # Causal, num_predict is not read: more than a window has.
     extra = (
-        dict(same_length=True, num_predict=85) if objective == "causal" else dict(num_predict=10)
+        dict(same_length=True, num_predict=85)
+        if objective == "causal"
+        else dict(num_predict=10)
     )
     done = train(
         place,
@@ -102,8 +110,17 @@ def test_other_objectives_learn(place, objective):
     )
     losses = held_out(done.stdout)
     assert len(losses) == 3 and losses[2] < losses[0] - 0.2, losses
-    assert not re.search("^step .* ppl ", done.stdout, re.M)  # its loss is of segments, too
-    assert len(re.findall(r"next segment 0\.\d{4}  \(unigram model: ppl ", done.stdout, re.M)) == 3
+    assert not re.search(
+        "^step .* ppl ", done.stdout, re.M
+    )  # its loss is of segments, too
+    assert (
+        len(
+            re.findall(
+                r"next segment 0\.\d{4}  \(unigram model: ppl ", done.stdout, re.M
+            )
+        )
+        == 3
+    )
     names = set(weights(place, objective))
     assert "model/classification_next_segment/logit/kernel" in names
     assert not any("mask_emb" in name for name in names)  # only the query stream has it
@@ -127,7 +144,12 @@ def test_other_objectives_learn(place, objective):
 
 @pytest.mark.slow
 def test_the_permutation_objective_judges_segments_too(place):
-    done = train(place, "judged", next_segment_loss=1.0, **dict(HELD, eval_steps=0, train_steps=3))
+    done = train(
+        place,
+        "judged",
+        next_segment_loss=1.0,
+        **dict(HELD, eval_steps=0, train_steps=3),
+    )
     assert done.returncode == 0, done.stderr
     plain = train(place, "plain", **dict(HELD, eval_steps=0, train_steps=3))
     first = [
@@ -142,7 +164,9 @@ def test_precisions_train_alike(place):
     """300 steps of a small network: bf16 and fp16 end within 2 % of the float32 loss."""
     last = {}
     for precision in ("fp32", "bf16", "fp16"):
-        done = train(place, precision, precision=precision, train_steps=300, log_steps=50)
+        done = train(
+            place, precision, precision=precision, train_steps=300, log_steps=50
+        )
         assert done.returncode == 0, done.stderr
         last[precision] = curve(place, precision)[-2:, 1].mean()
     assert last["fp32"] < 3.2, last  # from 3.9
@@ -166,7 +190,10 @@ def test_noise_belongs_to_rows(draw):
             ]
         )
     np.testing.assert_array_equal(part, whole[2:])
-    many = many / {np.float32: 1.0, np.uint16: 2.0**16, np.uint32: 2.0**32}[many.dtype.type]
+    many = (
+        many
+        / {np.float32: 1.0, np.uint16: 2.0**16, np.uint32: 2.0**32}[many.dtype.type]
+    )
     assert 0 <= many.min() and many.max() < 1 and len(np.unique(many[:, :100])) > 970
     assert abs(many.mean() - 0.5) < 0.005  # 100,010 draws: a standard error of 0.0009
 
@@ -201,17 +228,27 @@ def board(folder):
 @pytest.mark.slow
 def test_tensorboard_and_csv_say_the_same(place, reported):
     scalars = board(place / "reported")
-    for name in ("learning_rate", "gradient_norm", "gradient_scale", "per_second", "memory_gib"):
+    for name in (
+        "learning_rate",
+        "gradient_norm",
+        "gradient_scale",
+        "per_second",
+        "memory_gib",
+    ):
         assert list(scalars[name]) == list(range(1, 11)), name
     rates = [scalars["learning_rate"][step] for step in (1, 2, 3)]  # a fifth is warm-up
     np.testing.assert_allclose(rates, [0.0, 0.005, 0.01], rtol=1e-6)
     losses = curve(place, "reported")[:, 1]
     np.testing.assert_allclose(list(scalars["loss"].values()), losses, rtol=1e-5)
-    assert [round(loss, 4) for loss in scalars["eval/loss"].values()] == held_out(reported.stdout)
+    assert [round(loss, 4) for loss in scalars["eval/loss"].values()] == held_out(
+        reported.stdout
+    )
     for name in ("eval/perplexity", "eval/bits_per_token"):
         assert set(scalars[name]) == {0, 5, 10}
     for step, loss in scalars["eval/loss"].items():
-        np.testing.assert_allclose(scalars["eval/perplexity"][step], np.exp(loss), rtol=1e-5)
+        np.testing.assert_allclose(
+            scalars["eval/perplexity"][step], np.exp(loss), rtol=1e-5
+        )
         bits = scalars["eval/bits_per_token"][step]
         np.testing.assert_allclose(bits, loss / np.log(2), rtol=1e-5)
 
@@ -261,31 +298,46 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
         "--eval_steps=0",
     )
     assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(weights(place, "tuned/model.ckpt-0")[name], kept[name])
+    np.testing.assert_array_equal(
+        weights(place, "tuned/model.ckpt-0")[name], kept[name]
+    )
 
 
 @pytest.mark.slow
 def test_all_settings_are_written(place, reported):
     """Each with its value, whether a flag gave it or nobody did; the architecture among them."""
     expected = {
-        field.name: default_of(field) for group in GROUPS for field in dataclasses.fields(group)
+        field.name: default_of(field)
+        for group in GROUPS
+        for field in dataclasses.fields(group)
     }
     expected.update(json.loads((place / "tiny.json").read_text()))
     expected.update(
-        flag[2:].split("=", 1) for flag in flags_of(place, "reported", **reported_run(place))
+        flag[2:].split("=", 1)
+        for flag in flags_of(place, "reported", **reported_run(place))
     )
-    for name in ("model_config_path", "allow_changes"):  # of the command, not of the run
+    for name in (
+        "model_config_path",
+        "allow_changes",
+    ):  # of the command, not of the run
         del expected[name]
     expected["precision"] = "fp32"
     document = json.loads((place / "reported" / "run.json").read_text())
     kept = document["resolved"]
     manifests = {
-        name: Manifest.read(expected[name]) for name in ("record_info_dir", "eval_record_info_dir")
+        name: Manifest.read(expected[name])
+        for name in ("record_info_dir", "eval_record_info_dir")
     }
-    assert document["text"]["spiece_sha256"] == manifests["record_info_dir"].sp_model_sha256
-    assert document["read"] == {name: manifest.digest for name, manifest in manifests.items()}
+    assert (
+        document["text"]["spiece_sha256"]
+        == manifests["record_info_dir"].sp_model_sha256
+    )
+    assert document["read"] == {
+        name: manifest.digest for name, manifest in manifests.items()
+    }
     asked = {
-        flag[2:].split("=", 1)[0] for flag in flags_of(place, "reported", **reported_run(place))
+        flag[2:].split("=", 1)[0]
+        for flag in flags_of(place, "reported", **reported_run(place))
     }
     assert set(document["asked"]) == asked
     assert {name: str(value) for name, value in kept.items()} == {
@@ -301,7 +353,9 @@ def test_memories_are_carried_through_evaluation(objective):
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
         NetworkSettings(init_std=0.3),
         OptimizationSettings(),
-        PretrainingSettings(record_info_dir="", model_dir="", mem_len=8, objective=objective),
+        PretrainingSettings(
+            record_info_dir="", model_dir="", mem_len=8, objective=objective
+        ),
         16,
         types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
     )
@@ -311,7 +365,9 @@ def test_memories_are_carried_through_evaluation(objective):
             batch = features()
             batch["starts_stream"] = tf.fill(batch["starts_stream"].shape, starts)
             loss = tf.reduce_mean(model.held_out(batch)["losses"])
-            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            session.run(
+                [tf.global_variables_initializer(), tf.local_variables_initializer()]
+            )
             first, second = session.run(loss), session.run(loss)
         assert (abs(first - second) < 1e-6) == is_same
 
@@ -401,12 +457,17 @@ def test_the_causal_objective_says_where_its_targets_are(graph):
 
 
 GOOD = dict(loss=3.0, gradient_norm=1.0, gradient_scale=1.0)
-WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_norm=np.inf)}
+WRONG = {
+    "loss": dict(loss=np.float32("nan")),
+    "gradient norm": dict(gradient_norm=np.inf),
+}
 
 
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
-    reported = progress.Progress("none", 6, 999, 999, ("tokens", 1), False, is_chief=False)
+    reported = progress.Progress(
+        "none", 6, 999, 999, ("tokens", 1), False, is_chief=False
+    )
     for step, values in enumerate(steps, 7):
         reported.add(step, values)
 
@@ -419,7 +480,9 @@ def test_what_stops_a_run(name):
         dict(GOOD, gradient_norm=np.inf, gradient_scale=2.0),
     ]  # halved, no harm
     report(fine)
-    with pytest.raises(UserError, match="loss: found .* at step 10, and the gradient norm"):
+    with pytest.raises(
+        UserError, match="loss: found .* at step 10, and the gradient norm"
+    ):
         report([*fine, dict(GOOD, **WRONG[name])])
 
 
@@ -436,7 +499,9 @@ def describe_records(place, folder, num_streams, **shape):
         dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
         for number in range(num_streams)
     ]
-    dataclasses.replace(made, streams=streams, num_streams=num_streams, **shape).write(str(folder))
+    dataclasses.replace(made, streams=streams, num_streams=num_streams, **shape).write(
+        str(folder)
+    )
 
 
 @pytest.mark.parametrize(
@@ -464,12 +529,16 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
         bi_data=run.get("bi_data", True),
     )
     flags.update(
-        n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False, device="cpu"
+        n_token=Manifest.read(str(tmp_path / "records")).vocab_size,
+        use_tpu=False,
+        device="cpu",
     )  # neither a TPU nor GPUs are looked for
     started = []
     monkeypatch.setattr(loop, "fit", lambda run, selection: started.append(run))
     done = command.run(
-        "train_gpu.py", f"--config={path}", *("--{}={}".format(*item) for item in flags.items())
+        "train_gpu.py",
+        f"--config={path}",
+        *("--{}={}".format(*item) for item in flags.items()),
     )
     assert done.returncode == 0, done.stderr
     (tmp_path / "model").mkdir()

@@ -115,7 +115,8 @@ def check_checkpoints(place, decay):
         counts = decay ** np.arange(len(history))[::-1]
         for name, found in read[step].items():
             mean = (
-                sum(count * one[name] for count, one in zip(counts, history)) / counts.sum()
+                sum(count * one[name] for count, one in zip(counts, history))
+                / counts.sum()
                 if decay and history
                 else stored[name]
             )

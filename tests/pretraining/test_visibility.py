@@ -99,10 +99,14 @@ def test_a_hidden_token_changes_nothing(
     drawn, direction, is_pair, mem_len, clamp_len, untie_r, seed
 ):
     length, permutation = drawn
-    ids, segments, is_special, drawn = sample(length, permutation, direction, is_pair, seed)
+    ids, segments, is_special, drawn = sample(
+        length, permutation, direction, is_pair, seed
+    )
     sees = visible(drawn, is_special, permutation.reuse_len)  # [P,Q]
     counts = drawn.weights[0] > 0  # [P]
-    influence = changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation)
+    influence = changes(
+        ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation
+    )
     assert not counts.any() or influence[~sees & counts[:, None]].max(initial=0) < 1e-5
     assert influence[sees & counts[:, None]].max(initial=1) > 1e-3
 
@@ -124,7 +128,9 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
     rows[np.arange(length) + 1, np.arange(length)] = (ids + 5) % VOCABULARY
     with tf.Graph().as_default() as graph:
         features = {
-            name: tf.constant(np.tile(value, [length + 1] + [1] * np.ndim(value)), tf.int32)
+            name: tf.constant(
+                np.tile(value, [length + 1] + [1] * np.ndim(value)), tf.int32
+            )
             for name, value in dict(
                 seg_ids=segments,
                 rank=drawn.rank[0],
@@ -134,7 +140,9 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
         }
         mems = (
             [
-                tf.constant(np.tile(random.randn(1, mem_len, 8), [length + 1, 1, 1]), tf.float32)
+                tf.constant(
+                    np.tile(random.randn(1, mem_len, 8), [length + 1, 1, 1]), tf.float32
+                )
                 for _ in range(2)
             ]
             if mem_len

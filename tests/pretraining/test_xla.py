@@ -34,21 +34,26 @@ def losses(model, compile_it, steps=4):
         if compile_it:  # built once more; the first time has made the variables
             with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
                 loss = tf2.function(step, jit_compile=True, autograph=False)()
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(
+            [tf.global_variables_initializer(), tf.local_variables_initializer()]
+        )
         found = [session.run(loss) for _ in range(steps)]
         weights = session.run(tf.trainable_variables())
         return np.array(found), np.concatenate([np.ravel(weight) for weight in weights])
 
 
 @pytest.mark.parametrize(
-    "objective,changes", (("permutation", dict(grad_accum_steps=2)), ("masked", {}), ("causal", {}))
+    "objective,changes",
+    (("permutation", dict(grad_accum_steps=2)), ("masked", {}), ("causal", {})),
 )
 def test_the_step_compiles_to_the_same_numbers(objective, changes):
     """Dropout off."""
     model = PretrainingModel(
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
         NetworkSettings(dropout=0.0, dropatt=0.0),
-        OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1, weight_decay=0.1),
+        OptimizationSettings(
+            learning_rate=0.01, train_steps=10, warmup_steps=1, weight_decay=0.1
+        ),
         PretrainingSettings(
             record_info_dir="", model_dir="", mem_len=8, objective=objective, **changes
         ),
@@ -74,12 +79,19 @@ TOLERANCE = {"fp32": 1e-5, "bf16": 1e-3, "fp16": 1e-4}
 @pytest.mark.parametrize(
     "objective, precision, recompute, micro_batches",
     itertools.product(
-        ("permutation", "masked", "causal"), ("fp32", "bf16", "fp16"), (False, True), (1, 2)
+        ("permutation", "masked", "causal"),
+        ("fp32", "bf16", "fp16"),
+        (False, True),
+        (1, 2),
     ),
 )
-def test_precisions_are_those_of_the_plain_step(objective, precision, recompute, micro_batches):
+def test_precisions_are_those_of_the_plain_step(
+    objective, precision, recompute, micro_batches
+):
     """Dropout off: compiled, dropout masks are hashed and not Philox's."""
-    model = model_of(objective, 0.0, precision, recompute=recompute, grad_accum_steps=micro_batches)
+    model = model_of(
+        objective, 0.0, precision, recompute=recompute, grad_accum_steps=micro_batches
+    )
     plain, _ = losses(model, compile_it=False, steps=3)
     compiled, _ = losses(model, compile_it=True, steps=3)
     np.testing.assert_allclose(compiled, plain, rtol=TOLERANCE[precision])
@@ -90,7 +102,11 @@ def model_of(objective, dropout, precision="fp32", seed=0, recompute=False, **se
     return PretrainingModel(
         XLNetConfig(**dict(TINY, n_layer=2, n_token=VOCABULARY)),
         NetworkSettings(
-            dropout=dropout, dropatt=dropout, precision=precision, recompute=recompute, init_std=0.1
+            dropout=dropout,
+            dropatt=dropout,
+            precision=precision,
+            recompute=recompute,
+            init_std=0.1,
         ),
         OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
         PretrainingSettings(
@@ -112,7 +128,12 @@ def test_dropout_masks_belong_to_batch_elements():
     masks, another seed has others, and recomputed layers have those of the forward pass."""
     whole, parts, again, other = (
         losses(model_of("permutation", 0.5, **changes), compile_it=True)[0]
-        for changes in ({}, dict(grad_accum_steps=2), dict(recompute=True), dict(seed=1))
+        for changes in (
+            {},
+            dict(grad_accum_steps=2),
+            dict(recompute=True),
+            dict(seed=1),
+        )
     )
     np.testing.assert_allclose(parts, whole, rtol=2e-5)
     np.testing.assert_allclose(again, whole, rtol=2e-5)
@@ -127,5 +148,9 @@ def test_the_flag_changes_no_number(place):
         assert done.returncode == 0, done.stderr
     speeds = list(map(int, re.findall(r"(\d+) tokens/s", done.stdout)))
     assert speeds[-1] > 10 * speeds[0], f"every step is compiled again: {done.stdout}"
-    np.testing.assert_allclose(curve(place, "compiled"), curve(place, "plain"), rtol=1e-5)
-    assert (curve(place, "compiled") != curve(place, "plain")).any(), "it was not compiled"
+    np.testing.assert_allclose(
+        curve(place, "compiled"), curve(place, "plain"), rtol=1e-5
+    )
+    assert (curve(place, "compiled") != curve(place, "plain")).any(), (
+        "it was not compiled"
+    )

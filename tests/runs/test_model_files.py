@@ -45,7 +45,9 @@ def model(tmp_path, vocabulary):
     document = task_settings.document_of(settings, NetworkSettings(), task, tokenizer)
     run_document.write(str(directory), document, config, tokenizer)
     for end in ("index", "data-00000-of-00001"):
-        shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
+        shutil.copy(
+            RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end)
+        )
     checkpoint.write_state_file(str(directory))
     return directory
 
@@ -66,9 +68,10 @@ def test_a_directory_is_all_that_is_needed(model):
     found = model_files.read(str(model))
     assert found.prefix == str(model / "model.ckpt-5")
     assert (found.config.n_layer, found.tokenizer.vocab_size) == (2, 37)
-    assert found.tuned.task.labels == ("no", "yes") and found.tuned.task.columns.text_a == (
-        "first",
-    )
+    assert found.tuned.task.labels == (
+        "no",
+        "yes",
+    ) and found.tuned.task.columns.text_a == ("first",)
     assert found.tuned.settings.max_seq_length == 24 and found.tuned.settings.do_predict
     assert found.tuned.scope == "classification_custom"
 
@@ -96,10 +99,14 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
     for path in RELEASED.glob("xlnet_model.ckpt.*"):
         shutil.copy(path, tmp_path)
     prefix = str(tmp_path / "xlnet_model.ckpt")
-    with pytest.raises(UserError, match="model: no xlnet_config.json .*; give model_config_path"):
+    with pytest.raises(
+        UserError, match="model: no xlnet_config.json .*; give model_config_path"
+    ):
         model_files.read(prefix)
     found = model_files.read(
-        prefix, spiece_model_file=vocabulary, model_config_path=str(RELEASED / "xlnet_config.json")
+        prefix,
+        spiece_model_file=vocabulary,
+        model_config_path=str(RELEASED / "xlnet_config.json"),
     )
     assert found.prefix == prefix
 
@@ -112,8 +119,14 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
             "of task type leveled, which is not installed.*spans, tagging",
         ),
         (dict(task=dict(labels=[])), "labels is .*, expected a list of names"),
-        (dict(task=dict(kind=["spans"])), r"of task type \['spans'\], which is not installed"),
-        (dict(text=dict(spiece_sha256="0")), "spiece_sha256: found .*, expected 0, as the weights"),
+        (
+            dict(task=dict(kind=["spans"])),
+            r"of task type \['spans'\], which is not installed",
+        ),
+        (
+            dict(text=dict(spiece_sha256="0")),
+            "spiece_sha256: found .*, expected 0, as the weights",
+        ),
         (
             dict(resolved=dict(max_seq_length="many")),
             "max_seq_length is 'many', expected an integer",
@@ -167,9 +180,9 @@ def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):
 def test_another_name_of_the_directory_will_do(model, tmp_path):
     (tmp_path / "link").symlink_to(model)
     assert model_files.read(str(tmp_path / "link")).tuned
-    assert dataclasses.asdict(model_files.read(str(model)).config) == dataclasses.asdict(
-        model_files.read(str(tmp_path / "link")).config
-    )
+    assert dataclasses.asdict(
+        model_files.read(str(model)).config
+    ) == dataclasses.asdict(model_files.read(str(tmp_path / "link")).config)
 
 
 @pytest.mark.parametrize("points_to", ["../other/model.ckpt-5", "/etc/model.ckpt-5"])

@@ -54,7 +54,8 @@ FREE_OF = {
     "pretraining": FREE | {"eval_record_info_dir"},
     **dict.fromkeys(
         ("classifier", "tagger", "questions"),
-        FREE | {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file"},
+        FREE
+        | {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file"},
     ),
 }
 OF_ONE_COMMAND = set(
@@ -66,7 +67,10 @@ OF_ONE_COMMAND = set(
 
 def document(directory, groups, **digests):
     return RunDocument(
-        str(directory / "run.json"), "xlnet x", run_document.values_of(groups), read=digests
+        str(directory / "run.json"),
+        "xlnet x",
+        run_document.values_of(groups),
+        read=digests,
     )
 
 
@@ -76,7 +80,9 @@ def another(field, value):
     if kind is bool:
         return not value
     if field.metadata["choices"]:
-        return next(each for each in reversed(field.metadata["choices"]) if each != value)
+        return next(
+            each for each in reversed(field.metadata["choices"]) if each != value
+        )
     for new in (
         [value + 1, value + 0.125, value - 0.125]
         if isinstance(value, (int, float))
@@ -92,7 +98,12 @@ def another(field, value):
 
 @pytest.mark.parametrize("program", RUNS)
 def test_every_setting(program, tmp_path):
-    groups = (RUNS[program], NetworkSettings(), OptimizationSettings(), DeviceSettings())
+    groups = (
+        RUNS[program],
+        NetworkSettings(),
+        OptimizationSettings(),
+        DeviceSettings(),
+    )
     refused, kept, ignored = set(), set(), set()
     for number, group in enumerate(groups):
         for field in dataclasses.fields(group):
@@ -125,7 +136,9 @@ def start_document(directory, **resolved):
     run_document.write(str(directory), made)
 
 
-def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(tmp_path):
+def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
+    tmp_path,
+):
     """`clamp_len` of the first run was not that of the second one, without a word."""
     trained = {
         field.name: another(field, getattr(group, field.name))
@@ -136,7 +149,9 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
     trained["objective"] = "causal"  # which `same_length` belongs to
     start_document(tmp_path, **trained, seed=5)
     asked = dataclasses.replace(
-        RUNS["pretraining"], model_dir=str(tmp_path / "new"), init_checkpoint=str(tmp_path)
+        RUNS["pretraining"],
+        model_dir=str(tmp_path / "new"),
+        init_checkpoint=str(tmp_path),
     )
 
     def start(settings=asked, given=()):
@@ -149,7 +164,9 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
     # Training may continue with other targets.
     found = start(dataclasses.replace(asked, mem_len=9), given=["mem_len"])
     assert (found["mem_len"], found["perm_size"]) == (9, trained["perm_size"])
-    with pytest.raises(UserError, match="same_length is True; it belongs to --objective=causal"):
+    with pytest.raises(
+        UserError, match="same_length is True; it belongs to --objective=causal"
+    ):
         start(dataclasses.replace(asked, objective="permutation"), given=["objective"])
 
 
@@ -185,7 +202,9 @@ def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path)
         settings = ClassifierSettings(
             **{**TASK, **what, "model_dir": str(tmp_path), "data_dir": "d"}
         )
-        with pytest.raises(UserError, match="has a pretrained model .*give it as init_checkpoint"):
+        with pytest.raises(
+            UserError, match="has a pretrained model .*give it as init_checkpoint"
+        ):
             task_settings.resolve(
                 settings, NetworkSettings(), OptimizationSettings(), [*TASK], None
             )
@@ -205,7 +224,9 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
         (task_settings.resolve, tuned, None),
         (train_gpu.inherit_from_run, pretraining),
     ):
-        with pytest.raises(UserError, match="model_dir: .* has weights to start from .*; give it"):
+        with pytest.raises(
+            UserError, match="model_dir: .* has weights to start from .*; give it"
+        ):
             start(*call)
         run, settings, *more = call
         start(run, dataclasses.replace(settings, init_checkpoint=str(tmp_path)), *more)
@@ -218,10 +239,14 @@ def test_content(tmp_path, caplog):
     """Paths do not matter."""
     groups = (RUNS["classifier"],)
     run = document(tmp_path, groups, train=["1"])
-    moved = (dataclasses.replace(groups[0], data_dir="b", train_file="x", dev_file="y"),)
+    moved = (
+        dataclasses.replace(groups[0], data_dir="b", train_file="x", dev_file="y"),
+    )
     assert run_document.differences(run, document(tmp_path, moved, train=["1"])) == []
     said = "the files to train on (--data_dir or --train_file) have other content"
-    assert run_document.differences(run, document(tmp_path, moved, train=["3"])) == [said]
+    assert run_document.differences(run, document(tmp_path, moved, train=["3"])) == [
+        said
+    ]
     refused = re.escape(f" has other settings: {said}; leave them out or")
     with pytest.raises(UserError, match="the run in .*" + refused):
         run_document.refuse(run, [said], allow_changes=False)
@@ -251,7 +276,10 @@ def place(tmp_path_factory):
 def ONE(place, **changes):
     return dict(
         dict(
-            data_dir=place.path("one.tsv"), model_dir=place.path("one"), metric=None, dev_share=0.3
+            data_dir=place.path("one.tsv"),
+            model_dir=place.path("one"),
+            metric=None,
+            dev_share=0.3,
         ),
         **changes,
     )
@@ -281,7 +309,9 @@ def permuted(text):
     header, *lines = text.splitlines()
     cells = [line.rpartition("\t") for line in lines]
     return (
-        "\n".join([header, *(f"{cells[i][0]}\t{cells[i - 1][2]}" for i in range(len(cells)))])
+        "\n".join(
+            [header, *(f"{cells[i][0]}\t{cells[i - 1][2]}" for i in range(len(cells)))]
+        )
         + "\n"
     )
 
@@ -293,7 +323,11 @@ def without_labels(text):
 @pytest.mark.parametrize(
     "name, change, said",
     [
-        ("own/train.tsv", lambda text: text + "x\tkamat\ttelok\tanimal\n", "to train on"),
+        (
+            "own/train.tsv",
+            lambda text: text + "x\tkamat\ttelok\tanimal\n",
+            "to train on",
+        ),
         ("own/train.tsv", permuted, "to train on"),
         ("own/test.tsv", without_labels, None),
         (
@@ -324,7 +358,9 @@ def test_a_change_of_the_metric_is_said_once(place):
     done = train(place, **changed)
     assert done.returncode == 1 and done.stderr.count("metric was ") == 1, done
     done = train(place, "--allow_changes=True", **changed)
-    assert done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1, done
+    assert (
+        done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1
+    ), done
 
 
 def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
@@ -342,10 +378,14 @@ def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
 
 
 @pytest.mark.slow
-def test_a_run_by_epochs_is_repeated_and_evaluated_from_its_directory_alone(place, monkeypatch):
+def test_a_run_by_epochs_is_repeated_and_evaluated_from_its_directory_alone(
+    place, monkeypatch
+):
     """Its document had epochs and train_steps, of which a command takes one."""
     monkeypatch.chdir(place.directory)
-    done = train(place, data_dir="own", model_dir="by_epochs", epochs=1, train_steps=None)
+    done = train(
+        place, data_dir="own", model_dir="by_epochs", epochs=1, train_steps=None
+    )
     assert done.returncode == 0, done
     path = place.directory / "by_epochs" / "run.json"
     done = command.run("run_classifier.py", config=path, model_dir=place.path("again"))
@@ -355,7 +395,12 @@ def test_a_run_by_epochs_is_repeated_and_evaluated_from_its_directory_alone(plac
         for name in ("by_epochs", "again")
     ]
     for document in of_both:
-        for name in ("model_dir", "spiece_model_file", "model_config_path", "output_dir"):
+        for name in (
+            "model_dir",
+            "spiece_model_file",
+            "model_config_path",
+            "output_dir",
+        ):
             del document["resolved"][name]
     assert of_both[0] == of_both[1]
     monkeypatch.chdir("/")
@@ -366,14 +411,20 @@ def test_a_run_by_epochs_is_repeated_and_evaluated_from_its_directory_alone(plac
 def evaluated(done):
     """The number of examples that an evaluation counted."""
     assert done.returncode == 0, done
-    line = [line for line in done.stdout.splitlines() if line.startswith("eval custom dev  step")]
+    line = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith("eval custom dev  step")
+    ]
     return int(line[-1].rpartition("(")[2].split()[0])
 
 
 def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch):
     """Also if it has been copied, or has got more rows; another file completely."""
     monkeypatch.chdir(place.directory)
-    held_out = evaluated(train(place, "--do_eval=True", **ONE(place, data_dir="one.tsv")))
+    held_out = evaluated(
+        train(place, "--do_eval=True", **ONE(place, data_dir="one.tsv"))
+    )
     monkeypatch.chdir("/")
     kept = json.loads((place.directory / "one" / "run.json").read_text())
     assert kept["resolved"]["data_dir"] == place.path("one.tsv")
@@ -385,9 +436,16 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch)
     )
 
     def count(**changes):
-        return evaluated(place.run("--do_eval=True", **ONE(place, **dict(evaluate, **changes))))
+        return evaluated(
+            place.run("--do_eval=True", **ONE(place, **dict(evaluate, **changes)))
+        )
 
-    assert count() == count(dev_share=0.3) == count(data_dir=place.path("copy.tsv")) == held_out
+    assert (
+        count()
+        == count(dev_share=0.3)
+        == count(data_dir=place.path("copy.tsv"))
+        == held_out
+    )
     assert count(model_dir=place.path("one", "best")) == held_out
     config = command.run(
         "run_classifier.py",
@@ -399,7 +457,9 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch)
     assert count(data_dir=place.path("new.tsv")) == 9
     undo = edited(
         place.directory / "one.tsv",
-        lambda text: text + "".join(f"m{i}\tkamat {i}\ttelok\tanimal\n" for i in range(40)),
+        lambda text: (
+            text + "".join(f"m{i}\tkamat {i}\ttelok\tanimal\n" for i in range(40))
+        ),
     )
     more, of_best = count(), count(model_dir=place.path("one", "best"))
     undo()
@@ -424,13 +484,21 @@ READ_ONLY = (
 def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     """Report 65."""
     make_model(tmp_path / "model", "classification")
-    (tmp_path / "dev.csv").write_text("first,second,label\nkamat,telok,animal\nmitel,dakar,plant\n")
+    (tmp_path / "dev.csv").write_text(
+        "first,second,label\nkamat,telok,animal\nmitel,dakar,plant\n"
+    )
     for path in (tmp_path / "model", *(tmp_path / "model").iterdir()):
         path.chmod(0o555 if path.is_dir() else 0o444)
 
     def run(*arguments):
         return subprocess.run(
-            [*READ_ONLY, "--model_dir=model", "--data_dir=dev.csv", "--device=cpu", *arguments],
+            [
+                *READ_ONLY,
+                "--model_dir=model",
+                "--data_dir=dev.csv",
+                "--device=cpu",
+                *arguments,
+            ],
             cwd=tmp_path,
             env=dict(os.environ, PYTHONPATH=str(ROOT)),
             capture_output=True,
@@ -438,18 +506,28 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
         )
 
     done = run("--do_eval")
-    assert done.returncode == 0 and "eval custom dev  step 1  accuracy" in done.stdout, done
+    assert (
+        done.returncode == 0 and "eval custom dev  step 1  accuracy" in done.stdout
+    ), done
     done = run("--do_eval", "--predict_dir=out")
-    assert done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists(), done
+    assert (
+        done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists()
+    ), done
     done = run("--do_predict", "--predict_file=dev.csv", "--output=p.tsv")
-    assert done.returncode == 0 and (tmp_path / "p.tsv").read_text().count("\n") == 3, done
+    assert done.returncode == 0 and (tmp_path / "p.tsv").read_text().count("\n") == 3, (
+        done
+    )
     done = run("--do_predict", "--predict_file=dev.csv")
-    assert done.returncode == 1 and "model_dir: model cannot be written to" in done.stderr
+    assert (
+        done.returncode == 1 and "model_dir: model cannot be written to" in done.stderr
+    )
 
 
 def test_an_evaluation_names_its_thresholds(tmp_path):
     make_model(tmp_path / "model", "multi_label")
-    (tmp_path / "dev.csv").write_text('text_a,label\nkamat,"animal,plant"\nmitel,plant\n')
+    (tmp_path / "dev.csv").write_text(
+        'text_a,label\nkamat,"animal,plant"\nmitel,plant\n'
+    )
     thresholds = dict(predict_threshold=0.25)
     command.succeed(
         "xlnet classify",
@@ -487,4 +565,6 @@ def test_weights_with_another_vocabulary_are_refused(tmp_path):
 def vocabulary_of_other_texts(path):
     from helpers import vocabulary
 
-    vocabulary.train(path, (f"mitel dakar solkat {i}" for i in range(99)), CONFIG.n_token)
+    vocabulary.train(
+        path, (f"mitel dakar solkat {i}" for i in range(99)), CONFIG.n_token
+    )

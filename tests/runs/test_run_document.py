@@ -52,7 +52,9 @@ def document_of(directory, contents=RECORDS, **changes):
 def test_a_precision_is_the_same_by_any_name(tmp_path, kept, given, is_refused):
     names = {"use_bfloat16" if name == "bfloat16" else name for name in given}
     run = document_of(tmp_path, **kept)
-    (_, network, _), different = run_document.inherit(groups_of(**given), names, run, of_run=True)
+    (_, network, _), different = run_document.inherit(
+        groups_of(**given), names, run, of_run=True
+    )
     assert bool(different) == is_refused
     if is_refused:
         now = given.get("precision", "fp32")
@@ -76,7 +78,9 @@ def test_records_are_known_by_their_digests(tmp_path):
     moved = document_of(tmp_path, record_info_dir="moved", eval_record_info_dir="moved")
     assert run_document.differences(run, moved) == []
     for name in RECORDS:
-        (said,) = run_document.differences(run, document_of(tmp_path, dict(RECORDS, **{name: "3"})))
+        (said,) = run_document.differences(
+            run, document_of(tmp_path, dict(RECORDS, **{name: "3"}))
+        )
         assert f"records (--{name}) have other content" in said
 
 
@@ -100,10 +104,16 @@ def test_other_hosts_have_the_settings_of_the_first(tmp_path):
 
 def test_a_best_model_without_its_run_is_not_replaced(tmp_path):
     (tmp_path / "best").mkdir()
-    for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-1.data-00000-of-00001"):
+    for name in (
+        "checkpoint",
+        "model.ckpt-1.index",
+        "model.ckpt-1.data-00000-of-00001",
+    ):
         (tmp_path / "best" / name).write_text('model_checkpoint_path: "model.ckpt-1"')
     with pytest.raises(UserError, match="best has a model, but .* has no run"):
-        run_document.check_resumed(document_of(tmp_path), None, None, allow_changes=False)
+        run_document.check_resumed(
+            document_of(tmp_path), None, None, allow_changes=False
+        )
     (tmp_path / "evaluations.json").write_text("{}")
     run_document.check_resumed(document_of(tmp_path), None, None, allow_changes=False)
 
@@ -137,13 +147,17 @@ def test_files_of_a_run_are_found_from_any_directory(tmp_path, monkeypatch):
     (found,), _ = run_document.inherit((new,), (), run, of_run=True)
     assert (found.data_dir, found.dev_file) == (f"{tmp_path}/d", f"{tmp_path}/c.csv")
     other = dataclasses.replace(new, train_file="x.csv")
-    (found,), different = run_document.inherit((other,), ["train_file"], run, of_run=True)
+    (found,), different = run_document.inherit(
+        (other,), ["train_file"], run, of_run=True
+    )
     assert (found.data_dir, found.train_file, found.dev_file) == ("", "x.csv", None)
     assert not different  # their content is compared
 
 
 def test_a_document_to_share_has_no_paths(tmp_path):
-    resolved = dict(data_dir="/home/me", metric="/home/me/own.py:score", device="cpu", d_model=8)
+    resolved = dict(
+        data_dir="/home/me", metric="/home/me/own.py:score", device="cpu", d_model=8
+    )
     document = RunDocument(str(tmp_path / "run.json"), "xlnet classify", resolved)
     shared = run_document.to_share(document)
     assert shared.resolved == dict(metric="own.py:score", d_model=8)

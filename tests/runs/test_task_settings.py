@@ -32,7 +32,10 @@ PAIRS = dict(
 
 def settings_of(directory, **values):
     """The settings of a command line, and the names that stood there."""
-    values = dict(dict(model_dir=str(directory), do_predict=True, predict_file="new.tsv"), **values)
+    values = dict(
+        dict(model_dir=str(directory), do_predict=True, predict_file="new.tsv"),
+        **values,
+    )
     return ClassifierSettings(**values), frozenset(values)
 
 
@@ -46,14 +49,18 @@ def resolve(settings, given):
 
 
 def task_of_run(settings):
-    return task_settings.task_of_run(settings, task_settings.read_model(settings.model_dir))
+    return task_settings.task_of_run(
+        settings, task_settings.read_model(settings.model_dir)
+    )
 
 
 def make_model(directory, task, resolved=None):
     directory.mkdir(exist_ok=True)
     for name in ("model.ckpt-2.index", "spiece.model", "xlnet_config.json"):
         (directory / name).write_text("")
-    document = dict(format=1, program="xlnet classify", resolved=resolved or {}, task=task)
+    document = dict(
+        format=1, program="xlnet classify", resolved=resolved or {}, task=task
+    )
     (directory / "run.json").write_text(json.dumps(document))
 
 
@@ -70,7 +77,9 @@ def edit(directory, resolved=None, **task):
 def model(tmp_path):
     """A model that keeps `PAIRS`."""
     trained, _ = settings_of(tmp_path / "model", **PAIRS)
-    make_model(tmp_path / "model", dict(task="custom"), run_document.values_of((trained,)))
+    make_model(
+        tmp_path / "model", dict(task="custom"), run_document.values_of((trained,))
+    )
     return tmp_path / "model"
 
 
@@ -86,15 +95,25 @@ def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
     """A run keeps it for its own files."""
     declared = dict(delimiter=";", quoting="none", header="none", encoding="cp1252")
     columns = dict(task_name="custom", text_a_column="2", label_column="1")
-    trained, _ = settings_of(tmp_path, **columns, **declared, data_dir=str(tmp_path / "d"))
+    trained, _ = settings_of(
+        tmp_path, **columns, **declared, data_dir=str(tmp_path / "d")
+    )
     task = dict(task="custom", labels=["x", "y"], kind="classification")
     make_model(tmp_path, task, run_document.values_of((trained,)))
     of_own = dict(do_predict=False, predict_file=None, do_eval=True)
-    for what, is_kept in ({}, False), (of_own, True), (dict(of_own, data_dir="other"), False):
+    for what, is_kept in (
+        ({}, False),
+        (of_own, True),
+        (dict(of_own, data_dir="other"), False),
+    ):
         found = resolve(*settings_of(tmp_path, **what))
         assert found.text_a_column == "2"
-        assert (found.delimiter, found.header) == ((";", "none") if is_kept else (None, None))
-        assert found.data_dir == (str(tmp_path / "d") if is_kept else what.get("data_dir", ""))
+        assert (found.delimiter, found.header) == (
+            (";", "none") if is_kept else (None, None)
+        )
+        assert found.data_dir == (
+            str(tmp_path / "d") if is_kept else what.get("data_dir", "")
+        )
 
 
 def test_a_model_of_another_program_is_refused(model):
@@ -104,7 +123,9 @@ def test_a_model_of_another_program_is_refused(model):
 
 
 @pytest.mark.parametrize("named", ["", "model.ckpt-2", "latest"])
-def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model, tmp_path, named):
+def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(
+    model, tmp_path, named
+):
     found = resolve(
         *settings_of(
             tmp_path / "new",
@@ -124,7 +145,9 @@ def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model,
 def test_best_alone_is_a_model_too(model, tmp_path):
     (tmp_path / "all").mkdir()
     model.rename(tmp_path / "all" / "best")
-    assert task_settings.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
+    assert task_settings.home_of(str(tmp_path / "all")) == str(
+        tmp_path / "all" / "best"
+    )
     assert resolve(*settings_of(tmp_path / "all")).max_seq_length == 256
     assert task_settings.read_model(str(tmp_path)) is None
 
@@ -143,7 +166,9 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said):
     """A value that was given, be it the default. In prediction it is the user's choice."""
     asked = settings_of(model, **{name: value})
     assert getattr(resolve(*asked), name) == value
-    asked = settings_of(model, **{name: value}, do_train=True, data_dir="x", output_dir="y")
+    asked = settings_of(
+        model, **{name: value}, do_train=True, data_dir="x", output_dir="y"
+    )
     with pytest.raises(UserError) as raised:
         resolve(*asked)
     assert str(raised.value) == (
@@ -157,12 +182,16 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said):
 
 
 @pytest.mark.parametrize("trains", [False, True])
-def test_what_belongs_to_training_is_compared_and_inherited_in_training_alone(model, trains):
+def test_what_belongs_to_training_is_compared_and_inherited_in_training_alone(
+    model, trains
+):
     edit(model, resolved=dict(freeze_layers=1, seed=7))
     what = dict(do_train=True, data_dir="x", output_dir="y") if trains else {}
     asked = settings_of(model, freeze_layers=0, **what)
     if trains:
-        with pytest.raises(UserError, match="other settings: freeze_layers was 1, is 0;"):
+        with pytest.raises(
+            UserError, match="other settings: freeze_layers was 1, is 0;"
+        ):
             resolve(*asked)
     else:
         assert resolve(*asked).freeze_layers == 0
@@ -176,7 +205,11 @@ def test_what_is_said_again_is_no_contradiction(model):
 def test_another_task_is_refused(model):
     """But AX is answered by a model of MNLI."""
     with pytest.raises(UserError, match="run.json has task custom, not rte"):
-        resolve(*settings_of(model, task_name="rte", spiece_model_file="x", model_config_path="y"))
+        resolve(
+            *settings_of(
+                model, task_name="rte", spiece_model_file="x", model_config_path="y"
+            )
+        )
     edit(model, resolved=dict(task_name="mnli"), task="mnli")
     found = resolve(*settings_of(model, task_name="AX"))
     assert (found.task_name, found.max_seq_length) == ("AX", 256)
@@ -209,13 +242,17 @@ def test_a_run_resumes_without_its_initial_checkpoint(model):
         found = resolve(*settings_of(model, do_train=True, data_dir="x", **given))
         assert found.init_checkpoint == "/gone/latest"
     with pytest.raises(UserError, match="init_checkpoint was /gone/latest, is /other;"):
-        resolve(*settings_of(model, do_train=True, data_dir="x", init_checkpoint="/other"))
+        resolve(
+            *settings_of(model, do_train=True, data_dir="x", init_checkpoint="/other")
+        )
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
     with pytest.raises(UserError, match="no checkpoint in"):
         resolve(*settings_of(tmp_path))
-    with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
+    with pytest.raises(
+        MissingFlag, match="^flag --task_name is required: a known task"
+    ):
         resolve(*settings_of(tmp_path, do_train=True))
 
 
@@ -242,26 +279,36 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
     assert caplog.text == ""
 
 
-def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(tmp_path):
+def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(
+    tmp_path,
+):
     """A run of an earlier version had both."""
     paths = {name: str(tmp_path / f"{name}.csv") for name in "ab"}
     for name, path in paths.items():
-        tasks.write(tmp_path, f"{name}.csv", "text_a,label", f"{name},x", f"{name}{name},y")
+        tasks.write(
+            tmp_path, f"{name}.csv", "text_a,label", f"{name},x", f"{name}{name},y"
+        )
     task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
     resolved = dict(task_name="custom", data_dir=paths["a"], train_file=paths["b"])
     make_model(tmp_path / "model", task, resolved)
     for name, share in (("a", 0.0), ("b", 0.2)):
-        found = resolve(*settings_of(tmp_path / "model", do_eval=True, data_dir=paths[name]))
+        found = resolve(
+            *settings_of(tmp_path / "model", do_eval=True, data_dir=paths[name])
+        )
         assert task_of_run(found).files.dev_share == share
 
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2])])
 def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
     wanted = dict.fromkeys(("task", "is_regression", "head", "module", "summary_type"))
-    wanted = dict(wanted, kind="regression", use_summ_proj=None, labels=None, dev_share=0.1)
+    wanted = dict(
+        wanted, kind="regression", use_summ_proj=None, labels=None, dev_share=0.1
+    )
     make_model(tmp_path, dict(wanted, **damage))
     settings, _ = settings_of(tmp_path, do_train=True)
-    with pytest.raises(UserError, match="run.json is not as a program of ours writes it: "):
+    with pytest.raises(
+        UserError, match="run.json is not as a program of ours writes it: "
+    ):
         task_settings.check_trained_for(
             str(tmp_path), RunDocument("", None, {}, task=wanted), settings
         )

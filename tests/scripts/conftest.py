@@ -27,7 +27,8 @@ def runs(model, monkeypatch):
                 sys,
                 "stdin",
                 io.TextIOWrapper(
-                    io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()), "utf-8"
+                    io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()),
+                    "utf-8",
                 ),
             )
         return command.run("xlnet " + program, "--model_dir=model", *flags)

@@ -17,7 +17,9 @@ from helpers.paths import ROOT
 from helpers.preparation import REUSE_LEN, SEQ_LEN, make_documents, make_workspace
 from helpers.pretraining import free_ports
 
-pytest.importorskip("apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'")
+pytest.importorskip(
+    "apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'"
+)
 pytest.importorskip("distributed", reason="Dask is in the extra: pip install '.[beam]'")
 
 RUNNER = "--runner=apache_beam.runners.dask.dask_runner.DaskRunner "
@@ -158,7 +160,11 @@ def killed(workspace):
         pathlib.Path(workspace.path("bad.txt")).write_bytes(b"fine\n\xff\n")
         refused = end(
             begin(
-                workspace, "killed", address, overwrite=True, input_glob=workspace.path("bad.txt")
+                workspace,
+                "killed",
+                address,
+                overwrite=True,
+                input_glob=workspace.path("bad.txt"),
             )
         )
         return refused
@@ -185,9 +191,16 @@ def test_a_lost_cluster_is_one_line_and_a_second_start_finishes(workspace):
     assert (
         status == 1
         and last.startswith("xlnet data beam: the pipeline ")
-        and (last.endswith("; finished work is kept: run the same command again to resume"))
+        and (
+            last.endswith(
+                "; finished work is kept: run the same command again to resume"
+            )
+        )
     ), last
-    found, plain = content_of_streams(workspace, "lost"), content(workspace.path("plain"))
+    found, plain = (
+        content_of_streams(workspace, "lost"),
+        content(workspace.path("plain")),
+    )
     assert found and all(plain[name] == value for name, value in found.items())
     assert not os.path.exists(workspace.path("lost", "manifest.json"))
     with dask(workers=1) as (_, _, address):

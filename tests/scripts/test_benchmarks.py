@@ -69,9 +69,13 @@ def test_operations_on_a_gpu(graph, monkeypatch, name):
     """All rows of attention are one block there."""
     monkeypatch.setattr(kernels_tuned, "device_here", lambda: "gpu")
     config = base(n_layer=2)
-    time_xlnet.build(WORKS[name], XLNetConfig(**config), dict(precision="bf16", recompute=False))
+    time_xlnet.build(
+        WORKS[name], XLNetConfig(**config), dict(precision="bf16", recompute=False)
+    )
     found = operations_of(graph)
-    for_gpus, for_cpus = (run.operations(config, WORKS[name], device) for device in ("gpu", "cpu"))
+    for_gpus, for_cpus = (
+        run.operations(config, WORKS[name], device) for device in ("gpu", "cpu")
+    )
     assert found == pytest.approx(for_gpus, rel=0.01)
     assert abs(found - for_gpus) < abs(found - for_cpus) / 2
 
@@ -85,7 +89,9 @@ def test_utilisation_is_the_share_of_the_peak():
 
 @pytest.mark.skipif(ON_GPU, reason="is about machines without one")
 def test_without_a_gpu_nothing_is_timed(capsys):
-    with pytest.raises(UserError, match="device is gpu, but no GPU was found: CUDA_VISIBLE_DEV"):
+    with pytest.raises(
+        UserError, match="device is gpu, but no GPU was found: CUDA_VISIBLE_DEV"
+    ):
         run.main(run.BenchmarkSettings(device="gpu", works="infer"))
     assert not capsys.readouterr().out
 
@@ -111,12 +117,16 @@ def test_on_a_gpu(capsys):
         for line in capsys.readouterr().out.splitlines()
         if "| this library" in line and "ratio" not in line
     ]
-    assert len(rows) == 3 and all(0 < float(row[5]) and "utilisation" in row[6] for row in rows)
+    assert len(rows) == 3 and all(
+        0 < float(row[5]) and "utilisation" in row[6] for row in rows
+    )
 
 
 def test_parameters_are_those_of_the_released_models():
     assert costs.parameters(base()) == 116718336 + 32000
-    large = json.loads((ROOT / "configs" / "model" / "large.json").read_text(encoding="utf-8"))
+    large = json.loads(
+        (ROOT / "configs" / "model" / "large.json").read_text(encoding="utf-8")
+    )
     assert costs.parameters(large) == 360268800 + 32000
 
 
@@ -124,7 +134,9 @@ def test_benchmark_prints_its_table():
     """A rival that cannot do the work, here a Python that has none, has a row that says why."""
     rivals = [f"--{name}={sys.executable}" for name in ("huggingface", "kerashub")]
     done = subprocess.run(
-        RUN + rivals + ["--halves", "--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
+        RUN
+        + rivals
+        + ["--halves", "--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
         capture_output=True,
         text=True,
     )
@@ -158,7 +170,9 @@ def test_benchmark_prints_its_table():
     ),
 )
 def test_wrong_flags_are_named(flag, message):
-    done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, RUN[1], *flag.split()], capture_output=True, text=True
+    )
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -166,7 +180,9 @@ def test_wrong_flags_are_named(flag, message):
 @pytest.mark.parametrize("batches", ("1,300", "0", "1,two", ""))
 def test_batches_that_there_are_no_texts_for_are_refused(batches):
     settings = serving.ServingBenchmark(spiece_model_file="none", batches=batches)
-    with pytest.raises(UserError, match="^batches: '.*', expected numbers from 1 to 256"):
+    with pytest.raises(
+        UserError, match="^batches: '.*', expected numbers from 1 to 256"
+    ):
         serving.main(settings)
 
 
@@ -196,7 +212,9 @@ def test_a_measurement_that_fails_stops_the_server(monkeypatch):
     monkeypatch.setattr(serving, "make_texts", lambda *_: ["a text"])
     monkeypatch.setattr(serving, "in_process", fails)
     with pytest.raises(MemoryError, match="of the first batch"):
-        serving.measure(serving.ServingBenchmark(spiece_model_file="none", precisions="fp32"))
+        serving.measure(
+            serving.ServingBenchmark(spiece_model_file="none", precisions="fp32")
+        )
     assert threading.active_count() == before
 
 
@@ -206,10 +224,14 @@ def refusing_port():
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            is_refused = b"refuse" in self.rfile.read(int(self.headers["Content-Length"]))
+            is_refused = b"refuse" in self.rfile.read(
+                int(self.headers["Content-Length"])
+            )
             self.send_response(400 if is_refused else 200)
             self.end_headers()
-            self.wfile.write(b'{"error": "too large"}' if is_refused else b'{"predictions": []}')
+            self.wfile.write(
+                b'{"error": "too large"}' if is_refused else b'{"predictions": []}'
+            )
 
         def log_message(self, *_):
             pass
@@ -222,7 +244,9 @@ def refusing_port():
 
 def test_refused_requests_are_no_load(refusing_port, monkeypatch, capsys):
     monkeypatch.setattr(serving_load, "_PAUSE", 0.1)
-    settings = serving_load.LoadBenchmark(spiece_model_file="none", seconds=1.0, rounds=1)
+    settings = serving_load.LoadBenchmark(
+        spiece_model_file="none", seconds=1.0, rounds=1
+    )
     light = {"text": serving_load.request("text", ["a text"])}
     heavy = serving_load.request("generate", ["refuse"])
     with pytest.raises(RuntimeError, match="too large"):
@@ -273,7 +297,11 @@ def test_a_bundle_is_unpacked_from_its_parts(tmp_path):
     content = np.random.RandomState(0).bytes(1000)
     (tree / "library").write_bytes(content)
     for_accelerators("bundle").pack(tree, tmp_path / "parts", 500)
-    assert [path.name for path in sorted((tmp_path / "parts").iterdir())] == ["p00", "p01", "p02"]
+    assert [path.name for path in sorted((tmp_path / "parts").iterdir())] == [
+        "p00",
+        "p01",
+        "p02",
+    ]
     subprocess.run(
         ["bash", "-c", 'cat "$1"/p* | zstd -dc --long=28 | tar -xf - -C "$2"', "bash"]
         + [tmp_path / "parts", unpacked],
@@ -308,7 +336,9 @@ def test_a_step_is_compared_with_tensorflow(
 ):
     np.savez(tmp_path / "values.npz", in0=LOSS, out0=LOSS, out1=GRADIENT, out2=OTHER)
     monkeypatch.setattr(run_step, "run", lambda *_: [LOSS, gradient, other])
-    found = run_step.compare(str(tmp_path), None, [((), "f4")], run_step.TOLERANCES["fp32"])
+    found = run_step.compare(
+        str(tmp_path), None, [((), "f4")], run_step.TOLERANCES["fp32"]
+    )
     assert found == is_same
     assert ("WRONG" in capsys.readouterr().out) != is_same
 
@@ -325,10 +355,14 @@ def test_a_step_is_compared_with_tensorflow(
 def test_steps_of_a_network_are_compared(run_step, capsys, factors, is_same):
     first = [LOSS, GRADIENT, OTHER]
     outputs = [each * factor for each, factor in zip(first, factors)]
-    found = run_step.compare_steps("b", outputs, "a", first, run_step.TOLERANCES["bf16"])
+    found = run_step.compare_steps(
+        "b", outputs, "a", first, run_step.TOLERANCES["bf16"]
+    )
     assert found == is_same
     printed = capsys.readouterr().out
-    assert ("WRONG" in printed) != is_same and ("at most nan" in printed) == np.isnan(factors[2])
+    assert ("WRONG" in printed) != is_same and ("at most nan" in printed) == np.isnan(
+        factors[2]
+    )
 
 
 @pytest.mark.parametrize("dropout, status", ((0.0, 1), (0.1, 0)))
@@ -339,7 +373,9 @@ def test_the_status_says_whether_steps_are_the_same(
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         about = {"work": vars(WORKS["pretrain"]), "config": base(), "precision": "bf16"}
-        (tmp_path / name / "step.json").write_text(json.dumps(dict(about, dropout=dropout)))
+        (tmp_path / name / "step.json").write_text(
+            json.dumps(dict(about, dropout=dropout))
+        )
     outputs = iter((LOSS, 2 * LOSS))
     monkeypatch.setattr(run_step, "stablehlo", lambda directory: b"")
     monkeypatch.setattr(run_step, "parameters", lambda text: [])
@@ -348,7 +384,9 @@ def test_the_status_says_whether_steps_are_the_same(
     monkeypatch.setattr(run_step, "run", lambda *_: [next(outputs)])
     run_step.jax.__version__ = "0"
     run_step.jax.devices()[0].memory_stats.return_value = {}
-    monkeypatch.setattr(sys, "argv", ["run_step.py", str(tmp_path / "a"), str(tmp_path / "b")])
+    monkeypatch.setattr(
+        sys, "argv", ["run_step.py", str(tmp_path / "a"), str(tmp_path / "b")]
+    )
     assert run_step.main() == status
 
 
@@ -360,7 +398,11 @@ def killed(*arguments):
 def test_an_export_that_is_killed_is_an_error(monkeypatch):
     """It was waited for without end."""
     options = dict(
-        work=vars(WORKS["infer"]), config={}, runtime="openvino", quantize=False, exports=""
+        work=vars(WORKS["infer"]),
+        config={},
+        runtime="openvino",
+        quantize=False,
+        exports="",
     )
     monkeypatch.setattr(time_runtimes.works, "arguments", lambda: options)
     monkeypatch.setattr(time_runtimes, "write_model", killed)

@@ -34,7 +34,9 @@ def place(tmp_path_factory):
         model_config_path=place.path("config.json"),
         uncased=True,
     )
-    place.there = command.succeed(SCRIPT, input=place.path("model"), output=place.path("theirs"))
+    place.there = command.succeed(
+        SCRIPT, input=place.path("model"), output=place.path("theirs")
+    )
     command.succeed(
         SCRIPT,
         input=place.path("theirs"),
@@ -54,8 +56,13 @@ def test_labels_and_vocabulary_go_there(place):
     assert config["ff_activation"] == "gelu_new"
     with open(place.path("theirs", "tokenizer_config.json"), encoding="utf-8") as f:
         assert json.load(f)["do_lower_case"] is True
-    assert "the best checkpoint of {} is taken".format(place.path("model")) in place.there.stdout
-    assert "labels animal, plant, stone" in place.there.stdout and not place.there.stderr
+    assert (
+        "the best checkpoint of {} is taken".format(place.path("model"))
+        in place.there.stdout
+    )
+    assert (
+        "labels animal, plant, stone" in place.there.stdout and not place.there.stderr
+    )
 
 
 def test_weights_come_back_to_the_last_bit(place):
@@ -88,7 +95,10 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
 
 @pytest.mark.parametrize(
     "input, output, message",
-    [("theirs", "back", "is there already"), ("nowhere", "new", "input: found no checkpoint")],
+    [
+        ("theirs", "back", "is there already"),
+        ("nowhere", "new", "input: found no checkpoint"),
+    ],
 )
 def test_a_wrong_command_says_so(place, input, output, message):
     done = command.refused(SCRIPT, input=place.path(input), output=place.path(output))

@@ -20,14 +20,17 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
     several = model.generate(["the cat", "a dog"], max_tokens=6, seed=1)
     assert len(several) == 2 and several[0].text == written.text
     assert (
-        "".join(part.text for part in model.stream("the cat", max_tokens=6, seed=1)) == written.text
+        "".join(part.text for part in model.stream("the cat", max_tokens=6, seed=1))
+        == written.text
     )
     stop = written.text[2:4]
     assert (
         model.generate("the cat", [stop], max_tokens=6, seed=1).text
         == written.text[: written.text.index(stop)]
     )
-    assert model.generate("the cat", "[", max_tokens=6, seed=1) == written  # a text, not JSON
+    assert (
+        model.generate("the cat", "[", max_tokens=6, seed=1) == written
+    )  # a text, not JSON
 
 
 def test_fillings_are_shown_with_their_probabilities(model, runs):
@@ -41,13 +44,17 @@ def test_fillings_are_shown_with_their_probabilities(model, runs):
 def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     (tmp_path / "in").write_text(TEXT + "\n\nthe ___\n")
     out = tmp_path / "out.jsonl"
-    done = runs("fill", "--input=%s" % (tmp_path / "in"), f"--output={out}", "--pieces=1")
+    done = runs(
+        "fill", "--input=%s" % (tmp_path / "in"), f"--output={out}", "--pieces=1"
+    )
     assert done.returncode == 0 and done.stdout == f"written: {out}\n"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["text"] for line in lines] == [TEXT, "the ___"]
     assert lines[1]["fillings"][0]["text"].startswith("the ")
     (tmp_path / "more").write_text("a ___\n")
-    done = runs("fill", f"--input={tmp_path}/more,{tmp_path}/i*", "--output=-", "--pieces=1")
+    done = runs(
+        "fill", f"--input={tmp_path}/more,{tmp_path}/i*", "--output=-", "--pieces=1"
+    )
     assert done.stdout.splitlines()[1:] == out.read_text().splitlines()
     done = runs(
         "generate",
@@ -93,7 +100,11 @@ def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program)
 )
 def test_wrong_flags_are_named(runs, flags, status, message):
     done = runs("fill", *flags)
-    assert done.returncode == status and message in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == status
+        and message in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 @pytest.mark.parametrize("program", ["fill", "generate"])
@@ -131,7 +142,10 @@ def test_a_bad_line_is_one_line(runs, tmp_path, bad, said, has_output):
     path, out = tmp_path / "in", tmp_path / "out"
     path.write_bytes(b"the ___\n\n" + bad + b"\na ___\n")
     done = runs(
-        "fill", f"--input={path}", "--pieces=1", *([f"--output={out}"] if has_output else [])
+        "fill",
+        f"--input={path}",
+        "--pieces=1",
+        *([f"--output={out}"] if has_output else []),
     )
     (line,) = done.errors
     assert done.returncode == 1 and not out.exists()
@@ -142,7 +156,10 @@ def test_nothing_is_written_where_every_text_is_bad(runs, tmp_path):
     (tmp_path / "in").write_text("no blank\nnor here\n")
     for given in ("--text=no blank", "--input=%s" % (tmp_path / "in")):
         done = runs("fill", given, "--output=%s" % (tmp_path / "out"))
-        assert done.returncode == 1 and "found 'no blank', expected one with a blank" in done.stderr
+        assert (
+            done.returncode == 1
+            and "found 'no blank', expected one with a blank" in done.stderr
+        )
         assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
@@ -150,17 +167,28 @@ def test_prompts_of_a_file_are_continued_as_each_alone(model, runs, tmp_path):
     prompts = ["the cat", "a", "on the mat the dog", "two"]
     (tmp_path / "in").write_text("\n".join(prompts))
     done = runs(
-        "generate", "--input=%s" % (tmp_path / "in"), "--output=-", "--max_tokens=5", "--seed=2"
+        "generate",
+        "--input=%s" % (tmp_path / "in"),
+        "--output=-",
+        "--max_tokens=5",
+        "--seed=2",
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["prompt"], one["text"]) for one in found] == [
-        (prompt, model.generate(prompt, max_tokens=5, seed=2).text) for prompt in prompts
+        (prompt, model.generate(prompt, max_tokens=5, seed=2).text)
+        for prompt in prompts
     ]
 
 
 def test_without_a_seed_the_program_samples_another_text_each_time(runs):
     assert (
-        len({runs("generate", "--text=the cat", "--max_tokens=12").stdout for _ in range(4)}) == 4
+        len(
+            {
+                runs("generate", "--text=the cat", "--max_tokens=12").stdout
+                for _ in range(4)
+            }
+        )
+        == 4
     )
 
 
@@ -180,6 +208,8 @@ def test_threads_take_turns(model):
     alone = model.generate(prompts, max_tokens=8, seed=1)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         together = list(
-            pool.map(lambda prompt: model.generate(prompt, max_tokens=8, seed=1), prompts * 4)
+            pool.map(
+                lambda prompt: model.generate(prompt, max_tokens=8, seed=1), prompts * 4
+            )
         )
     assert [one.text for one in together] == [one.text for one in alone] * 4

@@ -16,7 +16,9 @@ class Model:
 
 def test_pairs_of_different_texts_are_listed(tmp_path, monkeypatch, capsys):
     """Those with negative cosines, too: of few texts, zeros of no pair stood before them."""
-    monkeypatch.setattr(find.xlnet, "load", lambda path: contextlib.nullcontext(Model()))
+    monkeypatch.setattr(
+        find.xlnet, "load", lambda path: contextlib.nullcontext(Model())
+    )
     (tmp_path / "texts.tsv").write_text("text\none\ntwo\nthree\ntwo\nfour\n")
     find.main("a model", tmp_path / "texts.tsv")
     head, *pairs = capsys.readouterr().out.split("\n\n")

@@ -66,7 +66,10 @@ def place(tmp_path_factory):
     syllables = ["ka", "lo", "mi", "sun", "tor", "ve", "x", "机", "器"]
     text = "\n\n".join(
         "\n".join(
-            " ".join("".join(rng.choice(syllables, rng.integers(1, 5))) for _ in range(8)) + "."
+            " ".join(
+                "".join(rng.choice(syllables, rng.integers(1, 5))) for _ in range(8)
+            )
+            + "."
             for _ in range(12)
         )
         for _ in range(10)
@@ -107,7 +110,10 @@ def blocks(output):
 @pytest.mark.parametrize("mask_mode", ["whole_word", "legacy"])
 def test_windows_and_draws_are_the_trainers(place, mask_mode):
     """The same as rows of batches of another size."""
-    manifest, drawn_by = place.manifest, dataclasses.replace(SETTINGS, mask_mode=mask_mode)
+    manifest, drawn_by = (
+        place.manifest,
+        dataclasses.replace(SETTINGS, mask_mode=mask_mode),
+    )
     special = [place.tokenizer.sep_id, place.tokenizer.cls_id]
     count = manifest.windows_per_stream
     batches = input_pipeline.pretraining_batches(
@@ -123,10 +129,20 @@ def test_windows_and_draws_are_the_trainers(place, mask_mode):
     read = list(batches.as_numpy_iterator())
     windows = place.windows(3, count=count, permutation=drawn_by)
     for i, batch in enumerate(read[count:]):  # streams 2 and 3 come second
-        for name in ("input_ids", "seg_ids", "rank", "direction", "label", "starts_stream"):
+        for name in (
+            "input_ids",
+            "seg_ids",
+            "rank",
+            "direction",
+            "label",
+            "starts_stream",
+        ):
             np.testing.assert_array_equal(getattr(windows, name)[i], batch[name][1])
         used = batch["weights"][1] > 0  # the legacy rule may leave slots
-        assert np.flatnonzero(windows.is_target[i]).tolist() == batch["positions"][1][used].tolist()
+        assert (
+            np.flatnonzero(windows.is_target[i]).tolist()
+            == batch["positions"][1][used].tolist()
+        )
 
 
 def test_all_streams_are_those_read_one_by_one(place):
@@ -141,7 +157,9 @@ def test_all_streams_are_those_read_one_by_one(place):
             )
 
 
-@pytest.mark.parametrize("stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])])
+@pytest.mark.parametrize(
+    "stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])]
+)
 def test_windows_read_naturally_in_both_directions(place, stream, order):
     """Without its marks the reused part is a stretch of the text, also where it runs backward."""
     done = place.inspect()
@@ -186,7 +204,8 @@ def test_lines_fit_and_hold_everything(place):
     ]
     lines = texts[0].split("\n")[2:]
     assert all(
-        sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40 for line in lines
+        sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40
+        for line in lines
     )
     narrow, wide = (
         "".join("".join(part[2] for part in blocks("stream 0\n" + text)[0]).split())
@@ -249,14 +268,20 @@ def test_masks_of_an_order_made_by_hand():
 
 def sentence(place, text, predict=85):
     return inspection.text_excerpt(
-        text, place.tokenizer, dataclasses.replace(SETTINGS, num_predict=predict), 0, most=40
+        text,
+        place.tokenizer,
+        dataclasses.replace(SETTINGS, num_predict=predict),
+        0,
+        most=40,
     )
 
 
 def test_a_sentence_is_predicted_whole_or_as_asked(place):
     excerpt = sentence(place, "ka lomi $x$ sun")
     assert "".join(excerpt.pieces).replace("▁", " ").strip() == "ka lomi $x$ sun"
-    assert excerpt.is_target.all() and len(set(excerpt.rank.tolist())) == len(excerpt.ids)
+    assert excerpt.is_target.all() and len(set(excerpt.rank.tolist())) == len(
+        excerpt.ids
+    )
     part = sentence(place, "ka lomi torve sun", predict=2)
     assert part.is_target.sum() == 2 and (part.rank[~part.is_target] == -1).all()
 
@@ -280,30 +305,46 @@ def test_everything_from_the_command_line(place, tmp_path):
     last = place.manifest.windows_per_stream - 1
     assert f"Windows 0 to {last} of all 4 streams\n  {4 * last + 4} w" in done.stdout
     assert " targets, 18.75 % of the tokens" in done.stdout
-    assert masks.read_bytes().startswith(b"\x89PNG") and plotted.stdout == f"masks: {masks}\n"
+    assert (
+        masks.read_bytes().startswith(b"\x89PNG")
+        and plotted.stdout == f"masks: {masks}\n"
+    )
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["--input=nowhere"], "input: no such directory: nowhere"),
-        (["--num_predict=62"], "num_predict is 62, expected at most 61 for sequences of 64 tokens"),
+        (
+            ["--num_predict=62"],
+            "num_predict is 62, expected at most 61 for sequences of 64 tokens",
+        ),
         (
             ["--text=ka", "--output=m.png", "--mask_mode=legacy"],
             "text: mask_mode is legacy, a rule for complete windows; leave it out",
         ),
-        (["--objective=causal"], "objective: found causal, which chooses its own targets"),
-        (["--objective=masked", "--output=m.png"], "output: found a plot of objective masked"),
+        (
+            ["--objective=causal"],
+            "objective: found causal, which chooses its own targets",
+        ),
+        (
+            ["--objective=masked", "--output=m.png"],
+            "output: found a plot of objective masked",
+        ),
         (["--text=ka"], "output: found no file for the plot of a text"),
         (["--text= ", "--output=m.png"], "text: 0 pieces, expected 1 to 40"),
         (["--output=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
     ],
 )
-def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
+def test_bad_requests_are_refused_in_one_line(
+    place, tmp_path, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     done = place.inspect(*arguments, run=command.run)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert re.search(message, done.stderr) and not done.stdout and not os.listdir(tmp_path)
+    assert (
+        re.search(message, done.stderr) and not done.stdout and not os.listdir(tmp_path)
+    )
 
 
 def test_damaged_records_are_named_in_one_line(place):
@@ -329,7 +370,9 @@ def test_a_plot_has_the_factorization_order_of_training(place, monkeypatch):
         return np.where(is_permuted, length - 1 - np.arange(length), -1)
 
     settings = dataclasses.replace(SETTINGS, factorization_order="right_to_left")
-    excerpt = inspection.text_excerpt("kalomi suntor ve", place.tokenizer, settings, 0, 40)
+    excerpt = inspection.text_excerpt(
+        "kalomi suntor ve", place.tokenizer, settings, 0, 40
+    )
     assert excerpt.is_target.any()
     rank = excerpt.rank[excerpt.is_target]
     assert (np.diff(rank) < 0).all() and (excerpt.rank[~excerpt.is_target] == -1).all()

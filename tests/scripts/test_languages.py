@@ -23,7 +23,9 @@ def train(directory, name, text, **flags):
     (directory / (name + ".txt")).write_text(text, encoding="utf-8")
     path = str(directory / (name + ".model"))
     done = command.succeed(
-        TRAINER, **dict(dict(input_glob=directory / (name + ".txt")), **flags), sp_path=path
+        TRAINER,
+        **dict(dict(input_glob=directory / (name + ".txt")), **flags),
+        sp_path=path,
     )
     return Tokenizer(path), done.stdout
 
@@ -40,7 +42,10 @@ def sentences_of(words, count, between, end="\n", seed=0):
     "pieces, expected",
     [
         (["贾", "宝玉", "道:“", "〇", "㐀", "\U00020000", "豈"], True),
-        (["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"], True),  # stand alone
+        (
+            ["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"],
+            True,
+        ),  # stand alone
         (["か", "が", "カタ", "ヴァ", "ｶ", "食べ"], True),
         (["กา", "เธ", "ไ", "ຂ", "ເ", "က", "ဪ", "ក", "ឥ"], True),
         (["▁a", "▁", "▁贾", "▁한"], True),
@@ -61,11 +66,14 @@ def test_the_released_vocabulary_has_the_words_of_its_marks():
     special = np.arange(tokenizer.vocab_size) < 9
     pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
     marked = [piece.startswith(WORD_START) for piece in pieces]
-    punctuation = {piece for piece, is_one in zip(pieces, tokenizer.is_punctuation) if is_one}
+    punctuation = {
+        piece for piece, is_one in zip(pieces, tokenizer.is_punctuation) if is_one
+    }
     assert {".", ",", "-", ")", "▁$", "%", "”", "–", "!!"} <= punctuation
     assert not {"'", "’", "▁", "s", "▁the", "<sep>", "1", "▁e.g"} & punctuation
     assert (
-        tokenizer.is_word_start == (marked | special | np.isin(pieces, list(punctuation)))
+        tokenizer.is_word_start
+        == (marked | special | np.isin(pieces, list(punctuation)))
     ).all()
 
 
@@ -73,7 +81,10 @@ def test_the_released_vocabulary_by_the_authors_rule():
     if not SPIECE.exists():
         pytest.skip("the released SentencePiece model is not there")
     tokenizer = Tokenizer(str(SPIECE))
-    starts = {tokenizer.id_to_piece(id) for id in np.flatnonzero(tokenizer.is_legacy_word_start)}
+    starts = {
+        tokenizer.id_to_piece(id)
+        for id in np.flatnonzero(tokenizer.is_legacy_word_start)
+    }
     assert {"▁the", "<cls>", "<unk>", ".", ",", "-", '"', "(", "}", "~"} <= starts
     assert not {"'", "=", ">", "!!", "–", "s", "1"} & starts
 
@@ -84,22 +95,43 @@ def test_the_released_vocabulary_by_the_authors_rule():
 @pytest.mark.parametrize(
     "language, size, words, sentence, cleaned",
     [
-        ("english", 28, "Äpfel Zürich naïve Café Apfel".split(), "Café Zürich", "Cafe Zurich"),
-        ("japanese", 28, "がっこう かぎ ぷりん パン です か が".split(), "がっこうがパン", None),
+        (
+            "english",
+            28,
+            "Äpfel Zürich naïve Café Apfel".split(),
+            "Café Zürich",
+            "Cafe Zurich",
+        ),
+        (
+            "japanese",
+            28,
+            "がっこう かぎ ぷりん パン です か が".split(),
+            "がっこうがパン",
+            None,
+        ),
     ],
 )
 def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cleaned):
     between = "" if language in ("chinese", "japanese") else " "
     tokenizer, said = train(
-        tmp_path, language, sentences_of(words, 200, between), language=language, vocab_size=size
+        tmp_path,
+        language,
+        sentences_of(words, 200, between),
+        language=language,
+        vocab_size=size,
     )
     assert tokenizer.keep_accents == (language != "english") and not tokenizer.uncased
     assert "accents %s" % ("stripped" if language == "english" else "kept") in said
-    assert "coverage %s" % ("0.99995" if language in ("english", "other") else "0.9995") in said
+    assert (
+        "coverage %s" % ("0.99995" if language in ("english", "other") else "0.9995")
+        in said
+    )
     assert tokenizer.clean(sentence) == (cleaned or sentence)
     assert tokenizer.decode(tokenizer.ids(sentence)) == (cleaned or sentence)
     assert json.loads((tmp_path / (language + ".model.json")).read_text()) == {
-        "sha256": hashlib.sha256((tmp_path / (language + ".model")).read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(
+            (tmp_path / (language + ".model")).read_bytes()
+        ).hexdigest(),
         "uncased": False,
         "keep_accents": language != "english",
     }
@@ -147,7 +179,9 @@ def test_the_presets_are_only_defaults(tmp_path):
     )
     assert "uncased, accents kept, character coverage 0.99995" in said
     assert tokenizer.pieces("ÉTÉ Ｔ") == tokenizer.pieces("été t")
-    assert tokenizer.unk_id not in tokenizer.ids("été")  # full-width T is folded by the model
+    assert tokenizer.unk_id not in tokenizer.ids(
+        "été"
+    )  # full-width T is folded by the model
 
 
 @pytest.mark.parametrize(
@@ -168,7 +202,9 @@ def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message
 
 def test_the_trainer_reads_what_data_utils_reads(tmp_path):
     """The same sentences as .gz, as .jsonl and in a directory give the same vocabulary."""
-    sentences = sentences_of("one two three four five six seven".split(), 150, " ").split("\n")
+    sentences = sentences_of(
+        "one two three four five six seven".split(), 150, " "
+    ).split("\n")
     text = "\n".join(sentences[:-1]) + "\n"
     plain, _ = train(tmp_path, "plain", text, vocab_size=30)
     other = tmp_path / "corpus"
@@ -176,7 +212,9 @@ def test_the_trainer_reads_what_data_utils_reads(tmp_path):
     with gzip.open(other / "a.txt.gz", "wt") as f:
         f.write("\n".join(sentences[:70]) + "\n")
     (other / "b.jsonl").write_text(json.dumps({"body": "\n".join(sentences[70:150])}))
-    mixed, said = train(tmp_path, "mixed", "", input_glob=other, json_field="body", vocab_size=30)
+    mixed, said = train(
+        tmp_path, "mixed", "", input_glob=other, json_field="body", vocab_size=30
+    )
     assert mixed.sha256 == plain.sha256
     assert "2 files, 150 sentences" in said
 
@@ -191,7 +229,9 @@ def test_sentences_are_drawn_evenly_and_few_are_held():
         assert number == 20 and len(set(drawn)) == 5
         counts.update(drawn)
     # Binomial with mean 1,000 and standard deviation 27: five of them.
-    assert set(counts) == set(range(20)) and all(abs(n - 1000) < 137 for n in counts.values())
+    assert set(counts) == set(range(20)) and all(
+        abs(n - 1000) < 137 for n in counts.values()
+    )
     assert draw(iter(range(1000)), 9, 1)[0] == draw(iter(range(1000)), 9, 1)[0]
     assert draw(iter(range(1000)), 9, 1)[0] != draw(iter(range(1000)), 9, 2)[0]
 
@@ -207,8 +247,12 @@ def chinese(tmp_path_factory):
     if not (PRETRAIN_ZH.is_dir() and CHN_SENTI.is_dir()):
         pytest.skip("the Chinese texts are not there")
     directory = tmp_path_factory.mktemp("chinese")
-    chapters = (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8").split("\n\n")
-    (directory / "train.txt").write_text("\n\n".join(chapters[:6]) + "\n", encoding="utf-8")
+    chapters = (
+        (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8").split("\n\n")
+    )
+    (directory / "train.txt").write_text(
+        "\n\n".join(chapters[:6]) + "\n", encoding="utf-8"
+    )
     (directory / "heldout.txt").write_text(chapters[6] + "\n", encoding="utf-8")
     command.succeed(
         TRAINER,
@@ -283,7 +327,9 @@ def fine_tune(out, pretrained):
     folder = out / "senti"
     folder.mkdir()
     for split in ("train", "dev"):
-        rows = (CHN_SENTI / (split + ".tsv")).read_text(encoding="utf-8").split("\n")[:41]
+        rows = (
+            (CHN_SENTI / (split + ".tsv")).read_text(encoding="utf-8").split("\n")[:41]
+        )
         (folder / (split + ".tsv")).write_text("\n".join(rows) + "\n", encoding="utf-8")
     alone = out / "alone" / "zh.model"  # the vocabulary without its description
     alone.parent.mkdir()
@@ -314,7 +360,9 @@ def fine_tune(out, pretrained):
     kept = Tokenizer(str(out / "tuned" / "spiece.model"))
     assert kept.keep_accents and kept.sha256 == Tokenizer(str(out / "zh.model")).sha256
     other = pathlib.Path(str(alone) + ".json")
-    other.write_text((pretrained / "spiece.model.json").read_text().replace("true", "false"))
+    other.write_text(
+        (pretrained / "spiece.model.json").read_text().replace("true", "false")
+    )
     assert f"{other} says False" in command.refused(
         "run_classifier.py", **dict(flags, model_dir=out / "again")
     )

@@ -24,9 +24,13 @@ def first_layer(weights, ids, start, hidden):
         for name, x in (("q", start), ("k", of("word_embedding/lookup_table")[ids]))
     )
     i, j = np.indices(hidden.shape)
-    angles = np.clip(i - j, -CLAMP_LEN, CLAMP_LEN)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
+    angles = np.clip(i - j, -CLAMP_LEN, CLAMP_LEN)[..., None] / 10000 ** (
+        np.arange(0, 16, 2) / 16
+    )
     r = np.einsum(
-        "ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], axis=-1), of(layer % "r")
+        "ijd,dnh->nijh",
+        np.concatenate([np.sin(angles), np.cos(angles)], axis=-1),
+        of(layer % "r"),
     )
     score = (
         np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
@@ -46,8 +50,13 @@ def test_attention_is_that_of_the_formula(permuted, model, order):
         assert sorted(rank) == list(range(1, len(ids) + 1))
         assert (order == "left_to_right") == (list(rank) == sorted(rank))
     table = permuted.weights["model/transformer/word_embedding/lookup_table"]
-    query = np.tile(permuted.weights["model/transformer/mask_emb/mask_emb"][0], (len(ids), 1))
-    for stream, start, hides in (("content", table[ids], hidden), ("query", query, blind)):
+    query = np.tile(
+        permuted.weights["model/transformer/mask_emb/mask_emb"][0], (len(ids), 1)
+    )
+    for stream, start, hides in (
+        ("content", table[ids], hidden),
+        ("query", query, blind),
+    ):
         shown = found.streams[stream]
         assert shown.shape == (2, 2, len(ids), len(ids))
         expected = np.where(hides, 0, first_layer(permuted.weights, ids, start, hides))
@@ -65,10 +74,14 @@ def test_a_causal_model_has_one_stream(causal):
             for order in (None, "left_to_right")
         }
         for order in ("random", "none", "2,1"):
-            with pytest.raises(UserError, match=f"order: found {order}, expected left_to_right"):
+            with pytest.raises(
+                UserError, match=f"order: found {order}, expected left_to_right"
+            ):
                 model.attention(TEXT, layers=[2], order=order)
     assert places == tuple(found.places)
-    assert set(found.streams) == {"content"} and list(found.places) == sorted(found.places)
+    assert set(found.streams) == {"content"} and list(found.places) == sorted(
+        found.places
+    )
     assert not np.triu(found.streams["content"][0, 0], 1).any()
 
 
@@ -83,7 +96,10 @@ def test_a_picture(runs, tmp_path):
     "flags, message",
     [
         (["--text=the", "--output=a.png", "--layers=1,4"], "layers: '4'"),
-        (["--text=" + 513 * "the ", "--output=a.png"], "text: found 513 pieces, expected 1 to 512"),
+        (
+            ["--text=" + 513 * "the ", "--output=a.png"],
+            "text: found 513 pieces, expected 1 to 512",
+        ),
     ],
 )
 def test_wrong_flags_are_named(runs, flags, message):

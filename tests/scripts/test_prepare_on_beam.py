@@ -33,9 +33,14 @@ def content(directory):
 
 
 def test_the_records_are_those_of_data_utils(workspace):
-    pytest.importorskip("apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'")
+    pytest.importorskip(
+        "apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'"
+    )
     done = command.succeed(
-        SCRIPT, **flags(workspace, "beam", beam_options="--runner=DirectRunner --job_name=test")
+        SCRIPT,
+        **flags(
+            workspace, "beam", beam_options="--runner=DirectRunner --job_name=test"
+        ),
     )
     assert done.stdout.endswith("records: {}\n".format(workspace.path("beam")))
     command.succeed("data_utils.py", **flags(workspace, "plain"))
@@ -48,8 +53,12 @@ def test_the_records_are_those_of_data_utils(workspace):
         SCRIPT, **dict(flags(workspace, "bad"), input_glob=workspace.path("nul.txt"))
     )
     where = workspace.path("nul.txt")
-    assert bad == f"xlnet data beam: {where}, line 2: found a NUL character, expected text"
-    bad = command.refused(SCRIPT, **flags(workspace, "bad", beam_options="--job_name='x"))
+    assert (
+        bad == f"xlnet data beam: {where}, line 2: found a NUL character, expected text"
+    )
+    bad = command.refused(
+        SCRIPT, **flags(workspace, "bad", beam_options="--job_name='x")
+    )
     assert bad == "xlnet data beam: beam_options: --job_name='x: No closing quotation"
 
 

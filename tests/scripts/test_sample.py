@@ -20,7 +20,17 @@ import xlnet
 from xlnet.support.errors import UserError
 
 SHA256 = "1e5cb66a3304e01c5b4442f13b61d732cf9706e8f3667e1af95a59fbab4c7c7e"
-SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+SPECIAL = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    "<cls>",
+    "<sep>",
+    "<pad>",
+    "<mask>",
+    "<eod>",
+    "<eop>",
+]
 
 
 def run(command, *arguments, cwd):
@@ -51,7 +61,10 @@ def read_documents(path):
 
 
 def read_rows(path):
-    return [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+    return [
+        line.split("\t")
+        for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    ]
 
 
 def test_the_sample_is_the_same_everywhere(sample):
@@ -68,7 +81,9 @@ def test_the_sample_is_the_same_everywhere(sample):
     )
     assert not set(filter(None, train)) & set(heldout)
     rows = read_rows(sample / "classify" / "train.tsv")[1:]
-    assert len(rows) == 160 and not any(label in text.lower() for _, text, label in rows)
+    assert len(rows) == 160 and not any(
+        label in text.lower() for _, text, label in rows
+    )
 
 
 def test_a_text_of_somebody_is_not_replaced(tmp_path):
@@ -78,7 +93,9 @@ def test_a_text_of_somebody_is_not_replaced(tmp_path):
     assert f"output: {theirs} is there and is not the sample's" in command.refused(
         "xlnet sample", output=tmp_path
     )
-    assert theirs.read_text() == "of somebody\n" and not (tmp_path / "classify").exists()
+    assert (
+        theirs.read_text() == "of somebody\n" and not (tmp_path / "classify").exists()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +103,9 @@ def short_text(sample):
     """Part of the sample with paragraph ends, small enough to train on in a second."""
     documents = read_documents(sample / "pretrain" / "heldout.txt")
     path = sample / "short.txt"
-    path.write_text("\n\n".join("\n".join(d) + " <eop>" for d in documents), encoding="utf-8")
+    path.write_text(
+        "\n\n".join("\n".join(d) + " <eop>" for d in documents), encoding="utf-8"
+    )
     return path
 
 
@@ -122,7 +141,9 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
         (["--input_glob=none.txt"], "input_glob: no file matches"),
     ],
 )
-def test_bad_vocabulary_requests_are_refused_in_one_line(sample, short_text, arguments, message):
+def test_bad_vocabulary_requests_are_refused_in_one_line(
+    sample, short_text, arguments, message
+):
     done = run(
         "data vocabulary",
         "--input_glob=short.txt",
@@ -149,7 +170,8 @@ def small_sample(sample):
     for name in ("dev", "test", "test_labels"):
         path = folder / "classify" / (name + ".tsv")
         path.write_text(
-            "\n".join(path.read_text(encoding="utf-8").split("\n")[:41]) + "\n", encoding="utf-8"
+            "\n".join(path.read_text(encoding="utf-8").split("\n")[:41]) + "\n",
+            encoding="utf-8",
         )
     return folder
 
@@ -165,7 +187,9 @@ def stages(small_sample, monkeypatch, quick_start):
             shutil.copytree(small_sample, flags["output"])
             return
         if program == "data_utils.py":
-            arguments = ("--num_workers=1",)  # forking here copies TensorFlow's threads' locks
+            arguments = (
+                "--num_workers=1",
+            )  # forking here copies TensorFlow's threads' locks
         ended = command.run(
             program, *arguments, *("--{}={}".format(*item) for item in flags.items())
         )
@@ -178,7 +202,9 @@ def stages(small_sample, monkeypatch, quick_start):
 
 def test_the_main_job(stages, tmp_path, capsys):
     run_sample.main(
-        run_sample.SampleSettings(out_dir=str(tmp_path / "run"), pretrain_steps=2, finetune_steps=2)
+        run_sample.SampleSettings(
+            out_dir=str(tmp_path / "run"), pretrain_steps=2, finetune_steps=2
+        )
     )
     assert [program for program, _ in stages] == [
         "xlnet sample",
@@ -192,9 +218,9 @@ def test_the_main_job(stages, tmp_path, capsys):
     table = json.loads((tmp_path / "run" / "results.json").read_text())
     printed = capsys.readouterr().out
     for name, value in table.items():
-        assert re.search(f"^{re.escape(name)} +{re.escape(value)}( |$)", printed, re.MULTILINE), (
-            name
-        )
+        assert re.search(
+            f"^{re.escape(name)} +{re.escape(value)}( |$)", printed, re.MULTILINE
+        ), name
     assert set(run_sample.EXPECTED) - set(table) == {"held-out perplexity, step 2000"}
     assert "expected" not in printed  # which is of the default steps
     # Two steps of training have hardly moved it away from guessing one of a thousand pieces.
@@ -204,7 +230,9 @@ def test_the_main_job(stages, tmp_path, capsys):
     tested = read_rows(tmp_path / "run" / "text" / "classify" / "test.tsv")
     predicted = read_rows(ROOT / table["predictions"])
     assert [row[0] for row in predicted] == [row[0] for row in tested]
-    labels = dict(read_rows(tmp_path / "run" / "text" / "classify" / "test_labels.tsv")[1:])
+    labels = dict(
+        read_rows(tmp_path / "run" / "text" / "classify" / "test_labels.tsv")[1:]
+    )
     right = sum(labels[row[0]] == row[1] for row in predicted[1:])
     assert table["test accuracy, fine-tuned from the pretrained model"] == "%.3f" % (
         right / len(labels)
@@ -212,7 +240,8 @@ def test_the_main_job(stages, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "flag, began, given", (("pretrain_steps", 2, 3), ("finetune_steps", 2, 1), ("seed", 0, 1))
+    "flag, began, given",
+    (("pretrain_steps", 2, 3), ("finetune_steps", 2, 1), ("seed", 0, 1)),
 )
 def test_other_settings_in_the_directory_of_a_run_are_refused(
     tmp_path, monkeypatch, flag, began, given
@@ -228,7 +257,9 @@ def test_other_settings_in_the_directory_of_a_run_are_refused(
     for _ in range(2):  # the same command goes on
         with pytest.raises(UserError, match="stopped"):
             run_sample.main(run_sample.SampleSettings(**same))
-    with pytest.raises(UserError, match=f"^{flag}: {given}, but the .* are made with {began} "):
+    with pytest.raises(
+        UserError, match=f"^{flag}: {given}, but the .* are made with {began} "
+    ):
         run_sample.main(run_sample.SampleSettings(**dict(same, **{flag: given})))
 
 
@@ -237,7 +268,10 @@ def test_a_stage_that_fails_ends_the_script(capfd):
     with pytest.raises(UserError, match="data_utils.py failed with status 2"):
         recipes.stage("a title", "data_utils.py", sp_path="a b", seq_length=3)
     printed = capfd.readouterr()
-    assert printed.out == "\n== a title\n$ python data_utils.py '--sp_path=a b' --seq_length=3\n"
+    assert (
+        printed.out
+        == "\n== a title\n$ python data_utils.py '--sp_path=a b' --seq_length=3\n"
+    )
     assert "Unknown command line flag 'seq_length'" in printed.err
 
 
@@ -285,9 +319,14 @@ def mark_as_installed(folder):
 
 def test_the_shell_script_starts_the_main_job(clone):
     done = subprocess.run(
-        ["bash", str(clone / "scripts" / "run_sample.sh"), "--help"], capture_output=True, text=True
+        ["bash", str(clone / "scripts" / "run_sample.sh"), "--help"],
+        capture_output=True,
+        text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")  # all was there, nothing is installed
+    assert (done.returncode, done.stderr) == (
+        0,
+        "",
+    )  # all was there, nothing is installed
     assert "run_sample.py: everything on a sample" in done.stdout
     assert "--pretrain_steps" in done.stdout
 
@@ -317,19 +356,29 @@ def test_setup_makes_the_library_known_everywhere(clone, tmp_path_factory):
             xlnet.__version__,
         ),
     ):
-        done = subprocess.run(words, cwd=elsewhere, text=True, capture_output=True, env=clean)
+        done = subprocess.run(
+            words, cwd=elsewhere, text=True, capture_output=True, env=clean
+        )
         assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{printed}\n")
     again = subprocess.run(
-        ["bash", str(clone / "scripts" / "setup.sh")], check=True, capture_output=True, text=True
+        ["bash", str(clone / "scripts" / "setup.sh")],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert (again.stdout, again.stderr) == ("", "")  # all was there
 
 
 @pytest.mark.parametrize("words", (["train_gpu.py", "--help"], ["-m", "xlnet", "fill"]))
 def test_a_program_without_the_environment_ends_in_one_line(words):
-    done = subprocess.run([sys.executable, "-S", *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-S", *words], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 1 and not done.stdout
-    assert "has no absl, numpy, sentencepiece, tensorflow: in the clone, run" in done.stderr
+    assert (
+        "has no absl, numpy, sentencepiece, tensorflow: in the clone, run"
+        in done.stderr
+    )
     assert done.stderr.count("\n") == 1
 
 
@@ -353,7 +402,11 @@ def setup(clone, tmp_path, versions, **environment):
         text=True,
         env=dict(environment, PATH=str(tmp_path / "bin")),
     )
-    assert done.returncode in (1, 2, 4) and not done.stdout and not (clone / ".venv").exists()
+    assert (
+        done.returncode in (1, 2, 4)
+        and not done.stdout
+        and not (clone / ".venv").exists()
+    )
     return done.stderr
 
 
@@ -366,7 +419,8 @@ ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
         (
             "",
             {},
-            ANY + "none; get one (uv python install 3.13, conda, pyenv) or set PYTHON=/path/to/p",
+            ANY
+            + "none; get one (uv python install 3.13, conda, pyenv) or set PYTHON=/path/to/p",
         ),
         ("3=3.14", {}, ANY + "python3 (3.14); get one"),
         (
@@ -380,13 +434,21 @@ ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
             {"PYTHON": "python3.9", "TENSORFLOW": "2.21"},
             "setup.sh: TensorFlow 2.21 needs Python 3.10 to 3.13; found: python3.9 (3.9)",
         ),
-        ("", {"TENSORFLOW": "2.16"}, "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21"),
+        (
+            "",
+            {"TENSORFLOW": "2.16"},
+            "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21",
+        ),
         # The newest that fits.
         ("3.13 3.12", {}, "setup: making .venv with python3.13\n"),
         ("3.14 3=3.14 3.9", {}, "setup: making .venv with python3.9\n"),
         ("3.13= 3=3.10", {}, "setup: making .venv with python3\n"),  # a shim that fails
         ("3.13 3.10", {"TENSORFLOW": "2.15"}, "setup: making .venv with python3.10\n"),
-        ("3.13 3.10", {"PYTHON": "python3.10"}, "setup: making .venv with python3.10\n"),
+        (
+            "3.13 3.10",
+            {"PYTHON": "python3.10"},
+            "setup: making .venv with python3.10\n",
+        ),
     ),
 )
 def test_setup_chooses_a_python(clone, tmp_path_factory, versions, environment, said):

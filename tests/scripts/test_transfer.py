@@ -13,7 +13,9 @@ from xlnet.tasks.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 FILLER = [
-    a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak") for b in ("at", "ok", "mi", "er")
+    a + b
+    for a in ("kam", "tel", "rok", "sol", "mit", "dak")
+    for b in ("at", "ok", "mi", "er")
 ]
 
 
@@ -30,7 +32,9 @@ def data(tmp_path_factory):
     (folder / "raw").mkdir()
     (folder / "raw" / "text.txt").write_text(
         "\n\n".join(
-            "\n".join(sentence(rng, rng.choice(("good", "bad"))) + "." for _ in range(6))
+            "\n".join(
+                sentence(rng, rng.choice(("good", "bad"))) + "." for _ in range(6)
+            )
             for _ in range(4000)
         )
         + "\n"
@@ -60,7 +64,9 @@ def small(monkeypatch):
         },
     )
     monkeypatch.setattr(
-        script, "ARCHITECTURE", dict(script.ARCHITECTURE, d_model=8, n_head=2, d_head=4, d_inner=16)
+        script,
+        "ARCHITECTURE",
+        dict(script.ARCHITECTURE, d_model=8, n_head=2, d_head=4, d_inner=16),
     )
 
     def stage(title, program, *arguments, **flags):
@@ -105,13 +111,24 @@ def test_the_table(data, small, tmp_path, capsys):
     "flag, given",
     (("data_dir", "/other"), ("vocab_size", 60), ("pretrain_steps", 4)),
 )
-def test_other_settings_in_the_directory_of_a_run_are_refused(tmp_path, monkeypatch, flag, given):
+def test_other_settings_in_the_directory_of_a_run_are_refused(
+    tmp_path, monkeypatch, flag, given
+):
     """Its text, vocabulary and models were kept without a word."""
     monkeypatch.setattr(script, "run", lambda *_: [])
-    same = {"data_dir": "/data", "vocab_size": 50, "pretrain_steps": 3, "out_dir": str(tmp_path)}
+    same = {
+        "data_dir": "/data",
+        "vocab_size": 50,
+        "pretrain_steps": 3,
+        "out_dir": str(tmp_path),
+    }
     script.main(script.TransferSettings(**same, languages="chinese"))
-    script.main(script.TransferSettings(**same, num_seeds=1))  # another part of the comparison
-    with pytest.raises(UserError, match=f"^{flag}: {given}, but the .* with {same[flag]} "):
+    script.main(
+        script.TransferSettings(**same, num_seeds=1)
+    )  # another part of the comparison
+    with pytest.raises(
+        UserError, match=f"^{flag}: {given}, but the .* with {same[flag]} "
+    ):
         script.main(script.TransferSettings(**dict(same, **{flag: given})))
 
 
@@ -120,15 +137,20 @@ def test_spread():
 
 
 def test_the_text_is_of_all_sources(data, small, tmp_path):
-    count = script.write_text(str(data), script.LANGUAGES["english"], str(tmp_path / "text.jsonl"))
+    count = script.write_text(
+        str(data), script.LANGUAGES["english"], str(tmp_path / "text.jsonl")
+    )
     documents = [
-        json.loads(line)["text"] for line in (tmp_path / "text.jsonl").read_text().splitlines()
+        json.loads(line)["text"]
+        for line in (tmp_path / "text.jsonl").read_text().splitlines()
     ]
     assert count == len(documents) == 4000 + len(set(documents[4000:]))
     raw = (data / "raw" / "text.txt").read_text().strip().split("\n\n")
     assert documents[:4000] == raw
     held_out = (data / "sst" / "dev.tsv").read_text()
-    assert len(documents) > 4110 and not any(text in held_out for text in documents[4000:])
+    assert len(documents) > 4110 and not any(
+        text in held_out for text in documents[4000:]
+    )
 
 
 def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkeypatch):
@@ -150,7 +172,9 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
 
     monkeypatch.setattr(script, "stage", stage)
     settings = script.TransferSettings(data_dir=str(tmp_path), num_seeds=1)
-    f1, precision = script.compare(settings, str(tmp_path), "msra_ner", "msra", "test", 1)
+    f1, precision = script.compare(
+        settings, str(tmp_path), "msra_ner", "msra", "test", 1
+    )
     # One of the two entities is found, and nothing else: F1 is 2/3.
     assert f1 == ("msra_ner", "1", "2 test", "f1", "nan", "0.667", "0.250", "0.250")
     assert precision[3:6] == ("precision", "nan", "1.000")
@@ -160,7 +184,12 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
 def test_questions_are_compared_with_no_answer(tmp_path, monkeypatch):
     def question(id, text, answer):
         answers = [] if answer is None else [{"text": answer, "answer_start": 0}]
-        return {"id": id, "question": text, "answers": answers, "is_impossible": answer is None}
+        return {
+            "id": id,
+            "question": text,
+            "answers": answers,
+            "is_impossible": answer is None,
+        }
 
     (tmp_path / "squad").mkdir()
     for split in ("train", "dev"):
@@ -173,7 +202,9 @@ def test_questions_are_compared_with_no_answer(tmp_path, monkeypatch):
                                 {
                                     "context": "a cat sat. dogs ran.",
                                     "qas": [
-                                        question("1", "what did the cat do?", "a cat sat."),
+                                        question(
+                                            "1", "what did the cat do?", "a cat sat."
+                                        ),
                                         question("2", "what did the cow do?", None),
                                     ],
                                 }
@@ -194,7 +225,15 @@ def test_questions_are_compared_with_no_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(script, "stage", stage)
     settings = script.TransferSettings(data_dir=str(tmp_path), num_seeds=2)
     f1, exact = script.compare(settings, str(tmp_path), "squad2", "squad", "dev", 1)
-    assert f1 == ("squad2", "2", "2 dev", "f1", "50.000", "50.000", *2 * ("60.000 ± 0.000",))
+    assert f1 == (
+        "squad2",
+        "2",
+        "2 dev",
+        "f1",
+        "50.000",
+        "50.000",
+        *2 * ("60.000 ± 0.000",),
+    )
     assert exact[3:6] == ("exact", "50.000", "50.000")
 
 
@@ -218,9 +257,14 @@ def test_bags_of_pairs_tell_what_texts_share():
             dict(languages="english,klingon"),
             "languages: no language 'klingon' .there are english, ",
         ),
-        (dict(tasks="squad1,msra"), "tasks: no task of these languages 'msra' .there are sst-2, "),
+        (
+            dict(tasks="squad1,msra"),
+            "tasks: no task of these languages 'msra' .there are sst-2, ",
+        ),
     ),
 )
 def test_unknown_names(tmp_path, asked, message):
     with pytest.raises(UserError, match=message):
-        script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path), **asked))
+        script.main(
+            script.TransferSettings(data_dir="x", out_dir=str(tmp_path), **asked)
+        )

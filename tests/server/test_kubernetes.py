@@ -28,7 +28,11 @@ def test_probes_are_paths_of_the_server():
         path = template["metadata"]["annotations"]["prometheus.io/path"]
         assert ask(server, "GET", path)[0] == 200
     labels = template["metadata"]["labels"]
-    assert labels == deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+    assert (
+        labels
+        == deployment["spec"]["selector"]["matchLabels"]
+        == service["spec"]["selector"]
+    )
 
 
 def test_a_pod_has_time_to_end():

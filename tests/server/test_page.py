@@ -18,13 +18,20 @@ from xlnet.server.served_model import ServedModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="the page needs playwright"
+)
 CHROMIUM = next(
     filter(
         None,
         map(
             shutil.which,
-            ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"),
+            (
+                "chromium",
+                "chromium-browser",
+                "google-chrome",
+                "chromium-headless-shell",
+            ),
         ),
     ),
     None,
@@ -43,11 +50,17 @@ EXAMPLES = {  # in place of those of the page
     "text": [{"text_a": "first <b>example</b>"}, {"text_a": "second"}],
     "vectors": [{"text_a": text} for text in ("east", "north", "west")],
 }
-SEES = {"content": [[True, False], [True, True]], "query": [[False, False], [True, False]]}
+SEES = {
+    "content": [[True, False], [True, True]],
+    "query": [[False, False], [True, False]],
+}
 
 # Of a signature: its inputs by name, a list with its length, and what is answered.
 SIGNATURES = {
-    "text": ({"text_a": None}, {"label": EVIL, "probabilities": [0.2496, 0.75, 0.0004]}),
+    "text": (
+        {"text_a": None},
+        {"label": EVIL, "probabilities": [0.2496, 0.75, 0.0004]},
+    ),
     "explain": (
         {"text_a": None},
         {
@@ -93,7 +106,10 @@ SIGNATURES = {
             "probabilities": [0.6, 0.4],
         },
     ),
-    "choose": ({"text_a": None, "choices": 3}, {"label": "b", "probabilities": [0.3, 0.7, 0.0]}),
+    "choose": (
+        {"text_a": None, "choices": 3},
+        {"label": "b", "probabilities": [0.3, 0.7, 0.0]},
+    ),
     "fill": (
         {"text": None},
         {
@@ -113,8 +129,16 @@ SIGNATURES = {
             "log_probabilities": [math.log(0.05), math.log(0.0002), math.log(0.125)],
             "likelier": [2, 40, 0],
             "sees": {
-                "content": [[True, False, True], [True, True, True], [False, False, True]],
-                "query": [[False, False, True], [True, False, True], [False, False, False]],
+                "content": [
+                    [True, False, True],
+                    [True, True, True],
+                    [False, False, True],
+                ],
+                "query": [
+                    [False, False, True],
+                    [True, False, True],
+                    [False, False, False],
+                ],
             },
             "query_attention": [[0, 0, 1], [0.25, 0, 0.75], [0, 0, 0]],
         },
@@ -129,7 +153,12 @@ SIGNATURES = {
             "places": [2, 1],
             "sees": SEES,
             "streams": {
-                name: [[[[share * one for one in row] for row in rows] for share in (0.25, 0.75)]]
+                name: [
+                    [
+                        [[share * one for one in row] for row in rows]
+                        for share in (0.25, 0.75)
+                    ]
+                ]
                 for name, rows in SEES.items()
             },
         },
@@ -196,7 +225,9 @@ class Model(Echo):
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
         yield opened
         opened.close()
 
@@ -206,10 +237,14 @@ def page(request, browser):
     """The page of a `Model` that is served; it must not log an error, nor scroll sideways."""
     (width, scheme), model, said = request.param, Model(), []
     with running(model, "it's my model") as server:
-        opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        opened = browser.new_page(
+            viewport={"width": width, "height": 800}, color_scheme=scheme
+        )
         opened.on(
             "console",
-            lambda message: said.append(message.text) if message.type == "error" else None,
+            lambda message: (
+                said.append(message.text) if message.type == "error" else None
+            ),
         )
         opened.on("pageerror", lambda error: said.append(str(error)))
         opened.set_default_timeout(10_000)  # [ms]
@@ -245,7 +280,9 @@ def picture(page, name):
     folder = os.environ.get("XLNET_SCREENSHOTS")
     if folder:
         width = page.viewport_size["width"]
-        page.screenshot(path=os.path.join(folder, f"{name}-{width}.png"), full_page=True)
+        page.screenshot(
+            path=os.path.join(folder, f"{name}-{width}.png"), full_page=True
+        )
 
 
 def done(page):
@@ -253,7 +290,9 @@ def done(page):
 
 
 def test_predictions_as_people_want_them(page):
-    assert page.inner_text("h1") == "it's my model" and EVIL in page.inner_text("#about")
+    assert page.inner_text("h1") == "it's my model" and EVIL in page.inner_text(
+        "#about"
+    )
     assert page.inner_text("#model") == (
         "XLNet, 3 layers of width 16, 32,000 tokens, fine-tuned for topics; model.ckpt-150"
     )
@@ -268,14 +307,21 @@ def test_predictions_as_people_want_them(page):
     assert page.locator(".legend mark").all_inner_texts() == ["LOC", "PER"]
     colours = page.evaluate("""[...document.querySelectorAll(".legend mark, .text mark")].map(
         e => getComputedStyle(e).backgroundColor)""")
-    assert colours[0] != colours[1] == colours[2] == colours[3] and colours[4] == colours[0]
-    assert predict(page, "answer", question="Who?", context=ANNA).startswith("Bo 80\u00a0%")
+    assert (
+        colours[0] != colours[1] == colours[2] == colours[3]
+        and colours[4] == colours[0]
+    )
+    assert predict(page, "answer", question="Who?", context=ANNA).startswith(
+        "Bo 80\u00a0%"
+    )
     assert page.locator(".text mark").all_inner_texts() == ["Bo"]
     assert page.inner_text(".text") == ANNA
     assert predict(page, "no answer", question="Who?", context=ANNA).startswith(
         "No answer in this text 90\u00a0%"
     )
-    assert page.locator(".text mark").count() == 0 and page.locator(".chosen").count() == 0
+    assert (
+        page.locator(".text mark").count() == 0 and page.locator(".chosen").count() == 0
+    )
     assert "Rejected spans" in page.inner_text("#answer")
 
 
@@ -286,7 +332,14 @@ def test_the_answers_that_were_typed_are_what_is_chosen_from(page):
     page.wait_for_selector("#fields textarea")
     shown = predict(page, "choose", text_a="a", choices="\n yes\n no")
     assert page.model.asked[-1][2][0]["choices"] == [" yes", " no", ""]
-    assert shown.split("\n")[:6] == ["no 70\u00a0%", "", "no", "70\u00a0%", "yes", "30\u00a0%"]
+    assert shown.split("\n")[:6] == [
+        "no 70\u00a0%",
+        "",
+        "no",
+        "70\u00a0%",
+        "yes",
+        "30\u00a0%",
+    ]
     assert page.locator(".bar").count() == 2
 
 
@@ -310,7 +363,11 @@ def test_why(page):
     assert page.inner_text("#answer .text") == "a  <b> a"
     found = page.evaluate("""[...document.querySelectorAll("#answer .text mark")].map(
         e => [e.textContent, e.className, e.style.getPropertyValue("--part")])""")
-    assert found == [["a", "raises", "50%"], ["<b>", "lowers", "100%"], ["a", "raises", "25%"]]
+    assert found == [
+        ["a", "raises", "50%"],
+        ["<b>", "lowers", "100%"],
+        ["a", "raises", "25%"],
+    ]
     words = page.locator(".words mark")
     words.nth(1).hover()
     assert page.inner_text(".readout") == "<b>: \u22120.2000"
@@ -358,10 +415,16 @@ def test_a_filling_goes_into_the_text(page):
     predict(page, "fill", text="long " * 20 + "____ b")
     first = page.locator(".bars button").first
     assert first.inner_text() == "\u2026" + ("long " * 20)[-30:] + "<u> b"
-    assert page.model.asked[-1][1] == {"top": "5", "pieces": "1-3", "order": "left_to_right"}
+    assert page.model.asked[-1][1] == {
+        "top": "5",
+        "pieces": "1-3",
+        "order": "left_to_right",
+    }
     # A bar is as long as its probability, as everywhere.
     widths = page.locator(".bar div").evaluate_all("all => all.map(e => e.style.width)")
-    assert widths == ["50%", "0.04%"] and "<\u00a00.1\u00a0%" in page.inner_text(".bars")
+    assert widths == ["50%", "0.04%"] and "<\u00a00.1\u00a0%" in page.inner_text(
+        ".bars"
+    )
     first.click()
     assert page.input_value("#in-text") == "long " * 20 + "<u> b"
     page.keyboard.press("Control+z")  # the blank comes back
@@ -375,8 +438,13 @@ def test_a_filling_goes_into_the_text(page):
 
 def test_generated_text_its_probabilities_and_its_end(page):
     shown = predict(page, "generate", prompt="It was")
-    assert shown.split("\n")[0] == "It was once <i> more" and "as long as was asked for" in shown
-    assert page.locator(".token").first.get_attribute("title") == "probability 42\u00a0%"
+    assert (
+        shown.split("\n")[0] == "It was once <i> more"
+        and "as long as was asked for" in shown
+    )
+    assert (
+        page.locator(".token").first.get_attribute("title") == "probability 42\u00a0%"
+    )
     asked = {"max_tokens": "60", "temperature": "1", "top_p": "0.9"}
     assert page.model.asked[-1][1] == asked
     page.fill("#set-seed", "3")
@@ -391,13 +459,21 @@ def test_generated_text_its_probabilities_and_its_end(page):
 def test_the_similarity_of_two_texts_and_of_others(page):
     """How similar other texts are says what a similarity is worth."""
     shown = predict(page, "vectors", text_a="one", other="two")
-    assert shown.startswith("0.960 cosine similarity") and "2 numbers, length 5" in shown
+    assert (
+        shown.startswith("0.960 cosine similarity") and "2 numbers, length 5" in shown
+    )
     asked = [row["text_a"] for row in page.model.asked[-1][2]]
     assert asked == ["one", "two", "east", "north", "west"]
     # All pairs but the one that is asked for: nine, of which the two texts are in six.
-    assert page.locator(".scale .other").count() == 9 and page.locator(".scale .this").count() == 1
+    assert (
+        page.locator(".scale .other").count() == 9
+        and page.locator(".scale .this").count() == 1
+    )
     cosines = [0.6, 0.8, -0.6, 0.8, 0.6, -0.8, 0, -1, 0]
-    assert f"{sum(cosines) / 9:.3f} on average" in shown and "more similar than each" in shown
+    assert (
+        f"{sum(cosines) / 9:.3f} on average" in shown
+        and "more similar than each" in shown
+    )
     assert "cosine" not in predict(page, "vectors", text_a="one", other="")
     assert len(page.model.asked[-1][2]) == 1
 
@@ -414,7 +490,12 @@ def chips(page):
 def test_the_factorization_order_is_played(page):
     """At each step: what both streams see, and what the query stream predicts there."""
     predict(page, "factorize", text="a b")
-    assert page.model.asked[-1][1] == {"order": "random", "seed": "34", "known": "0", "top": "6"}
+    assert page.model.asked[-1][1] == {
+        "order": "random",
+        "seed": "34",
+        "known": "0",
+        "top": "6",
+    }
     assert page.locator("img").count() == 0
     expected = [["1", "\u2011b", "13\u00a0%"], ["2", "a", "5.0\u00a0%"]]
     assert chips(page) == [*expected, ["3", EVIL, "<\u00a00.1\u00a0%"]]
@@ -428,7 +509,9 @@ def test_the_factorization_order_is_played(page):
     assert page.inner_text(".predicted .chosen") == "a"
     assert "2 tokens are likelier" in page.inner_text(".predicted .hint")
     bits = -math.log2(0.125) - math.log2(0.05)
-    assert f"\u2212{bits:.1f} bits, {bits / 2:.1f} bits a token" in page.inner_text(".total")
+    assert f"\u2212{bits:.1f} bits, {bits / 2:.1f} bits a token" in page.inner_text(
+        ".total"
+    )
     # The last step: it sees both, with an arc from each as strong as its attention.
     page.click("button[aria-label='next step']")
     assert cards(page, "query") == ["seen", "asked", "seen"]
@@ -487,7 +570,11 @@ def test_tokens_are_dragged_to_another_order(page):
     assert page.inner_text(".controls output") == "step 2 of 3"
     page.select_option("#set-order", "right_to_left")  # is asked for at once
     done(page)
-    assert page.model.asked[-1][1] == {"order": "right_to_left", "known": "0", "top": "6"}
+    assert page.model.asked[-1][1] == {
+        "order": "right_to_left",
+        "known": "0",
+        "top": "6",
+    }
 
 
 def test_attention_by_head(page):
@@ -530,10 +617,16 @@ def test_a_square_of_attention_lights_its_two_tokens(page):
     size = page.evaluate("document.querySelector('.maps svg').viewBox.baseVal.width")
     cell = box["width"] / size
     # The second row, the first column: the map is at the end of both axes.
-    page.mouse.move(box["x"] + box["width"] - 1.5 * cell, box["y"] + box["height"] - 0.5 * cell)
+    page.mouse.move(
+        box["x"] + box["width"] - 1.5 * cell, box["y"] + box["height"] - 0.5 * cell
+    )
     assert page.locator(".maps text.lit").all_text_contents() == [EVIL[:10], "a"]
-    assert page.inner_text(".readout").endswith("attends to \u201ca\u201d with 25\u00a0%")
-    page.mouse.move(box["x"] + box["width"] - 0.5 * cell, box["y"] + box["height"] - 1.5 * cell)
+    assert page.inner_text(".readout").endswith(
+        "attends to \u201ca\u201d with 25\u00a0%"
+    )
+    page.mouse.move(
+        box["x"] + box["width"] - 0.5 * cell, box["y"] + box["height"] - 1.5 * cell
+    )
     assert "does not see" in page.inner_text(".readout")
     page.mouse.move(1, 1)
     assert page.locator(".maps text.lit").count() == 0
@@ -690,7 +783,10 @@ def test_errors_a_link_and_the_request_elsewhere(page):
     predict(page, "text", text_a="it's")
     page.click("#same summary")
     curl, python = page.inner_text("#curl"), page.inner_text("#python")
-    assert curl.startswith("curl 'http://127.0.0.1:") and "/it'\\''s%20my%20model:predict'" in curl
+    assert (
+        curl.startswith("curl 'http://127.0.0.1:")
+        and "/it'\\''s%20my%20model:predict'" in curl
+    )
     assert r"""{"text_a":"it'\''s"}""" in curl
     names = {}
     exec(compile(python.replace("print(", "answered = ("), "page", "exec"), names)
@@ -706,7 +802,9 @@ def test_errors_a_link_and_the_request_elsewhere(page):
     assert page.model.asked[-1][2] == [{"text_a": "it's"}]
     # In a page that is open already, too.
     other = json.dumps({"signature": "score", "row": {"text_a": "a", "text_b": "b"}})
-    page.evaluate("other => { location.hash = '#' + encodeURIComponent(other); }", other)
+    page.evaluate(
+        "other => { location.hash = '#' + encodeURIComponent(other); }", other
+    )
     page.wait_for_selector(".headline:has-text('2.346')")
     page.fill("#in-text_a", "")
     page.click("#ask")  # an empty field is not sent
@@ -741,7 +839,9 @@ def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
     }
     with running(made, "m") as server:
         page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{server.port}/#{urllib.parse.quote(json.dumps(link))}")
+        page.goto(
+            f"http://127.0.0.1:{server.port}/#{urllib.parse.quote(json.dumps(link))}"
+        )
         page.wait_for_selector(".play")
         shown = [chip[2] for chip in chips(page)]
         for step, position in enumerate(order):
@@ -782,7 +882,9 @@ AXE = next(
 )
 
 
-@pytest.mark.skipif(not AXE, reason="npm install --global axe-core, or AXE_CORE=.../axe.min.js")
+@pytest.mark.skipif(
+    not AXE, reason="npm install --global axe-core, or AXE_CORE=.../axe.min.js"
+)
 def test_accessibility(page):
     """In each theme, each kind of prediction: no finding of axe-core."""
     texts = {
@@ -804,4 +906,6 @@ def test_accessibility(page):
         page.evaluate("document.querySelector('#same').open = true")
         page.evaluate(AXE.read_text(encoding="utf-8"))
         found = page.evaluate("axe.run()")["violations"]
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+        assert [
+            (each["id"], [node["html"] for node in each["nodes"]]) for each in found
+        ] == []

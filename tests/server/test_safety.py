@@ -23,13 +23,19 @@ _UNPACKS = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "yam
 
 
 def test_nothing_is_unpickled_or_evaluated():
-    files = [*(ROOT / "xlnet").rglob("*.py"), *(ROOT / "scripts").glob("*.py"), *ROOT.glob("*.py")]
+    files = [
+        *(ROOT / "xlnet").rglob("*.py"),
+        *(ROOT / "scripts").glob("*.py"),
+        *ROOT.glob("*.py"),
+    ]
     assert len(files) > 100
     for path in files:
         name = str(path.relative_to(ROOT))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                is_cell = name == "scripts/notebooks.py"  # runs the cells of our notebooks
+                is_cell = (
+                    name == "scripts/notebooks.py"
+                )  # runs the cells of our notebooks
                 assert node.func.id not in _RUNS or is_cell, (name, node.lineno)
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert not getattr(node.value, "value", True), (name, node.value.lineno)
@@ -116,7 +122,11 @@ def test_paths_in_run_json_lead_nowhere(model, outside):
         os.path.join(path, "model.ckpt-1"),
     )
     settings = found.tuned.settings
-    assert (settings.model_dir, settings.data_dir, settings.output_dir) == (path, "", "")
+    assert (settings.model_dir, settings.data_dir, settings.output_dir) == (
+        path,
+        "",
+        "",
+    )
     assert settings.predict_dir is None
     assert settings.model_config_path == os.path.join(path, "xlnet_config.json")
     assert tree(directory) == before

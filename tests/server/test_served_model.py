@@ -33,7 +33,10 @@ ROWS = {
     ],
     "ranking": [{"text_a": "kamat", "text_b": "mitel dakar"}],
     "tagging": ["kamat  telok,rokmi 2010", "sol"],
-    "spans": [{"question": "kamat telok?", "context": LONG}, {"question": "sol", "context": "ka"}],
+    "spans": [
+        {"question": "kamat telok?", "context": LONG},
+        {"question": "sol", "context": "ka"},
+    ],
 }
 
 
@@ -73,7 +76,9 @@ def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     with xlnet.load(path, device="cpu") as other:
         assert model.labels == (list(other.labels) if other.labels else None)
         if kind == "ranking":
-            expected = [other.rank(row["text_a"], [row["text_b"]])[0].score for row in rows]
+            expected = [
+                other.rank(row["text_a"], [row["text_b"]])[0].score for row in rows
+            ]
         else:
             items = []
             for row in rows:
@@ -101,7 +106,9 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     with xlnet.load(path, device="cpu") as other:
         expected = other.explain((row["text_a"], row["text_b"]), **given)
     assert (found["words"], found["first_words"]) == (["kamat", "telok", "mitel"], 2)
-    assert found["output"] == expected.output == labels[-1] and isinstance(error, UserError)
+    assert found["output"] == expected.output == labels[-1] and isinstance(
+        error, UserError
+    )
     same([found["value"], *found["weights"]], [expected.value, *expected.weights])
     if kind == "classification":  # which reads all of a text, in windows
         many = [{"text_a": "ka " * 512, "text_b": "ka"}] * 5
@@ -121,22 +128,34 @@ def test_of_a_long_text_what_is_read_is_explained(tmp_path):
     model = opened(make_model(tmp_path / "m", "multi_label", max_seq_length=8))
     text = "kamat telok sol " * 1000
     (found,) = answers(model, [text], "explain")
-    assert len(found["words"]) == 3000 and any(found["weights"]) and not any(found["weights"][6:])
+    assert (
+        len(found["words"]) == 3000
+        and any(found["weights"])
+        and not any(found["weights"][6:])
+    )
     same(found["value"], max(answers(model, [text])[0]["probabilities"]))
     model.close()
 
 
 @pytest.mark.parametrize("long_document", ["truncate", "head_tail"])
 def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
-    path = make_model(tmp_path / "m", "multi_label", max_seq_length=8, long_document=long_document)
+    path = make_model(
+        tmp_path / "m", "multi_label", max_seq_length=8, long_document=long_document
+    )
     model = opened(path)
     text = "kamat telok sol mitel dakar laskit nokla rokmi"
     ids = model._model.tokenizer.ids
     with running(model, "m") as server:
         _, content = ask(server, body={"instances": [text, "sol"]})
     whole = len(ids("sol"))
-    assert (content["tokens_read"], content["tokens"]) == ([6, whole], [len(ids(text)), whole])
-    assert content["unknown_tokens"] == [0, 0] and content["characters_unknown"] == [None, None]
+    assert (content["tokens_read"], content["tokens"]) == (
+        [6, whole],
+        [len(ids(text)), whole],
+    )
+    assert content["unknown_tokens"] == [0, 0] and content["characters_unknown"] == [
+        None,
+        None,
+    ]
     spans = content["characters_read"][0]["text_a"]
     assert content["characters_read"][1] is None
     read = ids("".join(text[start:end] for start, end in spans[:1]))
@@ -148,14 +167,22 @@ def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
     model.close()
 
 
-def test_positions_are_those_of_the_request_or_left_out(tmp_path, quick_start, model_of):
+def test_positions_are_those_of_the_request_or_left_out(
+    tmp_path, quick_start, model_of
+):
     """Not those of the text as the task changes it, nor of words that a tagger cuts."""
     model = opened(make_model(tmp_path / "m", "imdb", max_seq_length=8))
-    plain, changed = ("kamat telok sol mitel dakar laskit" + end for end in ("", "<br />nokla"))
+    plain, changed = (
+        "kamat telok sol mitel dakar laskit" + end for end in ("", "<br />nokla")
+    )
     for signature in ("text", "explain", "vectors"):
-        found = model.run(model.call(signature, {}), [{"text_a": plain}, {"text_a": changed}])
+        found = model.run(
+            model.call(signature, {}), [{"text_a": plain}, {"text_a": changed}]
+        )
         readings = [one.reading for one in found]
-        assert [(one.tokens_read, one.tokens > 6) for one in readings] == [(6, True)] * 2
+        assert [(one.tokens_read, one.tokens > 6) for one in readings] == [
+            (6, True)
+        ] * 2
         assert [one.characters_read is None for one in readings] == [False, True]
     model.close()
     model = opened(model_of("tagging"))  # of 24 tokens
@@ -189,7 +216,9 @@ def test_tokens_that_the_vocabulary_does_not_know(quick_start, model_of, permute
     with running(tuned, "m") as server:
         status, content = ask(server, body={"instances": ["kamat", "\u6f22"]})
         assert status == 400
-        assert content["error"].startswith("instance 1: text: found '\u6f22', expected a text with")
+        assert content["error"].startswith(
+            "instance 1: text: found '\u6f22', expected a text with"
+        )
     (nothing,) = tuned.run(tuned.call("text", {}), [{"text_a": "\u200b"}])
     assert isinstance(nothing, UserError)
     tuned.close()
@@ -202,24 +231,46 @@ def test_wrong_parameters_are_named_in_the_words_of_json(permuted):
     for signature, parameters, said in (
         ("generate", {"max_tokens": None}, "max_tokens is null, expected an integer"),
         ("generate", {"max_tokens": 2.5}, "max_tokens is 2.5, expected an integer"),
-        ("generate", {"max_tokens": 5000}, "max_tokens: found 5000, expected at most 2048"),
+        (
+            "generate",
+            {"max_tokens": 5000},
+            "max_tokens: found 5000, expected at most 2048",
+        ),
         ("generate", {"beams": 65}, "beams: found 65, expected at most 64"),
         ("generate", {"temperature": "1"}, 'temperature is "1", expected a number'),
         ("generate", {"stop": [None]}, "stop: found null, expected texts of 1 to 1000"),
         ("generate", {"max_token": 3}, "no 'max_token'"),
-        ("fill", {"whole_words": "yes"}, 'whole_words is "yes", expected true or false'),
+        (
+            "fill",
+            {"whole_words": "yes"},
+            'whole_words is "yes", expected true or false',
+        ),
         ("fill", {"pieces": 0}, "pieces: found '0', expected a number"),
         ("factorize", {"order": "up"}, "order: found 'up', expected random"),
-        ("attention", {"most_tokens": 65}, "most_tokens: found 65, expected at most 64"),
-        ("attention", {"layers": []}, "layers: found [], expected a list of 1 to 4 numbers"),
-        ("attention", {"layers": [99]}, "layers: found [99], expected a list of 1 to 4"),
+        (
+            "attention",
+            {"most_tokens": 65},
+            "most_tokens: found 65, expected at most 64",
+        ),
+        (
+            "attention",
+            {"layers": []},
+            "layers: found [], expected a list of 1 to 4 numbers",
+        ),
+        (
+            "attention",
+            {"layers": [99]},
+            "layers: found [99], expected a list of 1 to 4",
+        ),
         ("vectors", {"pooling": "mean"}, "found pooling, expected none for vectors"),
     ):
         with pytest.raises(UserError) as raised:
             model.call(signature, parameters)
         assert str(raised.value).startswith("parameters: " + said), raised.value
     call = model.call("fill", {})
-    with pytest.raises(UserError, match="^instance 0: text: found 3, expected a string"):
+    with pytest.raises(
+        UserError, match="^instance 0: text: found 3, expected a string"
+    ):
         model.rows(call, [{"text": 3}])
     with pytest.raises(
         UserError, match="45 pieces of blanks with beams=50, expected a product up to"
@@ -233,9 +284,18 @@ def test_wrong_parameters_are_named_in_the_words_of_json(permuted):
     [
         ([1], "instance 0: found 1, expected an object with choices, text_a, text_b"),
         ([{"text": "a"}], "instance 0: found text, expected choices, text_a, text_b"),
-        ([dict(text_a="a", text_b="b", choices=["b"])], "expected an array of 3 strings"),
-        ([dict(text_a="a", text_b="b", choices=[["b"]] * 3)], "expected an array of 3 strings"),
-        ([dict(text_a=1, text_b="b", choices=["b"] * 3)], "text_a: found 1, expected a string"),
+        (
+            [dict(text_a="a", text_b="b", choices=["b"])],
+            "expected an array of 3 strings",
+        ),
+        (
+            [dict(text_a="a", text_b="b", choices=[["b"]] * 3)],
+            "expected an array of 3 strings",
+        ),
+        (
+            [dict(text_a=1, text_b="b", choices=["b"] * 3)],
+            "text_a: found 1, expected a string",
+        ),
     ],
 )
 def test_a_row_that_does_not_fit(quick_start, model_of, rows, said):
@@ -252,7 +312,12 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
     model = opened(permuted.folder)
     restored = model._model.inference.open()
     before = set(restored._subgraphs)
-    cases = {"fill": "a ___", "attention": "a cat", "factorize": "a cat", "vectors": "a cat"}
+    cases = {
+        "fill": "a ___",
+        "attention": "a cat",
+        "factorize": "a cat",
+        "vectors": "a cat",
+    }
     requests = [(name, text, {}) for name, text in cases.items()] * 4
     requests += [("generate", "a cat", {"max_tokens": 3, "seed": 1})] * 4
     requests += [("generate", "a cat", {"max_tokens": 3, "beams": 9})] * 4
@@ -261,7 +326,11 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
 
         def one(request):
             name, text, parameters = request
-            body = {"signature_name": name, "instances": [text], "parameters": parameters}
+            body = {
+                "signature_name": name,
+                "instances": [text],
+                "parameters": parameters,
+            }
             return ask(server, body=body)[0]
 
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
@@ -324,7 +393,13 @@ def language_model(permuted):
 
 
 def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permuted):
-    assert language_model.names == ["fill", "factorize", "generate", "attention", "vectors"]
+    assert language_model.names == [
+        "fill",
+        "factorize",
+        "generate",
+        "attention",
+        "vectors",
+    ]
     asked = dict(max_tokens=20, seed=3)
     (filled,) = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
     (beams,) = answers(language_model, ["the"], "generate", beams=2, max_tokens=3)
@@ -342,21 +417,28 @@ def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permut
         found = other.generate("the cat", **asked, stop=stops)
         assert stopped["texts"] == [found.text] and stopped["ended"] == ["stop"]
         found = other.factorize("the cat sat", order="2,1,3")
-        assert (factorized["order"], factorized["candidates"]) == (found.order, found.candidates)
+        assert (factorized["order"], factorized["candidates"]) == (
+            found.order,
+            found.candidates,
+        )
         same(factorized["log_probabilities"], found.log_probabilities.tolist())
         same(vector, other.vectors("the cat").tolist())
 
 
 def test_attention_and_what_each_stream_sees(language_model):
     """The masks are those of the network for the same order."""
-    (found,) = answers(language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3")
+    (found,) = answers(
+        language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3"
+    )
     count = len(found["pieces"])
     assert found["places"] == [2, 1, 3] and count == 3
     with tf.Graph().as_default(), tf.Session() as run:
         ranks, targets = tf.constant([found["places"]]), tf.ones([1, count], tf.bool)
         mask = run.run(modeling.permutation_mask(ranks, targets).dense())[0]
     np.testing.assert_array_equal(~mask, found["sees"]["query"])
-    np.testing.assert_array_equal(~mask | np.eye(count, dtype=bool), found["sees"]["content"])
+    np.testing.assert_array_equal(
+        ~mask | np.eye(count, dtype=bool), found["sees"]["content"]
+    )
     content = np.array(found["streams"]["content"])  # [k,N,T,T]
     assert content.shape == (1, 2, count, count)
     np.testing.assert_allclose(content.sum(axis=-1), 1, atol=1e-3)
@@ -365,7 +447,9 @@ def test_attention_and_what_each_stream_sees(language_model):
 
 @pytest.mark.parametrize("signature", ["attention", "factorize", "fill"])
 def test_an_error_has_the_number_of_its_instance(language_model, signature):
-    good, bad = ("a ___", "the") if signature == "fill" else ("the cat", "the cat " * 40)
+    good, bad = (
+        ("a ___", "the") if signature == "fill" else ("the cat", "the cat " * 40)
+    )
     with running(language_model, "m") as server:
         asked = {"signature_name": signature, "instances": [good, bad]}
         status, content = ask(server, body=asked)
@@ -374,14 +458,20 @@ def test_an_error_has_the_number_of_its_instance(language_model, signature):
 
 def test_a_stream_has_the_text_of_the_answer(language_model):
     parameters = {"max_tokens": 6, "seed": 1}
-    asked = {"signature_name": "generate", "instances": ["the cat"], "parameters": parameters}
+    asked = {
+        "signature_name": "generate",
+        "instances": ["the cat"],
+        "parameters": parameters,
+    }
     with running(language_model, "m") as server:
         whole = ask(server, body=asked)[1]["predictions"][0]
         parts = ask(server, body=dict(asked, stream=True))[1]
     parts = list(map(json.loads, parts.splitlines()))
     assert "".join(part["text"] for part in parts) == whole["texts"][0]
     assert len(parts) > 1 and parts[-1]["ended"] == "length"
-    assert parts[-1]["tokens_read"] == len(language_model._model.tokenizer.ids("the cat"))
+    assert parts[-1]["tokens_read"] == len(
+        language_model._model.tokenizer.ids("the cat")
+    )
 
 
 @pytest.mark.parametrize("name", ["characters", "words"])

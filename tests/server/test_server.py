@@ -99,7 +99,9 @@ def test_answers_are_rows(server):
             "characters_unknown": [None, None],
         },
     )
-    assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
+    assert (
+        ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
+    )
 
 
 def test_the_state_and_the_inputs_have_the_form_of_tensorflow_serving(server):
@@ -110,12 +112,20 @@ def test_the_state_and_the_inputs_have_the_form_of_tensorflow_serving(server):
     assert about["signatures"]["choices"] == ["choices", "text_a"]
     _, content = ask(server, "GET", "/v1/models/m/metadata")
     signatures = content["metadata"]["signature_def"]["signature_def"]
-    assert signatures["choices"]["inputs"]["choices"]["tensor_shape"]["dim"][1]["size"] == "2"
+    assert (
+        signatures["choices"]["inputs"]["choices"]["tensor_shape"]["dim"][1]["size"]
+        == "2"
+    )
 
 
 @pytest.mark.parametrize(
     "host, status",
-    [("localhost", 200), ("127.0.0.1:8501", 200), ("[::1]:80", 200), ("evil.example:80", 421)],
+    [
+        ("localhost", 200),
+        ("127.0.0.1:8501", 200),
+        ("[::1]:80", 200),
+        ("evil.example:80", 421),
+    ],
 )
 def test_another_site_may_not_ask(server, host, status):
     """Neither by a name that leads here (DNS rebinding) nor by a page that sends a form."""
@@ -133,22 +143,62 @@ def test_another_site_may_not_ask(server, host, status):
     [
         ("{", 400, "not JSON: Expecting property name"),
         ("[" * 4000, 400, "not JSON"),
-        ('{"instances": [{"text_a": "a", "text_a": "b"}]}', 400, "the key 'text_a' twice"),
+        (
+            '{"instances": [{"text_a": "a", "text_a": "b"}]}',
+            400,
+            "the key 'text_a' twice",
+        ),
         ("[1]", 400, "the request: found no object"),
         ({"instances": []}, 400, "instances: found 0, expected 1 to 128"),
         ({"instances": ["a"] * 129}, 400, "instances: found 129, expected 1 to 128"),
         ({"instances": "a"}, 400, 'instances: found "a", expected an array'),
-        ({"instances": ["a"], "signature_name": None}, 400, "signature_name: found null, expected"),
-        ({"instances": ["a"], "parameters": []}, 400, "parameters: found [], expected an object"),
-        ({"instances": ["a"], "parameter": {}}, 400, "the request: found 'parameter', expected"),
-        ({"instances": ["a"], "stream": 1}, 400, "stream: found 1, expected true or false"),
-        ({"instances": ["a"], "stream": True}, 400, "stream: found 1 of text, expected one of"),
-        ({"instances": ["a"], "signature_name": "no"}, 400, "signature_name: found 'no', expected"),
+        (
+            {"instances": ["a"], "signature_name": None},
+            400,
+            "signature_name: found null, expected",
+        ),
+        (
+            {"instances": ["a"], "parameters": []},
+            400,
+            "parameters: found [], expected an object",
+        ),
+        (
+            {"instances": ["a"], "parameter": {}},
+            400,
+            "the request: found 'parameter', expected",
+        ),
+        (
+            {"instances": ["a"], "stream": 1},
+            400,
+            "stream: found 1, expected true or false",
+        ),
+        (
+            {"instances": ["a"], "stream": True},
+            400,
+            "stream: found 1 of text, expected one of",
+        ),
+        (
+            {"instances": ["a"], "signature_name": "no"},
+            400,
+            "signature_name: found 'no', expected",
+        ),
         ({"instances": [3]}, 400, "instance 0: text_a: found 3, expected a string"),
         ({"instances": [{"b": "a"}]}, 400, "instance 0: found b, expected text_a"),
-        ({"instances": ["é" * 100_001]}, 400, "instance 0: text_a: found 100001 characters"),
-        ('{"instances": ["\\ud800"]}', 400, "instance 0: text_a: found half a character"),
-        ({"instances": ["a" * 2_000_000]}, 413, "the request has more than 1048576 bytes"),
+        (
+            {"instances": ["é" * 100_001]},
+            400,
+            "instance 0: text_a: found 100001 characters",
+        ),
+        (
+            '{"instances": ["\\ud800"]}',
+            400,
+            "instance 0: text_a: found half a character",
+        ),
+        (
+            {"instances": ["a" * 2_000_000]},
+            413,
+            "the request has more than 1048576 bytes",
+        ),
     ],
 )
 def test_a_bad_request_is_told_which_field_is_wrong(server, body, status, words):
@@ -183,7 +233,10 @@ def test_every_response_has_the_headers_that_protect_a_browser(server):
         with connect(server) as connection:
             connection.sendall(b"GET %s HTTP/1.0\r\n\r\n" % path.encode())
             head = everything(connection).partition(b"\r\n\r\n")[0].lower()
-        assert b"content-security-policy: default-src 'none';" in head and b"unsafe" not in head
+        assert (
+            b"content-security-policy: default-src 'none';" in head
+            and b"unsafe" not in head
+        )
         assert b"x-content-type-options: nosniff" in head
 
 
@@ -211,8 +264,12 @@ def test_metrics_count(server):
 
 def test_many_at_once_get_their_own_answers(server):
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda i: ask(server, body={"instances": [str(i)]}), range(160)))
-    assert [answer["predictions"][0]["text"] for _, answer in found] == list(map(str, range(160)))
+        found = list(
+            pool.map(lambda i: ask(server, body={"instances": [str(i)]}), range(160))
+        )
+    assert [answer["predictions"][0]["text"] for _, answer in found] == list(
+        map(str, range(160))
+    )
 
 
 def test_a_model_that_fails_and_the_next_request():
@@ -225,21 +282,29 @@ def test_a_model_that_fails_and_the_next_request():
     with running(Fails(), "m") as server:
         status, answer = ask(server, body={"instances": ["a"]})
         assert status == 500
-        assert answer["error"] == "the model failed on this: RuntimeError: the device is lost"
+        assert (
+            answer["error"]
+            == "the model failed on this: RuntimeError: the device is lost"
+        )
         assert ask(server, body={"instances": ["b"]})[0] == 200
 
 
 # ---- alive, ready, dropped
 
 
-def test_it_is_alive_while_it_computes_and_not_ready_while_too_many_wait(slow, monkeypatch):
+def test_it_is_alive_while_it_computes_and_not_ready_while_too_many_wait(
+    slow, monkeypatch
+):
     monkeypatch.setattr(limits, "MAX_WAITING", 1)
     with running(slow, "m") as server, concurrent.futures.ThreadPoolExecutor() as pool:
         first = pool.submit(ask, server, body={"instances": ["a"]})
         wait_until(lambda: slow.begun)
         assert ask(server, "GET", "/health") == (200, "ok\n")
         status, answer = ask(server, "GET", "/ready")
-        assert status == 503 and "1 instances wait already, at most 1 may" in answer["error"]
+        assert (
+            status == 503
+            and "1 instances wait already, at most 1 may" in answer["error"]
+        )
         assert ask(server, body={"instances": ["b"]})[0] == 503
         slow.go.set()
         assert first.result()[0] == 200
@@ -260,7 +325,9 @@ def test_silent_and_slow_connections_leave_a_light_client_served(server):
         each.close()
 
 
-@pytest.mark.parametrize("body", [{"instances": ["a"]}, GENERATE, {**GENERATE, "stream": True}])
+@pytest.mark.parametrize(
+    "body", [{"instances": ["a"]}, GENERATE, {**GENERATE, "stream": True}]
+)
 def test_what_a_client_that_leaves_asked_for_is_dropped(slow, body):
     with running(slow, "m") as server:
         with connect(server) as connection:
@@ -311,13 +378,20 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answer():
 def test_a_refusal_arrives_at_a_client_that_still_sends(server):
     for head, body in (
         (b"Content-Length: 20000000", b"x" * 20_000_000),
-        (b"Transfer-Encoding: chunked", b"%x\r\n%s\r\n0\r\n\r\n" % (20_000_000, b"x" * 20_000_000)),
+        (
+            b"Transfer-Encoding: chunked",
+            b"%x\r\n%s\r\n0\r\n\r\n" % (20_000_000, b"x" * 20_000_000),
+        ),
     ):
         with connect(server) as connection:
             start = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
-            connection.sendall(start + b"Connection: close\r\n%s\r\n\r\n%s" % (head, body))
+            connection.sendall(
+                start + b"Connection: close\r\n%s\r\n\r\n%s" % (head, body)
+            )
             answer = everything(connection)
-        assert answer.startswith(b"HTTP/1.1 413 ") and b"more than 1048576 bytes" in answer
+        assert (
+            answer.startswith(b"HTTP/1.1 413 ") and b"more than 1048576 bytes" in answer
+        )
 
 
 def test_bodies_on_their_way_take_no_more_memory_than_the_limit(server):
@@ -336,7 +410,10 @@ def test_bodies_on_their_way_take_no_more_memory_than_the_limit(server):
 
 
 def test_what_is_not_http_is_refused(server):
-    for sent in (b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 200_000):
+    for sent in (
+        b"hello\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 200_000,
+    ):
         with connect(server) as connection:
             with contextlib.suppress(ConnectionError):
                 connection.sendall(sent)
@@ -362,23 +439,32 @@ def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
         with pytest.raises(UserError, match=f"cannot listen at {host} port {port}: "):
             application.bind(host, port)
     with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port"):
-        serve.main(serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port))
+        serve.main(
+            serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port)
+        )
     for given, said in (
         (dict(port=70_000), "port is 70000, expected 0 <= port <= 65535"),
-        (dict(host=""), "host: found '', expected an address such as 127.0.0.1; --host"),
+        (
+            dict(host=""),
+            "host: found '', expected an address such as 127.0.0.1; --host",
+        ),
         (dict(name="a/b"), "name: found 'a/b', expected a name without /; --name"),
     ):
         with pytest.raises(UserError, match=re.escape(said)):
             serve.ServingSettings(model_dir="m", **given).check()
 
 
-@pytest.mark.parametrize("host, asked", [("::1", ("::1",)), ("::", ("::1", "127.0.0.1"))])
+@pytest.mark.parametrize(
+    "host, asked", [("::1", ("::1",)), ("::", ("::1", "127.0.0.1"))]
+)
 def test_ipv6(host, asked):
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     with running(Echo(), "m", host=host) as server:
         for each in asked:
-            with socket.create_connection((each, server.port), timeout=20) as connection:
+            with socket.create_connection(
+                (each, server.port), timeout=20
+            ) as connection:
                 connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
                 assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
@@ -388,10 +474,15 @@ def program_of(*arguments):
     """A server in a process of Python of its own, which has printed its address, and where it is,
     as `ask` takes it."""
     command = [sys.executable, *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as program:
         try:
             line = program.stdout.readline()
-            yield program, types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0]))
+            yield (
+                program,
+                types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0])),
+            )
         finally:
             program.kill()
 
@@ -417,7 +508,9 @@ served_model.ServedModel.is_short = lambda *_: False
 sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--name=m"]
 commands.main()
 """
-    asked = [{"signature_name": "vectors", "instances": [f"for {n} s"]} for n in (1, 60)]
+    asked = [
+        {"signature_name": "vectors", "instances": [f"for {n} s"]} for n in (1, 60)
+    ]
     with program_of("-c", code) as (program, place):
         with concurrent.futures.ThreadPoolExecutor() as pool:
             answers = [pool.submit(ask, place, body=body) for body in asked]
@@ -436,7 +529,14 @@ commands.main()
 def test_the_program_ends_in_time_while_it_streams(permuted):
     """`docker stop` kills after 10 s."""
     body = {**GENERATE, "stream": True, "parameters": {"max_tokens": 2048, "seed": 1}}
-    command = ["-m", "xlnet", "serve", f"--model_dir={permuted.folder}", "--port=0", "--name=m"]
+    command = [
+        "-m",
+        "xlnet",
+        "serve",
+        f"--model_dir={permuted.folder}",
+        "--port=0",
+        "--name=m",
+    ]
     with program_of(*command) as (program, place):
         opened = [connect(place) for _ in range(20)]
         for each in opened:

@@ -95,7 +95,9 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
         computing = Computing(run)
         first = asyncio.ensure_future(computing.together("s", [0]))
         await until(lambda: batches)
-        others = [asyncio.ensure_future(computing.together("s", [i])) for i in (1, 2, 9)]
+        others = [
+            asyncio.ensure_future(computing.together("s", [i])) for i in (1, 2, 9)
+        ]
         large = asyncio.ensure_future(computing.together("s", [3] * limits.MAX_BATCH))
         other_call = asyncio.ensure_future(computing.together("t", [5]))
         left = asyncio.ensure_future(computing.together("s", [6]))
@@ -116,7 +118,9 @@ def test_no_more_wait_than_the_limit():
     async def story():
         computing = Computing(lambda call, rows: rows)
         with computing.counted(2 * limits.MAX_WAITING):  # when nothing else waits
-            with pytest.raises(HTTPException, match="instances wait already, at most 1024 may"):
+            with pytest.raises(
+                HTTPException, match="instances wait already, at most 1024 may"
+            ):
                 computing.check_waiting()
         computing.check_waiting()
 

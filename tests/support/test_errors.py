@@ -23,7 +23,9 @@ Hint: If you want to see a list of allocated tensors when OOM happens, add repor
 Original stack trace for '{node}':
   File "run_classifier.py", line 1, in <module>
 """
-FULL = "/m/unfinished/model.ckpt-0_temp/part-00000-of-00001.data; No space left on device"
+FULL = (
+    "/m/unfinished/model.ckpt-0_temp/part-00000-of-00001.data; No space left on device"
+)
 
 
 def of_graph(error, node, reason):
@@ -38,7 +40,13 @@ def of_graph(error, node, reason):
             "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again",
         ),
         (
-            OSError(errno.ENOSPC, "No space left on device", "/from", None, "/to.partial-1a-12"),
+            OSError(
+                errno.ENOSPC,
+                "No space left on device",
+                "/from",
+                None,
+                "/to.partial-1a-12",
+            ),
             "/to: no space left on the disk; free some and start again",
         ),
         (
@@ -56,7 +64,9 @@ def of_graph(error, node, reason):
             "out of memory: Unable to allocate 3.2 GiB; what",
         ),
         (
-            process.BrokenProcessPool("A process in the process pool was terminated abruptly."),
+            process.BrokenProcessPool(
+                "A process in the process pool was terminated abruptly."
+            ),
             "a worker process was killed, perhaps for want of memory; give fewer of them",
         ),
         (
@@ -69,7 +79,11 @@ def of_graph(error, node, reason):
             "less bytes than requested; remove it and start again",
         ),
         (
-            of_graph(tf.errors.NotFoundError, "RestoreV2", "Key a/Adam not found in checkpoint"),
+            of_graph(
+                tf.errors.NotFoundError,
+                "RestoreV2",
+                "Key a/Adam not found in checkpoint",
+            ),
             "model_dir: the checkpoint in m has no a/Adam: its run has other settings",
         ),
         (
@@ -96,7 +110,9 @@ def of_graph(error, node, reason):
 def test_a_known_failure_is_one_line(error, line):
     with (
         pytest.raises(UserError) as raised,
-        errors.translated_errors(records="r.tfrecord", fewer="give fewer of them", model_dir="m"),
+        errors.translated_errors(
+            records="r.tfrecord", fewer="give fewer of them", model_dir="m"
+        ),
     ):
         raise error
     assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
@@ -111,7 +127,9 @@ def test_a_known_failure_is_one_line(error, line):
         FileNotFoundError(errno.ENOENT, "No such file or directory", "x"),
         # A library that is not there, not a file that was.
         tf.errors.NotFoundError(
-            None, None, "a/b.so: cannot open shared object file: No such file or directory"
+            None,
+            None,
+            "a/b.so: cannot open shared object file: No such file or directory",
         ),
         # Nobody has said which records are read.
         tf.errors.DataLossError(None, None, "truncated record at 0"),
@@ -126,13 +144,18 @@ def test_others_stay_as_they_are(error):
 @pytest.mark.parametrize(
     "error",
     [
-        of_graph(tf.errors.OutOfRangeError, "RestoreV2", "Read less bytes than requested"),
+        of_graph(
+            tf.errors.OutOfRangeError, "RestoreV2", "Read less bytes than requested"
+        ),
         ValueError("Read less bytes than requested"),
         IndexError("Read less bytes than requested"),
     ],
 )
 def test_whatever_is_raised_while_a_file_is_read_is_its_fault(error):
-    with pytest.raises(errors.Unreadable) as raised, errors.reading("file x", "copy it again"):
+    with (
+        pytest.raises(errors.Unreadable) as raised,
+        errors.reading("file x", "copy it again"),
+    ):
         raise error
     fault = "file x cannot be read: Read less bytes than requested"
     assert (str(raised.value), raised.value.fault) == (fault + "; copy it again", fault)

@@ -23,7 +23,9 @@ def done(monkeypatch):
     sync, replace = os.fsync, os.replace
 
     def synced(descriptor):
-        happened.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        happened.append(
+            ("sync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        )
         sync(descriptor)
 
     def replaced(source, target):
@@ -64,7 +66,9 @@ def test_a_new_directory_may_be_a_link_to_an_empty_one(tmp_path):
     (tmp_path / "link").symlink_to("real")
     with files.new_directory(str(tmp_path / "link")) as directory:
         os.mkdir(os.path.join(directory, "part"))
-    assert os.listdir(tmp_path / "real") == ["part"] and os.path.islink(tmp_path / "link")
+    assert os.listdir(tmp_path / "real") == ["part"] and os.path.islink(
+        tmp_path / "link"
+    )
 
 
 def test_a_failed_write_names_its_file(tmp_path):
@@ -107,7 +111,9 @@ def test_what_leads_out_of_a_directory(tmp_path):
     os.symlink("../file", inside / "away")
     os.symlink(inside, tmp_path / "other")  # the directory itself may be one
     for name in ("file", "link"):
-        files.require_inside(str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's")
+        files.require_inside(
+            str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's"
+        )
     with pytest.raises(UserError, match="away leads to .*, outside of the data's"):
         files.require_inside(str(inside / "away"), str(inside), "the data's")
 
@@ -182,7 +188,9 @@ def test_outputs_that_are_not_regular_files_stay(tmp_path, capfd):
     assert (tmp_path / "below").read_text() == "new"
     os.mkfifo(tmp_path / "fifo")
     received = []
-    reader = threading.Thread(target=lambda: received.append((tmp_path / "fifo").read_text()))
+    reader = threading.Thread(
+        target=lambda: received.append((tmp_path / "fifo").read_text())
+    )
     reader.start()
     files.write_text(str(tmp_path / "fifo"), "new")
     reader.join(30)
@@ -209,12 +217,15 @@ OUTPUT_FLAGS = {
 def test_all_flags_of_output_files_are_here():
     """Those of predictions have a test of their own; the others name directories."""
     of_file = re.compile(
-        r"^  --(\w+)=.*(?:(?:file|image|model) to write|file for the pred|file of JSON lines)", re.M
+        r"^  --(\w+)=.*(?:(?:file|image|model) to write|file for the pred|file of JSON lines)",
+        re.M,
     )
     found = {
         (name, flag)
         for name in COMMANDS
-        for flag in of_file.findall(command.succeed("xlnet " + name, "--helpfull").stdout)
+        for flag in of_file.findall(
+            command.succeed("xlnet " + name, "--helpfull").stdout
+        )
     }
     of_predictions = {(name, "output") for name in ("classify", "squad", "tag")}
     of_predictions.add(("predict", "output"))
@@ -229,8 +240,13 @@ def test_an_output_that_cannot_be_written_is_refused_before_work_begins(name, tm
     others, flag = OUTPUT_FLAGS[name]
     (tmp_path / "directory").mkdir()
     (tmp_path / "link.png").symlink_to("directory")
-    for path, said in (("link.png", " is a directory"), ("new/x.png", "no such directory")):
-        done = command.run("xlnet " + name, *others.split(), f"--{flag}={tmp_path / path}")
+    for path, said in (
+        ("link.png", " is a directory"),
+        ("new/x.png", "no such directory"),
+    ):
+        done = command.run(
+            "xlnet " + name, *others.split(), f"--{flag}={tmp_path / path}"
+        )
         (line,) = done.errors
         assert done.returncode in (1, 2) and f"{flag}: " in line and said in line
     assert not (tmp_path / "new").exists()

@@ -37,11 +37,16 @@ print("and", file=sys.stderr)
         (None, "raise ImportError('damaged')", "a warning\nafter\nand\n"),
     ),
 )
-def test_only_what_tensorflows_libraries_write_is_dropped(tmp_path, level, ending, shown):
+def test_only_what_tensorflows_libraries_write_is_dropped(
+    tmp_path, level, ending, shown
+):
     (tmp_path / "tensorflow.py").write_text(TENSORFLOW % ending)
-    environment = {name: value for name, value in os.environ.items() if "TF_CPP" not in name}
+    environment = {
+        name: value for name, value in os.environ.items() if "TF_CPP" not in name
+    }
     environment.update(
-        {"TF_CPP_MIN_LOG_LEVEL": level} if level else {}, PYTHONPATH=f"{tmp_path}:{ROOT}"
+        {"TF_CPP_MIN_LOG_LEVEL": level} if level else {},
+        PYTHONPATH=f"{tmp_path}:{ROOT}",
     )
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, text=True, capture_output=True

@@ -23,7 +23,9 @@ TWO = dataclasses.replace(
 THREE = dataclasses.replace(
     GLUE["mnli"], metrics=("auc", "matthews", "accuracy", "macro_f1", "micro_f1")
 )
-SCORES = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
+SCORES = dataclasses.replace(
+    GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae")
+)
 MULTI = Task(
     "mine",
     Columns(("t",), (), ("l",)),
@@ -85,7 +87,12 @@ def test_labels(task, decisions, labels, undefined):
 
 @pytest.mark.parametrize(
     "predictions, labels",
-    [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]), ([1, 2, 3], [1, 2, 3]), ([2, 2], [2, 2])],
+    [
+        ([2, 2, 2], [1, 2, 3]),
+        ([1, 2, 3], [2, 2, 2]),
+        ([1, 2, 3], [1, 2, 3]),
+        ([2, 2], [2, 2]),
+    ],
 )
 def test_scores(predictions, labels):
     from scipy import stats
@@ -94,7 +101,10 @@ def test_scores(predictions, labels):
     found = SCORES.scorer.evaluate(*scores)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, measure in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+        for name, measure in (
+            ("pearson", stats.pearsonr),
+            ("spearman", stats.spearmanr),
+        ):
             assert found[name] == pytest.approx(measure(*scores)[0], nan_ok=True)
     assert found["mse"] == np.square(scores[0] - scores[1]).mean()
     assert math.isnan(SCORES.scorer.evaluate(scores[0][:1], scores[1][:1])["pearson"])
@@ -136,7 +146,9 @@ def test_entities(found, true, expected):
     """Undefined where seqeval divides 0 by 0."""
     spans = ([schemes.spans(tags.split(), "bio2")] for tags in (found, true))
     counts = scores.total(scores.by_label(*spans))
-    assert (counts.precision, counts.recall, counts.f1) == pytest.approx(expected, nan_ok=True)
+    assert (counts.precision, counts.recall, counts.f1) == pytest.approx(
+        expected, nan_ok=True
+    )
     table = scores.table({"A": counts})
     assert "nan" not in table  # 0, as in seqeval's report
 
@@ -160,14 +172,18 @@ def test_macro_f1_is_the_macro_average_of_the_table():
 
 def test_an_undefined_metric_says_why_once_and_is_no_number(tmp_path, caplog):
     task = dataclasses.replace(TWO, metrics=("auc", "accuracy"))
-    evaluation, rows = Evaluation(task, str(tmp_path), 0.5), [Row("0", (), "0"), Row("1", (), "0")]
+    evaluation, rows = (
+        Evaluation(task, str(tmp_path), 0.5),
+        [Row("0", (), "0"), Row("1", (), "0")],
+    )
     predictions = Predictions(np.array([[0.9, 0.1], [0.4, 0.6]]), np.ones(2))
     with caplog.at_level("INFO", "xlnet"):
         for step in (1, 2):
             result = evaluation.score(predictions, rows)
             evaluation.report("dev", f"step {step}", result, rows)
     assert (
-        caplog.messages[0] == "note: eval cola dev: auc is undefined: the gold labels are all "
+        caplog.messages[0]
+        == "note: eval cola dev: auc is undefined: the gold labels are all "
         "the same; it chooses no checkpoint"
     )
     assert caplog.messages[1:] == [
@@ -191,7 +207,9 @@ def test_an_undefined_metric_chooses_nothing(tmp_path):
     assert [one["auc"] for one in stored] == [None, 0.5, None]
 
 
-@pytest.mark.parametrize("metric, lower_is_better", [("own.py:f", False), ("mse", True)])
+@pytest.mark.parametrize(
+    "metric, lower_is_better", [("own.py:f", False), ("mse", True)]
+)
 def test_training_and_evaluation_choose_the_same(tmp_path, metric, lower_is_better):
     results = [
         {"step": 1, metric: math.nan, "loss": 0.1},
@@ -199,7 +217,9 @@ def test_training_and_evaluation_choose_the_same(tmp_path, metric, lower_is_bett
         {"step": 3, metric: 0.5, "loss": 1.0},
         {"step": 4, metric: 0.5, "loss": 1.0},
     ]
-    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), metric, lower_is_better=lower_is_better)
+    chosen = best_checkpoint.BestCheckpoint(
+        str(tmp_path), metric, lower_is_better=lower_is_better
+    )
     for one in results:
         chosen.add(one["step"], {name: one[name] for name in (metric, "loss")}, None)
     assert (

@@ -28,7 +28,8 @@ def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
     """The arrays [T] of one text or pair."""
     (pair,) = encoding.fit_to_length(ids_a, ids_b, Layout(length, **layout))
     return {
-        name: array[0] for name, array in encoding.lay_out([pair], length, cls_id, sep_id).items()
+        name: array[0]
+        for name, array in encoding.lay_out([pair], length, cls_id, sep_id).items()
     }
 
 
@@ -104,7 +105,10 @@ def test_choices_are_joined(tiny):
     for c, pair in enumerate(pairs):
         for name in ("input_ids", "input_mask", "segment_ids"):
             alone = arrays_of([Example((pair,), 1)], tiny, 16)
-            assert joined[name][0, 16 * c : 16 * c + 16].tolist() == alone[name][0].tolist()
+            assert (
+                joined[name][0, 16 * c : 16 * c + 16].tolist()
+                == alone[name][0].tolist()
+            )
     assert joined["label_ids"].tolist() == [1]
 
 
@@ -117,7 +121,12 @@ TEXT = list(range(100, 120))
     "layout, a, b, expected",
     [
         (Layout(13, True), TEXT, TEXT[:5], [(TEXT[:5], TEXT[:5])]),
-        (Layout(13, True), TEXT[:2], TEXT, [(TEXT[:1], TEXT[:9])]),  # down to one, then the second
+        (
+            Layout(13, True),
+            TEXT[:2],
+            TEXT,
+            [(TEXT[:1], TEXT[:9])],
+        ),  # down to one, then the second
         (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
         (Layout(10, False, "head_tail"), TEXT, None, [(TEXT[:2] + TEXT[-6:], None)]),
         (Layout(12, False, "head_tail"), TEXT, [7], [(TEXT[:2] + TEXT[-6:], [7])]),
@@ -154,7 +163,10 @@ def test_what_is_left_of_a_text(layout, a, b, expected):
 def test_windows_have_all_of_the_text():
     for length in range(4, 24):
         windows = [
-            a for a, _ in encoding.fit_to_length(TEXT, None, Layout(length, True, "sliding"))
+            a
+            for a, _ in encoding.fit_to_length(
+                TEXT, None, Layout(length, True, "sliding")
+            )
         ]
         assert {id for window in windows for id in window} == set(TEXT)
         assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
@@ -165,7 +177,12 @@ def test_windows_have_all_of_the_text():
     (
         (9, True, "truncate", True),
         (90, True, "truncate", False),
-        (9, False, "truncate", False),  # to evaluate, by a model that was trained on long texts
+        (
+            9,
+            False,
+            "truncate",
+            False,
+        ),  # to evaluate, by a model that was trained on long texts
         (9, True, "memory", False),  # its length is that of all segments
     ),
 )
@@ -193,26 +210,36 @@ def test_training_records_are_not_padded_to_a_length_that_no_text_has(
 
 
 def test_windows_are_records_of_their_own(tiny, tmp_path):
-    examples = [Example((("the cat sat on a mat " * count, None),), count) for count in (1, 4, 2)]
+    examples = [
+        Example((("the cat sat on a mat " * count, None),), count)
+        for count in (1, 4, 2)
+    ]
     layout = Layout(16, long_document="sliding")
-    made = encoding.write_records(str(tmp_path), "x", examples, tiny, layout, label_names=LABELS)
+    made = encoding.write_records(
+        str(tmp_path), "x", examples, tiny, layout, label_names=LABELS
+    )
     read = _read(made.path, 16)
     labels = read["label_ids"].tolist()
     assert made.count == len(labels) > 3 and list(dict.fromkeys(labels)) == [1, 4, 2]
     assert labels.count(1) < labels.count(4)
-    again = encoding.write_records(str(tmp_path), "x", examples, tiny, layout, label_names=LABELS)
+    again = encoding.write_records(
+        str(tmp_path), "x", examples, tiny, layout, label_names=LABELS
+    )
     assert again == made
 
 
 def test_too_short(tiny, tmp_path):
     with pytest.raises(UserError, match="max_seq_length is 3, expected at least 4"):
-        encoding.write_records(tmp_path, "x", _examples(2), tiny, Layout(3), label_names=LABELS)
+        encoding.write_records(
+            tmp_path, "x", _examples(2), tiny, Layout(3), label_names=LABELS
+        )
     assert not list(tmp_path.iterdir())
 
 
 def _examples(count):
     return [
-        Example(((f"the cat sat {i}", "a mat" if i % 2 else None),), i % 2) for i in range(count)
+        Example(((f"the cat sat {i}", "a mat" if i % 2 else None),), i % 2)
+        for i in range(count)
     ]
 
 
@@ -253,9 +280,13 @@ def test_records_hold_the_features(tiny, tmp_path):
 def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
     examples = _examples(7)
     monkeypatch.setattr(encoding, "_EXAMPLES_AT_ONCE", 3)
-    alone = pathlib.Path(write(tmp_path, examples, tiny, label_names=LABELS)).read_bytes()
+    alone = pathlib.Path(
+        write(tmp_path, examples, tiny, label_names=LABELS)
+    ).read_bytes()
     monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 5)
-    path = pathlib.Path(write(tmp_path / "again", examples, tiny, label_names=LABELS, workers=2))
+    path = pathlib.Path(
+        write(tmp_path / "again", examples, tiny, label_names=LABELS, workers=2)
+    )
     assert path.read_bytes() == alone
 
 
@@ -270,14 +301,22 @@ def test_a_killed_worker_is_named_and_leaves_nothing(tiny, tmp_path, monkeypatch
         match="a worker process was killed, perhaps for want of memory; start it with fewer cores",
     ):
         encoding.write_records(
-            str(tmp_path), "x", _examples(3), tiny, Layout(16), encode=_killed, workers=2
+            str(tmp_path),
+            "x",
+            _examples(3),
+            tiny,
+            Layout(16),
+            encode=_killed,
+            workers=2,
         )
     assert not list(tmp_path.iterdir())
 
 
 def test_scores_labels_and_choices_in_records(tiny, tmp_path):
     score, two = (Feature("label_ids", shape, "float") for shape in ((), (2,)))
-    path = write(tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny, label_features=(score,))
+    path = write(
+        tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny, label_features=(score,)
+    )
     assert _read(path, 16, label_features=(score,))["label_ids"].tolist() == [2.5]
     path = write(
         tmp_path,
@@ -339,7 +378,9 @@ def test_damaged_records_are_written_again(tiny, tmp_path, caplog, cut):
 def test_no_half_file_is_left(tiny, tmp_path):
     broken = _examples(2) + [Example((("the cat", None),), "no number")]
     with pytest.raises(ValueError):
-        encoding.write_records(str(tmp_path), "x", broken, tiny, Layout(16), label_names=LABELS)
+        encoding.write_records(
+            str(tmp_path), "x", broken, tiny, Layout(16), label_names=LABELS
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -352,7 +393,9 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
         Example((("the cat " * 20, "the"),), 0),
     ]
     known = sum(len(tiny.ids(text)) for text in ("the cat", "机 the cat", "the 器"))
-    unknown = sum(tiny.ids(text).count(tiny.unk_id) for text in ("机 the cat", "the 器"))
+    unknown = sum(
+        tiny.ids(text).count(tiny.unk_id) for text in ("机 the cat", "the 器")
+    )
     room = 24 - 3  # the long pair fills its record
     for _ in range(2):
         seen = encoding.write_records(
@@ -365,8 +408,14 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
         "of the rows cut"
     )
     warnings = seen.warnings()
-    assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
-    assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
+    assert (
+        "of the pieces are unknown to the vocabulary; is it one of this language?"
+        in warnings[0]
+    )
+    assert (
+        warnings[1]
+        == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
+    )
     assert encoding.TextCounts(1000, 10, 100, 1).warnings() == []
     of_questions = encoding.TextCounts(1000, 0, 100, 50).warnings(SpanReader.cut_words)
     assert of_questions == [
@@ -374,6 +423,11 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     ]
     for mode, cut in (("sliding", 0), ("head_tail", 1)):
         seen = encoding.write_records(
-            str(tmp_path), "x", examples, tiny, Layout(24, False, mode), label_names=LABELS
+            str(tmp_path),
+            "x",
+            examples,
+            tiny,
+            Layout(24, False, mode),
+            label_names=LABELS,
         ).seen
         assert (seen.examples, seen.cut) == (3, cut)

@@ -21,8 +21,41 @@ from xlnet.tasks.types import custom
 NAMES = ["text", "label", "more"]
 # Characters that some form gives a meaning, and some that only look so.
 PIECES = [
-    *("a", "b", "Z", " ", "0", "1", ".", ",", ";", "\t", "|", '"', "'", "\\", "\n", "\r", "\r\n"),
-    *("{", "}", "[", "]", ":", "#", "é", "字", "😀", "\u2028", "\x0b", "\x1c", "\x85", "\ufeff"),
+    *(
+        "a",
+        "b",
+        "Z",
+        " ",
+        "0",
+        "1",
+        ".",
+        ",",
+        ";",
+        "\t",
+        "|",
+        '"',
+        "'",
+        "\\",
+        "\n",
+        "\r",
+        "\r\n",
+    ),
+    *(
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        "#",
+        "é",
+        "字",
+        "😀",
+        "\u2028",
+        "\x0b",
+        "\x1c",
+        "\x85",
+        "\ufeff",
+    ),
     *("__label__", "text", "sep=;", "\0"),
 ]
 
@@ -77,7 +110,9 @@ def as_tsv(rows, rng):
 def as_jsonl(rows, rng):
     escapes = rng.random() < 0.5
     values = [dict(zip(NAMES, row)) for row in rows]
-    return "".join(json.dumps(value, ensure_ascii=escapes) + "\n" for value in values).encode()
+    return "".join(
+        json.dumps(value, ensure_ascii=escapes) + "\n" for value in values
+    ).encode()
 
 
 def as_json(rows, rng):
@@ -93,7 +128,9 @@ COUNTS = [300, pytest.param(10000, marks=pytest.mark.slow)]
 
 
 def lists(found):
-    return [list(cells.values()) if isinstance(cells, dict) else cells for cells in found]
+    return [
+        list(cells.values()) if isinstance(cells, dict) else cells for cells in found
+    ]
 
 
 def without_ends(rows):
@@ -135,7 +172,9 @@ def test_cells_without_quotation_marks_are_read_back_equal_or_refused(count):
         rows = random_table(rng)
         if any(mark in cell for row in rows for cell in row for mark in "\t\n"):
             continue
-        content = "".join("\t".join(row) + "\n" for row in [NAMES[: len(rows[0])], *rows]).encode()
+        content = "".join(
+            "\t".join(row) + "\n" for row in [NAMES[: len(rows[0])], *rows]
+        ).encode()
         try:
             found = records(content, "tsv", quoting="none")
         except Refused:
@@ -166,7 +205,9 @@ def test_a_damaged_byte_changes_at_most_its_record_or_is_refused(name, count):
         found = [cells for cells in lists(found) if not forms.is_blank(cells)]
         assert len(rows) - 1 <= len(found) <= len(rows), bytes(content)
         if len(found) == len(rows):
-            assert sum(one != other for one, other in zip(found, rows)) <= 1, bytes(content)
+            assert sum(one != other for one, other in zip(found, rows)) <= 1, bytes(
+                content
+            )
         else:
             assert any(rows[:i] + rows[i + 1 :] == found for i in range(len(rows)))
 
@@ -182,11 +223,23 @@ SMALL = {
     "a mark within a cell": ("t.tsv", 'text\tlabel\na "b" c\tx\nd\ty\n', {}),
     "backslashes": ("t.csv", 'text,label\n"a \\"b\\"",x\nc,y\n', {}),
     "JSON lines in .txt": ("t.txt", '{"text": "a", "label": "x"}\n', {}),
-    "JSON lines in .json": ("t.json", '{"text": "a", "label": "x"}\n{"text": "b"}\n', {}),
+    "JSON lines in .json": (
+        "t.json",
+        '{"text": "a", "label": "x"}\n{"text": "b"}\n',
+        {},
+    ),
     "rejected rows": ("t.csv", "text,label,answer\na,x,accept\nb,y,reject\n", {}),
-    "lists of labels": ("t.csv", "text,label\na,\"['x', 'y']\"\nb,[]\n", dict(multi_label=True)),
+    "lists of labels": (
+        "t.csv",
+        "text,label\na,\"['x', 'y']\"\nb,[]\n",
+        dict(multi_label=True),
+    ),
     "0 and 1": ("t.csv", 'text,label\na,"0,1"\nb,"1,1"\n', dict(multi_label=True)),
-    "UTF-16": ("t.csv", "text,label\na,x\nb,y\n".encode("utf-16-le").decode("latin-1"), {}),
+    "UTF-16": (
+        "t.csv",
+        "text,label\na,x\nb,y\n".encode("utf-16-le").decode("latin-1"),
+        {},
+    ),
     "good": ("t.csv", "text,label\na,x\nb,y\n", {}),
 }
 
@@ -229,7 +282,9 @@ def test_there_are_as_many_predictions_as_records(tmp_path, name):
     )
     read = 0
     for _ in range(60):
-        rows = random_table(rng, pieces=[piece for piece in PIECES if piece not in ("\0", "\r")])
+        rows = random_table(
+            rng, pieces=[piece for piece in PIECES if piece not in ("\0", "\r")]
+        )
         blanks = rng.randint(0, 2)
         rows += [[""] * len(rows[0])] * blanks
         path = tmp_path / f"new.{name}"
@@ -253,7 +308,9 @@ def test_all_forms_of_a_table_give_the_same_rows(tmp_path, count):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    pieces = [piece for piece in PIECES if piece not in ("\0", "\r", "\r\n", "\n", "\ufeff")]
+    pieces = [
+        piece for piece in PIECES if piece not in ("\0", "\r", "\r\n", "\n", "\ufeff")
+    ]
     rng = random.Random(0)
     for number in range(count):
         rows = []
@@ -294,7 +351,13 @@ LABELS = [
     *({"multi_label": True, "label_form": form} for form in ("json", None)),
 ]
 BEGINNINGS = [
-    *("", "text,label\n", "text\tlabel\n", '{"text": "a", "label": "x"}\n', '[{"text": "a"},'),
+    *(
+        "",
+        "text,label\n",
+        "text\tlabel\n",
+        '{"text": "a", "label": "x"}\n',
+        '[{"text": "a"},',
+    ),
     *("text,label\na,x\nb,y\n", "text\tlabel\na\tx\nb\ty\n"),
 ]
 
@@ -307,13 +370,19 @@ def test_any_content_with_any_flags_is_read_or_refused_in_a_line(tmp_path, count
         content = rng.choice(BEGINNINGS) + "".join(
             rng.choices(PIECES, k=rng.randint(0, 40) * rng.randint(0, 1))
         )
-        path.write_bytes(content.encode() + rng.choice([b"", b"", b"\xc3", b"\xed\xa0\xbd"]))
-        flags = {name: rng.choice(each) for name, each in FLAGS.items() if rng.random() < 0.1}
+        path.write_bytes(
+            content.encode() + rng.choice([b"", b"", b"\xc3", b"\xed\xa0\xbd"])
+        )
+        flags = {
+            name: rng.choice(each) for name, each in FLAGS.items() if rng.random() < 0.1
+        }
         flags["text_a_column"] = rng.choice(["text", "text", "text", "1"])
         try:
             if number % 2:
                 more = rng.choice(LABELS)
-                task = custom.resolve_task(tasks.settings(path, dev_share=0.0, **flags, **more))
+                task = custom.resolve_task(
+                    tasks.settings(path, dev_share=0.0, **flags, **more)
+                )
                 rows = read_rows(task, "", "train")
             else:
                 settings = tasks.settings("", do_train=False, do_predict=True, **flags)
@@ -341,11 +410,17 @@ def test_byte_order_marks_of_files_that_were_joined_are_no_text(tmp_path):
     columns = {"text_a_column": "2", "label_column": "1", "header": "none"}
     for quoting in ("standard", "none"):
         task, rows = trained(
-            tmp_path, 2 * "\ufeffpos,a\nneg,b\n", **columns, quoting=quoting, encoding="utf-8"
+            tmp_path,
+            2 * "\ufeffpos,a\nneg,b\n",
+            **columns,
+            quoting=quoting,
+            encoding="utf-8",
         )
         assert task.labels == ("neg", "pos") and len(rows) == 4
     _, rows = trained(
-        tmp_path, 2 * '\ufeff{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n', "x.jsonl"
+        tmp_path,
+        2 * '\ufeff{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n',
+        "x.jsonl",
     )
     assert len(rows) == 4
 
@@ -362,7 +437,9 @@ def test_names_of_columns_in_another_form_of_unicode_are_no_row(tmp_path):
 def test_a_label_is_text(tmp_path, caplog, name, multi_label):
     """One of half a character ended in a traceback when labels were written."""
     lines = {
-        "x.jsonl": [f'{{"text": "a", "label": "{label}"}}' for label in ("x", "té", "\\ud83d")],
+        "x.jsonl": [
+            f'{{"text": "a", "label": "{label}"}}' for label in ("x", "té", "\\ud83d")
+        ],
         "x.csv": ["text,label", "a,x", "b,té", "c,caf\udce9"],
     }[name]
     tasks.write(tmp_path, name, *lines)
@@ -385,7 +462,9 @@ def test_numbers_of_columns_are_cells_like_others(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name, flags", [("x.parquet", {}), ("x.csv", {"input_format": "parquet"})])
+@pytest.mark.parametrize(
+    "name, flags", [("x.parquet", {}), ("x.csv", {"input_format": "parquet"})]
+)
 def test_what_is_called_parquet_and_is_none_is_refused(tmp_path, name, flags):
     pytest.importorskip("pyarrow")
     with pytest.raises(UserError, match=f"{name}: not a Parquet file"):
@@ -413,19 +492,27 @@ def test_a_file_to_predict_that_misses_a_column_names_the_flag(tmp_path, name):
     rows = {"x.csv": "body\nb\n", "x.jsonl": '{"body": "b"}\n'}[name]
     task, _ = trained(tmp_path, "text,label\na,0\nb,1\n", "train.csv")
     (tmp_path / name).write_text(rows)
-    with pytest.raises(UserError, match=f"{name}: no column 'text'.*body.*--text_a_column"):
+    with pytest.raises(
+        UserError, match=f"{name}: no column 'text'.*body.*--text_a_column"
+    ):
         parsing.read_to_predict(task, str(tmp_path / name))
 
 
 def test_a_tsv_file_without_a_column_is_not_read_as_one_column(tmp_path):
     """Its extension says the delimiter, which no flag has declared."""
-    with pytest.raises(UserError, match=r"columns: a, b\); --text_a_column names it; if the first"):
+    with pytest.raises(
+        UserError, match=r"columns: a, b\); --text_a_column names it; if the first"
+    ):
         trained(tmp_path, "a\tb\nx\ty\n", "x.tsv")
 
 
 @pytest.mark.parametrize("name", ["data", "version"])
 def test_a_document_with_a_key_twice_is_refused(tmp_path, name):
     first = {"data": '[{"text": "a", "label": "x"}]', "version": "1"}[name]
-    rows = f'{{"{name}": {first}, "data": [{{"text": "b", "label": "y"}}], "version": 2}}'
-    with pytest.raises(UserError, match=f"x.json: not valid JSON: the key '{name}' twice"):
+    rows = (
+        f'{{"{name}": {first}, "data": [{{"text": "b", "label": "y"}}], "version": 2}}'
+    )
+    with pytest.raises(
+        UserError, match=f"x.json: not valid JSON: the key '{name}' twice"
+    ):
         trained(tmp_path, rows, "x.json")

@@ -28,7 +28,12 @@ def test_appending_removing_sorting_and_relabelling_move_no_row():
     assert len(train) + len(dev) == 200 and 35 < len(dev) < 65
     more = words + [f"more {i}" for i in range(100)]
     shuffled = random.Random(0).sample(words, 150)
-    for changed, labels in ((more, "ab"), (shuffled, "ab"), (words[::-1], "ba"), (words, "cd")):
+    for changed, labels in (
+        (more, "ab"),
+        (shuffled, "ab"),
+        (words[::-1], "ba"),
+        (words, "cd"),
+    ):
         parts = parsing.hold_out(rows_of(changed, labels), 0.25)
         for part, before in zip(parts, (train, dev)):
             assert texts(part) & set(words) == texts(before) & set(changed)
@@ -44,13 +49,17 @@ def test_appending_to_a_small_file_moves_no_row(tmp_path):
             assert texts(before) == texts(after) & set(words[:10])
     write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
     task = custom.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
-    with pytest.raises(UserError, match="expected some of both; --dev_share or --dev_file"):
+    with pytest.raises(
+        UserError, match="expected some of both; --dev_share or --dev_file"
+    ):
         parsing.read_parts(task, "", "train", True)
 
 
 def test_a_larger_fraction_holds_out_more_of_the_same():
     words = [f"text {i}" for i in range(100)]
-    smaller, larger = (texts(parsing.hold_out(rows_of(words), share)[1]) for share in (0.1, 0.3))
+    smaller, larger = (
+        texts(parsing.hold_out(rows_of(words), share)[1]) for share in (0.1, 0.3)
+    )
     assert smaller < larger
 
 
@@ -59,16 +68,22 @@ def test_equal_texts_and_the_rows_of_a_query_stay_together():
     train, dev = parsing.hold_out(rows_of(words), 0.2)
     assert train and dev and not texts(train) & texts(dev)
     train, dev = parsing.hold_out(
-        rows_of([f"text {i}" for i in range(80)], query=lambda i: "q%s" % (i // 10)), 0.2
+        rows_of([f"text {i}" for i in range(80)], query=lambda i: "q%s" % (i // 10)),
+        0.2,
     )
-    assert train and dev and not {row.query for row in train} & {row.query for row in dev}
+    assert (
+        train and dev and not {row.query for row in train} & {row.query for row in dev}
+    )
 
 
 @pytest.mark.parametrize(
-    "name, files", [("sst-2", ["dev.tsv"]), ("mnli", ["dev_matched.tsv", "dev_mismatched.tsv"])]
+    "name, files",
+    [("sst-2", ["dev.tsv"]), ("mnli", ["dev_matched.tsv", "dev_mismatched.tsv"])],
 )
 def test_a_known_task_holds_out_where_its_file_of_dev_is_missing(tmp_path, name, files):
-    write(tmp_path, "train.tsv", "sentence\tlabel", "a\t0", "b\t1", "c\t1", "d\t0", "e\t1")
+    write(
+        tmp_path, "train.tsv", "sentence\tlabel", "a\t0", "b\t1", "c\t1", "d\t0", "e\t1"
+    )
     asked = settings(tmp_path, task_name=name, dev_share=0.4)
     task = custom.resolve_task(asked)
     assert task.files.dev_share == 0.4 and not {"dev", "dev_matched"} & {
@@ -87,11 +102,18 @@ def test_a_known_task_holds_out_where_its_file_of_dev_is_missing(tmp_path, name,
     assert custom.resolve_task(asked).files.dev_share == 0
 
 
-@pytest.mark.parametrize("name, share", [("sst-2", 0.05), ("imdb", 0.05), ("custom", 0.1)])
+@pytest.mark.parametrize(
+    "name, share", [("sst-2", 0.05), ("imdb", 0.05), ("custom", 0.1)]
+)
 def test_the_share_of_a_train_file_that_a_flag_names(tmp_path, name, share):
     """As the help of --dev_share says."""
     write(tmp_path, "mine.tsv", "text_a\tlabel", "a\t0", "b\t1")
     task = custom.resolve_task(
-        settings("", task_name=name, train_file=str(tmp_path / "mine.tsv"), label_column="label")
+        settings(
+            "",
+            task_name=name,
+            train_file=str(tmp_path / "mine.tsv"),
+            label_column="label",
+        )
     )
     assert task.files.dev_share == share

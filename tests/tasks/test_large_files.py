@@ -50,7 +50,13 @@ def fasttext(rows):
     return "".join(f"__label__{label} {text}\n" for text, label in rows)
 
 
-FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "fasttext": fasttext}
+FORMS = {
+    "tsv": tsv,
+    "csv": quoted,
+    "jsonl": json_lines,
+    "json": json_list,
+    "fasttext": fasttext,
+}
 SST = known.GLUE["sst-2"]
 SKIPPING = SST.with_files(skips_errors=True)
 
@@ -70,7 +76,8 @@ def small_parts(monkeypatch):
 
 def conll(rows):
     return "".join(
-        "the O\ncat{} B-ANIMAL\nsat O\n{}\n".format(i, "still O\n" * 40) for i in range(len(rows))
+        "the O\ncat{} B-ANIMAL\nsat O\n{}\n".format(i, "still O\n" * 40)
+        for i in range(len(rows))
     )
 
 
@@ -197,7 +204,8 @@ def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
     content = b"naive\n" * 50 + "caf\xe9\n".encode("cp1252") + b"end\n"
     for named in (None, "utf-8"):
         with pytest.raises(
-            UserError, match="^x:51: not UTF-8: byte 0xe9 at column 4; it looks like cp1252"
+            UserError,
+            match="^x:51: not UTF-8: byte 0xe9 at column 4; it looks like cp1252",
         ):
             Lines("x", lambda: io.BytesIO(content), named)
     assert list(Lines("x", lambda: io.BytesIO(content), skips=True))[50] == "caf\udce9"
@@ -214,7 +222,9 @@ def test_csv_continues_after_an_error(tmp_path):
     declared = SKIPPING.with_files(form=Form(quoting="standard"))
     found = list(parsing.readers.read_table(declared.reader, str(path), True).rows)
     numbers = [int(place.rpartition(":")[2]) for place, _ in found]
-    rows = {number: row for number, (_, row) in zip(numbers, found) if isinstance(row, list)}
+    rows = {
+        number: row for number, (_, row) in zip(numbers, found) if isinstance(row, list)
+    }
     assert numbers == [2, 3, 4, 5, 7, 8, 9]
     assert rows == {
         2: ["fine", "1"],
@@ -247,7 +257,9 @@ def test_many_errors_take_little_memory(monkeypatch):
     assert tracemalloc.get_traced_memory()[0] < 20000
     tracemalloc.stop()
     assert len(found) == 20000
-    with pytest.raises(UserError, match="^x:0: fault 0; hint .and 19999 more faulty row.s.."):
+    with pytest.raises(
+        UserError, match="^x:0: fault 0; hint .and 19999 more faulty row.s.."
+    ):
         found.refuse("; hint")
     RowErrors().refuse()
 
@@ -261,7 +273,9 @@ def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
         with open(tmp_path / ("x." + form)) as stdin:
             monkeypatch.setattr("sys.stdin", stdin)
             piped = parsing.read_file(SST, "-", True, form=form)
-        assert piped == parsing.read_file(SST, str(tmp_path / ("x." + form)), True, form=form)
+        assert piped == parsing.read_file(
+            SST, str(tmp_path / ("x." + form)), True, form=form
+        )
         assert len(piped) == 40
 
 
@@ -269,5 +283,7 @@ def test_a_full_disk_for_the_standard_input_is_one_line(monkeypatch):
     monkeypatch.setattr(
         row_store.tempfile, "NamedTemporaryFile", lambda **_: open("/dev/full", "wb")
     )
-    with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device"):
+    with pytest.raises(
+        UserError, match="rows cannot be kept in .*: No space left on device"
+    ):
         row_store.temporary_copy(io.BytesIO(b"x" * 100000))

@@ -36,7 +36,9 @@ def test_metrics_by_hand():
 
 
 def test_metrics_of_scores_by_hand():
-    scores = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
+    scores = dataclasses.replace(
+        GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae")
+    )
     result = scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
     assert result == pytest.approx(
         {
@@ -52,7 +54,9 @@ def test_metrics_of_scores_by_hand():
 
 
 def test_nan_has_no_score():
-    with pytest.raises(UserError, match="task sts-b: 1 of 2 predictions are not finite"):
+    with pytest.raises(
+        UserError, match="task sts-b: 1 of 2 predictions are not finite"
+    ):
         GLUE["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
 
@@ -84,12 +88,23 @@ def test_several_labels_by_hand():
 
 def test_the_second_label_is_the_positive_one():
     """Whatever the labels are called: for F1, AUC and the threshold alike."""
-    values, labels = np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), [0, 1, 0, 1]
+    values, labels = (
+        np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]),
+        [0, 1, 0, 1],
+    )
     for names in (("0", "1"), ("1", "2"), ("a", "b")):
         task = dataclasses.replace(GLUE["mrpc"], labels=names, metrics=("f1", "auc"))
-        assert task.scorer.evaluate(values, labels) == {"f1": pytest.approx(2 / 3), "auc": 1.0}
+        assert task.scorer.evaluate(values, labels) == {
+            "f1": pytest.approx(2 / 3),
+            "auc": 1.0,
+        }
         assert task.scorer.evaluate(values, labels, 0.35)["f1"] == 1.0
-        assert task.scorer.texts(values, 0.35) == [names[0], names[1], names[0], names[1]]
+        assert task.scorer.texts(values, 0.35) == [
+            names[0],
+            names[1],
+            names[0],
+            names[1],
+        ]
 
 
 def test_auc():
@@ -100,18 +115,26 @@ def test_auc():
     assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])  # no curve
     three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
     # Label 2 has no rows: the mean is that of labels 0 and 1.
-    assert three.scorer.evaluate([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], [0, 1]) == {"auc": 1}
+    assert three.scorer.evaluate([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], [0, 1]) == {
+        "auc": 1
+    }
 
 
 def test_collapse_is_noticed():
     cola, labels = GLUE["cola"], [0, 1, 1]
-    assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
+    assert (
+        cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), labels)
+        == "every row is '1'"
+    )
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 0, 1]), labels) is None
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
-    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 2.501, 2.5], [0.0, 5.0, 2.0]) == (
-        "all scores are about 2.50"
+    assert GLUE["sts-b"].scorer.constant_prediction(
+        [2.5, 2.501, 2.5], [0.0, 5.0, 2.0]
+    ) == ("all scores are about 2.50")
+    assert (
+        GLUE["sts-b"].scorer.constant_prediction([2.5, 3.5, 2.0], [0.0, 5.0, 2.0])
+        is None
     )
-    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 3.5, 2.0], [0.0, 5.0, 2.0]) is None
     assert MULTI.scorer.constant_prediction(np.full([3, 2], 0.1), np.eye(3)[:, :2]) == (
         "every row is ''"
     )
@@ -152,7 +175,12 @@ def test_answering_no_question_is_noticed():
 def test_labels_that_are_numbers_are_in_their_order():
     names = simple.sorted_names({"10", "-1", "2", "0", "1"})
     assert names == ("-1", "0", "1", "2", "10")
-    assert simple.sorted_names({"0.5", "-10.5", "1", "10"}) == ("-10.5", "0.5", "1", "10")
+    assert simple.sorted_names({"0.5", "-10.5", "1", "10"}) == (
+        "-10.5",
+        "0.5",
+        "1",
+        "10",
+    )
     assert simple.sorted_names({"b", "10", "-1", "a"}) == ("-1", "10", "a", "b")
     assert simple.sorted_names({"nan", "1e3", "2"}) == ("1e3", "2", "nan")
 
@@ -172,7 +200,11 @@ def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
 
 
 def test_table():
-    task, labels, predictions = GLUE["rte"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
+    task, labels, predictions = (
+        GLUE["rte"],
+        np.array([0, 0, 1, 1]),
+        np.array([0, 1, 1, 1]),
+    )
     table = split_metrics.class_table(task, predictions, labels).splitlines()
     assert [line.split() for line in table if line][:3] == [
         ["precision", "recall", "f1-score", "support"],
@@ -183,7 +215,9 @@ def test_table():
 
 # --- scikit-learn's functions
 
-PROBABILITIES = np.array([[0.9, 0.1], [0.6, 0.4], [0.55, 0.45], [0.8, 0.2], [0.3, 0.7]], np.float32)
+PROBABILITIES = np.array(
+    [[0.9, 0.1], [0.6, 0.4], [0.55, 0.45], [0.8, 0.2], [0.3, 0.7]], np.float32
+)
 TWO_LABELS = np.array([0, 1, 1, 0, 1])
 
 
@@ -194,7 +228,9 @@ def sklearn_metric(name, values, labels, task="rte"):
 
 
 def test_confusions_are_counted_with_a_line_for_each_true_label():
-    text = split_metrics.confusion_table(["a", "bb"], np.array([0, 1, 1]), np.array([0, 0, 1]))
+    text = split_metrics.confusion_table(
+        ["a", "bb"], np.array([0, 1, 1]), np.array([0, 0, 1])
+    )
     assert [line.split() for line in text.splitlines()] == [
         ["true", "a", "bb", "<-", "predicted"],
         ["a", "1", "1"],

@@ -22,7 +22,10 @@ from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
 from xlnet.tasks.types.simple import RegressionExport
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
-for _each in (ORDINAL, TWO_TOWERS):  # registered as they were imported; others list all types
+for _each in (
+    ORDINAL,
+    TWO_TOWERS,
+):  # registered as they were imported; others list all types
     known.TASK_TYPES.pop(_each.name, None)
 WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")  # of the grades from 1 to 5
 STARS = Task(
@@ -41,10 +44,14 @@ def place(tmp_path_factory):
     for split, count in (("train", 80), ("dev", 20), ("test", 10)):
         grades = [rng.randrange(5) for _ in range(count)]
         lines = [
-            "{} {}\t{}".format(" ".join(3 * [WORDS[grade]]), rng.choice(["ka", "mi"]), grade + 1)
+            "{} {}\t{}".format(
+                " ".join(3 * [WORDS[grade]]), rng.choice(["ka", "mi"]), grade + 1
+            )
             for grade in grades
         ]
-        (directory / (split + ".tsv")).write_text("\n".join(["text\tstars", *lines]) + "\n")
+        (directory / (split + ".tsv")).write_text(
+            "\n".join(["text\tstars", *lines]) + "\n"
+        )
     make_vocabulary(directory / "sp.model", 37)
     return directory
 
@@ -74,7 +81,9 @@ def run(place, *arguments, **changes):
     )
 
 
-@pytest.mark.parametrize("part, most", ((Reader, 14), (Head, 12), (Scorer, 12), (Export, 12)))
+@pytest.mark.parametrize(
+    "part, most", ((Reader, 14), (Head, 12), (Scorer, 12), (Export, 12))
+)
 def test_a_contract_has_at_most_a_dozen_methods(part, most):
     """Four more for a reader: examples for the server's page and their labels, the files besides
     those of splits, whose contents a resumed run compares, and what a file to predict must be."""
@@ -102,7 +111,9 @@ def test_a_new_task_type_takes_one_short_file():
         assert len(path.read_text().splitlines()) < 90
 
 
-def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):
+def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(
+    place, monkeypatch
+):
     monkeypatch.setitem(known.TASKS, "stars", STARS)
     done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True")
     assert done.returncode == 0, done.stderr
@@ -116,16 +127,33 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
     assert results["best_step"] == best["step"]
     assert best["closeness"] > 0.5
     assert weights(model / "best")["model/ordinal_stars/logit/kernel"].shape == (16, 4)
-    assert json.loads((model / "best" / "run.json").read_text())["task"]["kind"] == "ordinal"
+    assert (
+        json.loads((model / "best" / "run.json").read_text())["task"]["kind"]
+        == "ordinal"
+    )
     header, *lines = [
-        line.split("\t") for line in (model / "predictions_stars_test.tsv").read_text().splitlines()
+        line.split("\t")
+        for line in (model / "predictions_stars_test.tsv").read_text().splitlines()
     ]
-    assert header == ["id", "level", "p_above_1", "p_above_2", "p_above_3", "p_above_4", "gold"]
+    assert header == [
+        "id",
+        "level",
+        "p_above_1",
+        "p_above_2",
+        "p_above_3",
+        "p_above_4",
+        "gold",
+    ]
     above = np.array([line[2:-1] for line in lines], np.float64)
-    assert [line[1] for line in lines] == ["%s" % (1 + n) for n in (above >= 0.5).sum(axis=1)]
+    assert [line[1] for line in lines] == [
+        "%s" % (1 + n) for n in (above >= 0.5).sum(axis=1)
+    ]
 
     monkeypatch.setitem(known.TASK_TYPES, "ordinal", ORDINAL)
-    texts = [line.split("\t")[0] for line in (place / "test.tsv").read_text().splitlines()[1:]]
+    texts = [
+        line.split("\t")[0]
+        for line in (place / "test.tsv").read_text().splitlines()[1:]
+    ]
     with xlnet.load(str(model / "best"), device="cpu") as loaded:
         assert loaded.classify(texts) == [line[1] for line in lines]
 
@@ -139,7 +167,9 @@ def test_a_task_type_without_labels_has_words_for_the_lines_before_a_training():
 def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeypatch):
     monkeypatch.setitem(known.TASKS, "stars", STARS)
     (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
-    done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")
+    done = run(
+        place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model"
+    )
     assert done.returncode == 1
     assert "train.tsv:2: level '6', expected one of 1, 2, 3, 4, 5" in done.stderr
 
@@ -162,7 +192,9 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     )
     for each in (
         TWO_TOWERS,
-        dataclasses.replace(TWO_TOWERS, name="prefixed", reader=Prefixed, export=RegressionExport),
+        dataclasses.replace(
+            TWO_TOWERS, name="prefixed", reader=Prefixed, export=RegressionExport
+        ),
     ):
         monkeypatch.setitem(
             known.TASKS, each.name, dataclasses.replace(task, name=each.name, type=each)
@@ -173,7 +205,9 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
         pairs = [rng.choices(WORDS[:3], k=2) for _ in range(count)]
         (tmp_path / (split + ".tsv")).write_text(
             "a\tb\tlabel\n"
-            + "".join(f"{one} ka\t{other} mi\t{int(one == other)}\n" for one, other in pairs)
+            + "".join(
+                f"{one} ka\t{other} mi\t{int(one == other)}\n" for one, other in pairs
+            )
         )
     make_vocabulary(tmp_path / "sp.model", 37)
     done = run(
@@ -195,7 +229,8 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
         .splitlines()[1:]
     ]
     texts = [
-        tuple(line.split("\t")[:2]) for line in (tmp_path / "test.tsv").read_text().splitlines()[1:]
+        tuple(line.split("\t")[:2])
+        for line in (tmp_path / "test.tsv").read_text().splitlines()[1:]
     ]
     with xlnet.load(str(tmp_path / "model" / "best"), device="cpu") as loaded:
         np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
@@ -216,4 +251,7 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     described = tmp_path / "model" / "best" / "run.json"
     described.write_text(described.read_text().replace("two_towers", "prefixed"))
     exporter.export(str(tmp_path / "model" / "best"), str(tmp_path / "ids"))
-    assert "no signature text: texts of task type prefixed cannot be encoded" in caplog.text
+    assert (
+        "no signature text: texts of task type prefixed cannot be encoded"
+        in caplog.text
+    )

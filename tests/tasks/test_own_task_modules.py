@@ -55,7 +55,8 @@ def make_files(folder):
     for split, count in (("train", 24), ("dev", 8), ("new", 4)):
         levels = [rng.randrange(3) for _ in range(count)]
         (folder / (split + ".csv")).write_text(
-            "text_a,label\n" + "".join(f"{WORDS[level]} ka,{level + 1}\n" for level in levels)
+            "text_a,label\n"
+            + "".join(f"{WORDS[level]} ka,{level + 1}\n" for level in levels)
         )
     make_vocabulary(folder / "sp.model", 37)
 
@@ -85,7 +86,10 @@ def flags(folder, **changes):
 def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     make_files(tmp_path)
     done = command.succeed(
-        "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, own_module=LEVELS)
+        "run_classifier.py",
+        "--do_train",
+        "--do_eval",
+        **flags(tmp_path, own_module=LEVELS),
     )
     assert "distance" in done.stdout
     kept = json.loads((tmp_path / "model" / "evaluations.json").read_text())
@@ -104,10 +108,16 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=said):
         xlnet.load(model, device="cpu")
     ask = dict(
-        model_dir=model, input=tmp_path / "new.csv", output=tmp_path / "new.tsv", device="cpu"
+        model_dir=model,
+        input=tmp_path / "new.csv",
+        output=tmp_path / "new.tsv",
+        device="cpu",
     )
     done = command.run("xlnet predict", **ask)
-    assert done.returncode == 1 and "of task type levels, which is not installed" in done.stderr
+    assert (
+        done.returncode == 1
+        and "of task type levels, which is not installed" in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
     # With the module it is predicted and loaded, without naming what the model keeps.
@@ -116,7 +126,10 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     lines = (tmp_path / "new.tsv").read_text().splitlines()
     assert lines[0] == "id\tlabel\tp_1\tp_2\tp_3\tgold" and len(lines) == 5
     with xlnet.load(model, device="cpu", own_module=LEVELS) as loaded:
-        texts = [line.split(",")[0] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]]
+        texts = [
+            line.split(",")[0]
+            for line in (tmp_path / "new.csv").read_text().splitlines()[1:]
+        ]
         assert [one.label for one in loaded.classify(texts)] == [
             line.split("\t")[1] for line in lines[1:]
         ]
@@ -169,7 +182,9 @@ def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
         "--do_eval",
         **flags(tmp_path, own_module=LEVELS.with_name("ordinal.py")),
     )
-    assert "custom: 24 rows, labels 1, 2, 3" in done.stdout and "closeness" in done.stdout
+    assert (
+        "custom: 24 rows, labels 1, 2, 3" in done.stdout and "closeness" in done.stdout
+    )
     with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
         assert loaded.predict("kamat ka") in ("1", "2", "3")
 
@@ -228,9 +243,12 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
     rng = random.Random(0)
     for split, count in (("train", 24), ("dev", 8), ("new", 4)):
         rows = [
-            f"{rng.choice(WORDS)} ka,{rng.random():.2f},{rng.random():.2f}\n" for _ in range(count)
+            f"{rng.choice(WORDS)} ka,{rng.random():.2f},{rng.random():.2f}\n"
+            for _ in range(count)
         ]
-        (tmp_path / (split + ".csv")).write_text("text_a,valence,arousal\n" + "".join(rows))
+        (tmp_path / (split + ".csv")).write_text(
+            "text_a,valence,arousal\n" + "".join(rows)
+        )
     make_vocabulary(tmp_path / "sp.model", 37)
     (tmp_path / "mine.py").write_text(TWO_SCORES)
     values = dict(own_module=tmp_path / "mine.py", label_column="valence,arousal")
@@ -261,15 +279,21 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
     done = command.run(
         "run_classifier.py",
         "--do_train",
-        **flags(tmp_path, **values, model_dir=tmp_path / "other", output_dir=tmp_path / "r"),
+        **flags(
+            tmp_path, **values, model_dir=tmp_path / "other", output_dir=tmp_path / "r"
+        ),
     )
-    assert done.returncode == 1 and re.search(r"train.csv:\d+: .* are not numbers", done.stderr)
+    assert done.returncode == 1 and re.search(
+        r"train.csv:\d+: .* are not numbers", done.stderr
+    )
 
 
 def test_several_label_columns_are_for_types_that_take_them(registry, tmp_path):
     make_files(tmp_path)
     done = command.run(
-        "run_classifier.py", "--do_train", **flags(tmp_path, label_column="label,text_a")
+        "run_classifier.py",
+        "--do_train",
+        **flags(tmp_path, label_column="label,text_a"),
     )
     assert done.returncode == 1 and "label_column: found several columns" in done.stderr
 
@@ -283,7 +307,9 @@ def test_a_type_that_finds_no_labels_says_so_in_one_line(registry, tmp_path):
         "reader=contract.Reader))\n"
     )
     assert "task type mine has no Reader.from_train_file" in command.refused(
-        "run_classifier.py", "--do_train", **flags(tmp_path, own_module=tmp_path / "mine.py")
+        "run_classifier.py",
+        "--do_train",
+        **flags(tmp_path, own_module=tmp_path / "mine.py"),
     )
 
 
@@ -311,8 +337,14 @@ def test_the_examples_run_outside_of_a_checkout(name, tmp_path):
     [
         (None, "own_module"),
         ("x = 1\n", "mine.py calls xlnet.tasks.register with no task type"),
-        ("import nothing_of_this_name\n", "mine.py cannot be imported: ModuleNotFoundError"),
-        ("from xlnet import tasks\ntasks.register(3)\n", "found int, expected a TaskType"),
+        (
+            "import nothing_of_this_name\n",
+            "mine.py cannot be imported: ModuleNotFoundError",
+        ),
+        (
+            "from xlnet import tasks\ntasks.register(3)\n",
+            "found int, expected a TaskType",
+        ),
     ],
 )
 def test_a_bad_module_is_one_line(registry, tmp_path, content, said):
@@ -328,7 +360,9 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
     path.write_text(LEVELS.read_text())
     assert known.load(str(path)) == known.load(str(path))
     path.write_text(LEVELS.read_text() + "\n")
-    with pytest.raises(UserError, match="own_module: .*mine.py was changed since this process"):
+    with pytest.raises(
+        UserError, match="own_module: .*mine.py was changed since this process"
+    ):
         known.load(str(path))
 
 
@@ -343,25 +377,33 @@ def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
     sys.modules.pop("mine", None)
     known.TASK_TYPES.pop("levels", None)
     forget_modules()
-    line = command.refused("run_classifier.py", "--do_train", **dict(asked, train_steps=4))
+    line = command.refused(
+        "run_classifier.py", "--do_train", **dict(asked, train_steps=4)
+    )
     assert "the files of an own task type (--task_module) have other content" in line
 
 
-def test_a_relative_module_is_that_of_the_working_directory(registry, tmp_path, monkeypatch):
+def test_a_relative_module_is_that_of_the_working_directory(
+    registry, tmp_path, monkeypatch
+):
     for directory in ("one", "two"):
         (tmp_path / directory).mkdir()
         (tmp_path / directory / "mine.py").write_text(LEVELS.read_text())
     monkeypatch.chdir(tmp_path / "one")
     known.load("mine.py")
     monkeypatch.chdir(tmp_path / "two")
-    with pytest.raises(UserError, match="there is another module mine, .*one/mine.py; rename"):
+    with pytest.raises(
+        UserError, match="there is another module mine, .*one/mine.py; rename"
+    ):
         known.load("mine.py")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="own_module: no such file: "):
         known.load("mine.py")
 
 
-def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(registry, tmp_path):
+def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(
+    registry, tmp_path
+):
     (tmp_path / "json.py").write_text("")
     with pytest.raises(UserError, match="there is another module json, .*rename"):
         known.load(str(tmp_path / "json.py"))
@@ -392,20 +434,28 @@ def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
     done = command.succeed(
         "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, metric=metric)
     )
-    line = next(line for line in done.stdout.splitlines() if line.startswith("eval custom dev"))
+    line = next(
+        line for line in done.stdout.splitlines() if line.startswith("eval custom dev")
+    )
     assert "  cost 1." in line and "mine.py" not in line
     kept = json.loads((tmp_path / "model" / "evaluations.json").read_text())
     assert kept["metric"] == "cost"
-    best = min(kept["evaluations"], key=lambda one: (one["cost"], one["loss"], one["step"]))
+    best = min(
+        kept["evaluations"], key=lambda one: (one["cost"], one["loss"], one["step"])
+    )
     assert (
-        json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())["best_step"]
+        json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())[
+            "best_step"
+        ]
         == best["step"]
     )
 
     # Its file is moved: it is named, and given anew it is the same metric.
     (tmp_path / "moved").mkdir()
     (tmp_path / "mine.py").rename(tmp_path / "moved" / "mine.py")
-    again = dict(model_dir=tmp_path / "model", dev_file=tmp_path / "dev.csv", device="cpu")
+    again = dict(
+        model_dir=tmp_path / "model", dev_file=tmp_path / "dev.csv", device="cpu"
+    )
     done = command.run("run_classifier.py", "--do_eval", **again)
     assert done.returncode == 1 and "cannot be loaded: FileNotFoundError" in done.stderr
     command.succeed(
@@ -430,7 +480,9 @@ def test_a_metric_of_a_library_may_be_lower(registry):
     from xlnet.tasks.types import custom
 
     task = known.find_task("sst-2")
-    assert not custom.with_metric(task, "sklearn.metrics:accuracy_score").lower_is_better
+    assert not custom.with_metric(
+        task, "sklearn.metrics:accuracy_score"
+    ).lower_is_better
     lower = custom.with_metric(task, "sklearn.metrics:hamming_loss:min")
     assert lower.lower_is_better and lower.metrics == ("hamming_loss", "accuracy")
     import numpy as np

@@ -16,7 +16,9 @@ from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 ROWS = [Row("a7", (("x", None),), None), Row("3", (("y", None),), None)]
 
 
-def write(directory, task, rows, values, split="test", threshold=0.5, is_official=False):
+def write(
+    directory, task, rows, values, split="test", threshold=0.5, is_official=False
+):
     """The path of the prediction file."""
     prediction_files.write(
         str(directory),
@@ -32,7 +34,11 @@ def write(directory, task, rows, values, split="test", threshold=0.5, is_officia
 
 
 SEVERAL = Task(
-    "mine", Columns(("t",), (), ("l",)), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"]
+    "mine",
+    Columns(("t",), (), ("l",)),
+    ("a", "b"),
+    ("accuracy",),
+    TASK_TYPES["multi_label"],
 )
 
 
@@ -92,7 +98,10 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
         (TASKS["ranking"], np.array([np.nan, 0.0])),
         (SEVERAL, np.array([[0.9, np.nan], [0.2, 0.4]])),
         (TASKS["squad1"], [BestSpans([], np.nan), BestSpans([], 0.0)]),
-        (TASKS["conll2003"], [Tags(np.zeros(1, int), np.full(1, each)) for each in (np.nan, 0.9)]),
+        (
+            TASKS["conll2003"],
+            [Tags(np.zeros(1, int), np.full(1, each)) for each in (np.nan, 0.9)],
+        ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -146,7 +155,10 @@ def test_a_gold_score_keeps_its_digits(tmp_path):
 
 def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     path = tmp_path / "errors_dev.tsv"
-    assert prediction_files.write_errors(str(path), GLUE["rte"], LABELLED, VALUES, 0.5) == 2
+    assert (
+        prediction_files.write_errors(str(path), GLUE["rte"], LABELLED, VALUES, 0.5)
+        == 2
+    )
     assert path.read_text("utf-8") == (
         "row\tid\terror\tgold\tpredicted\tprobability\ttext_a\ttext_b\n"
         '2\tb\t0.9\tnot_entailment\tentailment\t0.9\t"u\tv"\tw\n'
@@ -164,7 +176,9 @@ def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
         ["0.6", "", "b", "0.6"],
     ]
     rows = [Row("a", (("x", "y"),), 1.5), Row("b", (("u", "v"),), 2.0)]
-    prediction_files.write_errors(str(path), GLUE["sts-b"], rows, np.array([1.0, 4.0]), 0.5)
+    prediction_files.write_errors(
+        str(path), GLUE["sts-b"], rows, np.array([1.0, 4.0]), 0.5
+    )
     assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
         ["2", "2", "4", ""],
         ["0.5", "1.5", "1", ""],
@@ -175,8 +189,13 @@ def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
     task = TASKS["race"]
     rows = [Row("a", tuple(("text", f"q {each}") for each in "xyz"), "B")]
     path = tmp_path / "errors_dev.tsv"
-    prediction_files.write_errors(str(path), task, rows, np.array([[0.7, 0.2, 0.1, 0.0]]), 0.5)
-    assert path.read_text().splitlines()[1] == "1\ta\t0.8\tB\tA\t0.7\ttext\tq x | q y | q z"
+    prediction_files.write_errors(
+        str(path), task, rows, np.array([[0.7, 0.2, 0.1, 0.0]]), 0.5
+    )
+    assert (
+        path.read_text().splitlines()[1]
+        == "1\ta\t0.8\tB\tA\t0.7\ttext\tq x | q y | q z"
+    )
 
 
 def test_errors_of_texts_that_are_read_apart_have_both(tmp_path):
@@ -190,8 +209,17 @@ def test_errors_of_texts_that_are_read_apart_have_both(tmp_path):
 def test_submission_file(tmp_path):
     path = tmp_path / GLUE["mnli"].published.submissions["test_matched"]
     assert path.name == "MNLI-m.tsv"
-    write(tmp_path, GLUE["mnli"], ROWS, np.eye(3)[[2, 0]], "test_matched", is_official=True)
-    assert path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"
+    write(
+        tmp_path,
+        GLUE["mnli"],
+        ROWS,
+        np.eye(3)[[2, 0]],
+        "test_matched",
+        is_official=True,
+    )
+    assert (
+        path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"
+    )
 
 
 def test_scores_for_the_server_are_from_0_to_5(tmp_path):
@@ -227,9 +255,15 @@ def test_submissions_have_what_glues_server_accepts(tmp_path):
         for split, file in task.published.submissions.items():
             rows = [Row(str(index), (("x", "y"),), None) for index in range(3)]
             count = len(task.labels or ())
-            values = np.eye(count)[np.arange(3) % count] if count else np.array([-1, 2.5, 6.0])
+            values = (
+                np.eye(count)[np.arange(3) % count]
+                if count
+                else np.array([-1, 2.5, 6.0])
+            )
             write(tmp_path, task, rows, values, split, is_official=True)
-            lines = [line.split("\t") for line in (tmp_path / file).read_text().splitlines()]
+            lines = [
+                line.split("\t") for line in (tmp_path / file).read_text().splitlines()
+            ]
             assert lines[0] == ["index", "prediction"]
             assert [line[0] for line in lines[1:]] == ["0", "1", "2"]
             found[file] = {line[1] for line in lines[1:]} if task.labels else None
@@ -249,7 +283,14 @@ def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
     )
     assert (tmp_path / "CoLA.tsv").read_text() == "index\tprediction\na7\t0\n3\t1\n"
     rows = [Row("0", (("x", None),), None)]
-    write(tmp_path, TASKS["afqmc"], rows, np.array([[0.6, 0.4]]), threshold=0.3, is_official=True)
+    write(
+        tmp_path,
+        TASKS["afqmc"],
+        rows,
+        np.array([[0.6, 0.4]]),
+        threshold=0.3,
+        is_official=True,
+    )
     assert (tmp_path / "afqmc_predict.json").read_text() == '{"id": 0, "label": "1"}\n'
 
 

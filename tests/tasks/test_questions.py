@@ -43,7 +43,9 @@ def question(id="q1", text="Who ran?", answers=(("The dog", 13),), **more):
     """A question of SQuAD's JSON; answers: (text, start) each; None: no such key."""
     made = dict({"id": id, "question": text}, **more)
     if answers is not None:
-        made["answers"] = [{"text": text, "answer_start": start} for text, start in answers]
+        made["answers"] = [
+            {"text": text, "answer_start": start} for text, start in answers
+        ]
     return made
 
 
@@ -53,12 +55,16 @@ def article(*questions, context=CONTEXT):
 
 def read(tmp_path, value, need_labels=True, task=SQUAD, name="train-v2.0.json"):
     path = tmp_path / name
-    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    path.write_text(
+        value if isinstance(value, str) else json.dumps(value), encoding="utf-8"
+    )
     return parsing.read_file(task, str(path), need_labels)
 
 
 def row(context=CONTEXT, answers=(), id="q1"):
-    return Row(id, ((context, "?"),), tuple(GoldAnswer(*answer) for answer in answers), context)
+    return Row(
+        id, ((context, "?"),), tuple(GoldAnswer(*answer) for answer in answers), context
+    )
 
 
 def span(start, end, null_score):
@@ -78,10 +84,18 @@ def test_squad_s_files(tmp_path):
     expected = [
         Row("q1", ((CONTEXT, "Who ran?"),), (GoldAnswer("The dog", 13),), CONTEXT),
         Row("q2", ((CONTEXT, "Who ran?"),), (), CONTEXT),
-        Row("7", (("a b c", "Who ran?"),), (GoldAnswer("b c", 2), GoldAnswer("c", 4)), "a b c"),
+        Row(
+            "7",
+            (("a b c", "Who ran?"),),
+            (GoldAnswer("b c", 2), GoldAnswer("c", 4)),
+            "a b c",
+        ),
         Row("plausible", ((CONTEXT, "Who ran?"),), (), CONTEXT),
     ]
-    assert read(tmp_path, {"meta": {"data": 1}, "version": "v2.0", "data": articles}) == expected
+    assert (
+        read(tmp_path, {"meta": {"data": 1}, "version": "v2.0", "data": articles})
+        == expected
+    )
     assert read(tmp_path, articles) == expected
     withheld = [question(answers=None), question("b", answers=(), is_impossible=False)]
     unlabelled = read(tmp_path, {"data": [article(*withheld)]}, need_labels=False)
@@ -93,13 +107,28 @@ def test_squad_s_files(tmp_path):
     [
         ('{"data": [', "not valid JSON"),
         ({"data": [3]}, "item 1: expected a JSON object, found int"),
-        ({"data": [{"paragraphs": 3}]}, "item 1: not an article as in SQuAD (TypeError"),
-        ({"data": [{"paragraphs": [{"qas": ["q"]}]}]}, "not an article as in SQuAD (AttributeErr"),
-        ({"data": [article({"question": "?"})]}, "not an article as in SQuAD (KeyError: 'id')"),
+        (
+            {"data": [{"paragraphs": 3}]},
+            "item 1: not an article as in SQuAD (TypeError",
+        ),
+        (
+            {"data": [{"paragraphs": [{"qas": ["q"]}]}]},
+            "not an article as in SQuAD (AttributeErr",
+        ),
+        (
+            {"data": [article({"question": "?"})]},
+            "not an article as in SQuAD (KeyError: 'id')",
+        ),
         ({"data": [article(question(), question())]}, "question 2: duplicate id 'q1'"),
         ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
-        ({"data": [article(question(answers=(("x", "y"),)))]}, "found 'y' as answer_start, expec"),
-        ({"data": [article(question(answers=((5, 0),)))]}, "found 5 as an answer, expected a text"),
+        (
+            {"data": [article(question(answers=(("x", "y"),)))]},
+            "found 'y' as answer_start, expec",
+        ),
+        (
+            {"data": [article(question(answers=((5, 0),)))]},
+            "found 5 as an answer, expected a text",
+        ),
         ({"data": [article(question(answers=None))]}, "no answers"),
         ({"data": []}, "no rows"),
     ],
@@ -122,17 +151,24 @@ def test_tables(tmp_path):
         {"id": "y", "context": "a b a", "question": "?", "answer": "a"},
     ]
     content = "\n".join(map(json.dumps, lines))
-    rows = read(tmp_path, content, task=TABLE.with_columns(label=("answer",)), name="t.jsonl")
+    rows = read(
+        tmp_path, content, task=TABLE.with_columns(label=("answer",)), name="t.jsonl"
+    )
     assert [row.label for row in rows] == [
         (GoldAnswer("b", None), GoldAnswer("a", None)),
         (GoldAnswer("a", None),),
     ]
-    assert parse_answers(["b", "2.5"]) == (None, "found '2.5' as answer_start, expected an integer")
+    assert parse_answers(["b", "2.5"]) == (
+        None,
+        "found '2.5' as answer_start, expected an integer",
+    )
 
 
 def test_hugging_face_s_flat_squad_is_refused():
     path = ROOT / "tests" / "reports" / "flat_squad" / "flat.jsonl"
-    task = custom.resolve_task(SpanSettings(train_file=str(path), model_dir="m", do_train=True))
+    task = custom.resolve_task(
+        SpanSettings(train_file=str(path), model_dir="m", do_train=True)
+    )
     with pytest.raises(UserError, match="no column 'answer'"):
         parsing.read_file(task, str(path), True)
 
@@ -140,9 +176,13 @@ def test_hugging_face_s_flat_squad_is_refused():
 def given(tmp_path, predicted, name="new.json", **changes):
     """The task of a run with a predict_file."""
     (tmp_path / name).write_text(
-        predicted if isinstance(predicted, str) else json.dumps({"data": [article(*predicted)]})
+        predicted
+        if isinstance(predicted, str)
+        else json.dumps({"data": [article(*predicted)]})
     )
-    flags = dict(task_name="squad2", data_dir=str(tmp_path), model_dir="m", do_train=True)
+    flags = dict(
+        task_name="squad2", data_dir=str(tmp_path), model_dir="m", do_train=True
+    )
     flags.update(predict_file=str(tmp_path / name))
     return custom.resolve_task(SpanSettings(**dict(flags, **changes)))
 
@@ -161,22 +201,32 @@ def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
     with caplog.at_level(logging.INFO, "xlnet"):
         task = given(tmp_path, questions)
     assert task.files.by_split["train"] == "train-v2.0.json"
-    assert task.files.by_split["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
-    assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
+    assert task.files.by_split["dev"] == (
+        str(tmp_path / "new.json") if is_dev else "dev-v2.0.json"
+    )
+    assert (
+        "new.json has no answers: it is predicted, and not evaluated" in caplog.text
+    ) != is_dev
 
 
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
     (tmp_path / "train.csv").write_text("id;context;question;answer\n1;a b;what?;b\n")
-    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), name="new.csv")
+    alone = dict(
+        task_name="custom", data_dir=str(tmp_path / "train.csv"), name="new.csv"
+    )
     alone.update(delimiter=";")
     for answer, splits, share in (("", ["train"], 0.1), ("b", ["train", "dev"], 0.0)):
-        task = given(tmp_path, f"id;context;question;answer\n1;a b;what?;{answer}\n", **alone)
+        task = given(
+            tmp_path, f"id;context;question;answer\n1;a b;what?;{answer}\n", **alone
+        )
         assert (list(task.files.by_split), task.files.dev_share) == (splits, share)
 
 
 def test_a_missing_column_of_questions_names_its_flag(tmp_path):
     (tmp_path / "train.csv").write_text("id,context,question\n1,a b,what?\n")
-    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.csv"), predict_file=None)
+    alone = dict(
+        task_name="custom", data_dir=str(tmp_path / "train.csv"), predict_file=None
+    )
     for column in ("text_a", "text_b", "label"):
         task = given(tmp_path, "", **alone, **{f"{column}_column": "other"})
         with pytest.raises(UserError, match=f"no column 'other'.*--{column}_column"):
@@ -192,7 +242,9 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
         (dict(do_prepro=True), {}),
         (dict(do_eval=True), {"dev": str(tmp_path / "new.json")}),
     ):
-        task = given(tmp_path, [question(answers=None)], task_name="custom", **alone, **more)
+        task = given(
+            tmp_path, [question(answers=None)], task_name="custom", **alone, **more
+        )
         assert (task.files.by_split, task.files.dev_share) == (files, 0.0)
 
 
@@ -225,13 +277,22 @@ def test_places_of_answers(caplog):
         (("The", None), (-1, -1)),
         (("cow", 1), (-1, -1)),
     ):
-        assert position_of(CONTEXT, [GoldAnswer(*answer), GoldAnswer("cat", 4)]) == place, answer
+        assert (
+            position_of(CONTEXT, [GoldAnswer(*answer), GoldAnswer("cat", 4)]) == place
+        ), answer
     assert position_of(CONTEXT, ()) == (-1, -1)
     # None is dropped in silence.
-    rows = [row(answers=(("dog", 16),)), row(id="none"), row(answers=(("cow", 3),), id="lost")]
+    rows = [
+        row(answers=(("dog", 16),)),
+        row(id="none"),
+        row(answers=(("cow", 3),), id="lost"),
+    ]
     assert SQUAD.reader.training_rows(rows, 0, "") == rows[:2]
     assert "1 of 3 questions are not trained on" in caplog.text
-    assert [example[2:] for example in SQUAD.reader.examples(rows[:2])] == [(17, 20), (-1, -1)]
+    assert [example[2:] for example in SQUAD.reader.examples(rows[:2])] == [
+        (17, 20),
+        (-1, -1),
+    ]
     with pytest.raises(UserError, match="no answer of the train file in d has a known"):
         SQUAD.reader.training_rows(rows[2:], 0, "d")
 
@@ -291,13 +352,23 @@ def rows_of(case, tokenizer):
     start = -1 if case["answer_start"] is None else case["answer_start"]
     arrays, counts = encode(
         tokenizer,
-        [Question(case["context"], case["question"], start, start + len(case["answer"] or ""))],
+        [
+            Question(
+                case["context"],
+                case["question"],
+                start,
+                start + len(case["answer"] or ""),
+            )
+        ],
         case["max_seq_length"],
         stride=case["doc_stride"],
         max_query_length=case["max_query_length"],
     )
     assert counts.tolist() == [len(case["features"])]
-    return [{name: values[row] for name, values in arrays.items()} for row in range(counts[0])]
+    return [
+        {name: values[row] for name, values in arrays.items()}
+        for row in range(counts[0])
+    ]
 
 
 def test_ids_masks_and_windows_are_those_of_the_original(golden):
@@ -308,7 +379,10 @@ def test_ids_masks_and_windows_are_those_of_the_original(golden):
             for name in ("input_ids", "input_mask", "segment_ids"):
                 np.testing.assert_array_equal(ours[name], theirs[name], name)
             size = theirs["paragraph_len"]
-            assert (ours["paragraph_len"], ours["cls_index"]) == (size, theirs["cls_index"])
+            assert (ours["paragraph_len"], ours["cls_index"]) == (
+                size,
+                theirs["cls_index"],
+            )
             place = np.arange(len(ours["input_ids"]))
             hidden = (place >= size) & (place != ours["cls_index"])
             np.testing.assert_array_equal(hidden, theirs["p_mask"])
@@ -348,7 +422,9 @@ def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
             assert case["answer"].strip() in our_text
             assert len(our_text) <= len(their_text) or case["answer"] not in their_text
             better += 1
-    assert equal + better == sum(len(case["features"]) for case in cases if case["training"])
+    assert equal + better == sum(
+        len(case["features"]) for case in cases if case["training"]
+    )
     assert equal > 40
 
 
@@ -364,7 +440,9 @@ def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
         end = arrays["char_end"][i, arrays["end_positions"][i]]
         assert context[int(begin) : int(end)] == "three four"
     outside = np.flatnonzero(~inside)
-    np.testing.assert_array_equal(arrays["start_positions"][outside], arrays["cls_index"][outside])
+    np.testing.assert_array_equal(
+        arrays["start_positions"][outside], arrays["cls_index"][outside]
+    )
 
 
 def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
@@ -380,16 +458,21 @@ def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
 def outputs(*windows):
     """What the network says of windows, each (null score, [(start, [(end, allowed), ...]), ...]),
     the first of each the most likely."""
-    starts = np.array([[start for start, _ in spans] for _, spans in windows], np.float32)
+    starts = np.array(
+        [[start for start, _ in spans] for _, spans in windows], np.float32
+    )
     ends = np.array(
-        [[[end for end, _ in ends] for _, ends in spans] for _, spans in windows], np.float32
+        [[[end for end, _ in ends] for _, ends in spans] for _, spans in windows],
+        np.float32,
     )
     return {
         "null_score": np.array([null for null, _ in windows], np.float32),
         "loss": np.arange(len(windows), dtype=np.float32),
         "char_start": starts,
         "char_end": ends,
-        "start_log_prob": np.log(np.linspace(0.6, 0.2, starts.shape[1], dtype=np.float32))
+        "start_log_prob": np.log(
+            np.linspace(0.6, 0.2, starts.shape[1], dtype=np.float32)
+        )
         + np.zeros_like(starts),
         "end_log_prob": np.log(np.linspace(0.6, 0.1, ends.shape[2], dtype=np.float32))
         + np.zeros_like(ends),
@@ -418,7 +501,10 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
 
 
 def written(rows, values, task=SQUAD, **how):
-    return [json.loads("".join(f.lines)) for f in task.scorer.prediction_files(rows, values, **how)]
+    return [
+        json.loads("".join(f.lines))
+        for f in task.scorer.prediction_files(rows, values, **how)
+    ]
 
 
 def test_official_files():
@@ -431,7 +517,12 @@ def test_official_files():
     assert null == pytest.approx(
         {id: 1 / (1 + math.exp(-score)) for id, score in zip(texts, (-1.0, 0.5, -3.0))}
     )
-    assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
+    assert [entry["text"] for entry in n_best["q1"]] == [
+        "The dog",
+        "cat",
+        "The cat",
+        "cat sat",
+    ]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
     assert written(rows, values, threshold=0.7)[0]["q2"] == "cat"
@@ -464,7 +555,12 @@ WORDS = (
     ("10th and 11th centuries", "in the 10th and 11th centuries", 0, 8 / 9),
     ("U.S.", "US", 1, 1),  # punctuation goes, words join
     ("well-known", "well known", 0, 0),
-    ("to be or not to be", "to be", 0, 2 * 2 / (6 + 2)),  # words count as often as they stand
+    (
+        "to be or not to be",
+        "to be",
+        0,
+        2 * 2 / (6 + 2),
+    ),  # words count as often as they stand
     ("Zürich", "Zurich", 0, 0),  # accents are letters
     ("“Ann”", "Ann", 0, 0),  # only ASCII's punctuation goes
     ("anthem", "them", 0, 0),  # an article is a whole word
@@ -486,8 +582,14 @@ def test_words_of_squad():
 
 # Segments as CMRC's script makes them with NLTK 3.10's words; “ and " stand for its `` and ''.
 SEGMENTS = (
-    ("全长364.6公里由nexon开发", ["全", "长", "364.6", "公", "里", "由", "nexon", "开", "发"]),
-    ("1,903年u.s. army", ["1,903", "年", "u.s.", "army"]),  # a point in the middle stays
+    (
+        "全长364.6公里由nexon开发",
+        ["全", "长", "364.6", "公", "里", "由", "nexon", "开", "发"],
+    ),
+    (
+        "1,903年u.s. army",
+        ["1,903", "年", "u.s.", "army"],
+    ),  # a point in the middle stays
     ("面积46,600m²", ["面", "积", "46,600m²"]),
     ("trust... the seer", ["trust", "...", "the", "seer"]),
     ('("ann")don\'t', ["(", "“", "ann", '"', ")", "do", "n't"]),
@@ -540,7 +642,9 @@ def official_scores(data, predictions):
 
     def f1(answer, prediction):
         answer, prediction = normalized(answer).split(), normalized(prediction).split()
-        same = sum((collections.Counter(answer) & collections.Counter(prediction)).values())
+        same = sum(
+            (collections.Counter(answer) & collections.Counter(prediction)).values()
+        )
         if not answer or not prediction:
             return int(answer == prediction)
         precision, recall = same / len(prediction), same / len(answer)
@@ -549,7 +653,9 @@ def official_scores(data, predictions):
     exact, best_f1 = {}, {}
     for id, golds in data.items():
         golds = [answer for answer in golds if normalized(answer)] or [""]
-        exact[id] = max(int(normalized(a) == normalized(predictions[id])) for a in golds)
+        exact[id] = max(
+            int(normalized(a) == normalized(predictions[id])) for a in golds
+        )
         best_f1[id] = max(f1(a, predictions[id]) for a in golds)
     return exact, best_f1
 
@@ -573,7 +679,12 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
             words = rng.choices("the a cat, dog. sat Cat an x!".split(), k=8)
             context = " ".join(words)
             spans = [
-                ScoredSpan(start, min(start + rng.randint(1, 14), len(context)), 0.0, rng.random())
+                ScoredSpan(
+                    start,
+                    min(start + rng.randint(1, 14), len(context)),
+                    0.0,
+                    rng.random(),
+                )
                 for start in rng.choices(range(len(context)), k=rng.randint(0, 3))
             ]
             golds = [
@@ -593,11 +704,15 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         cases = list(SQUAD.scorer.compare(rows, values))
         errors = [0.0] * len(rows)
         for name, scores, of_answered in zip(
-            ("exact", "f1"), official_scores(data, texts), official_scores(data, answered)
+            ("exact", "f1"),
+            official_scores(data, texts),
+            official_scores(data, answered),
         ):
             assert result[name] == pytest.approx(100 * np.mean(list(scores.values())))
             best, threshold = official_best(data, answered, of_answered, null)
             assert result["best_" + name] == pytest.approx(best)
             assert result[f"best_{name}_thresh"] == threshold
-            errors = [error + (1 - score) / 2 for error, score in zip(errors, scores.values())]
+            errors = [
+                error + (1 - score) / 2 for error, score in zip(errors, scores.values())
+            ]
         assert [case.error for case in cases] == pytest.approx(errors)

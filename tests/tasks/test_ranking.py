@@ -27,7 +27,9 @@ RANKING = TASKS["ranking"]
 def rows_of(*grades, query="q"):
     """Documents a, b, c, ... of a query."""
     return [
-        Row("abcdefgh"[i], (("text of " + query, f"document {i}"),), float(grade), query)
+        Row(
+            "abcdefgh"[i], (("text of " + query, f"document {i}"),), float(grade), query
+        )
         for i, grade in enumerate(grades)
     ]
 
@@ -83,11 +85,15 @@ TREC_EVAL = {
 
 
 def test_measures_of_trec_eval():
-    judged = RANKING.scorer.gold_labels(rows_of(0, 2, 1, 0, 1) + rows_of(1, 0, 0, 0, query="r"))
+    judged = RANKING.scorer.gold_labels(
+        rows_of(0, 2, 1, 0, 1) + rows_of(1, 0, 0, 0, query="r")
+    )
     scores = np.array([5, 4, 3, 2, 1, 1, 4, 3, 2], np.float64)
     for name, value in TREC_EVAL.items():
         RANKING.scorer.check_metric(name)
-        assert measures.evaluate((name,), scores, judged) == {name: pytest.approx(value, abs=1e-6)}
+        assert measures.evaluate((name,), scores, judged) == {
+            name: pytest.approx(value, abs=1e-6)
+        }
     for name in ("P", "map@0", "bpref", "p@", "p@2@3"):
         with pytest.raises(UserError, match="metric of task ranking: found " + name):
             RANKING.scorer.check_metric(name)
@@ -121,7 +127,12 @@ def test_the_loss_of_an_evaluation_is_that_of_all_pairs():
     expected = np.mean(np.log(1 + np.exp(-np.array([1.0, -2.0, 3.0, 0.0]))))
     found = RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))
     assert found["loss"] == pytest.approx(expected)
-    assert RANKING.scorer.evaluate(values[5:], RANKING.scorer.gold_labels(rows[5:]))["loss"] == 0
+    assert (
+        RANKING.scorer.evaluate(values[5:], RANKING.scorer.gold_labels(rows[5:]))[
+            "loss"
+        ]
+        == 0
+    )
 
 
 # --- Files
@@ -135,7 +146,15 @@ def read(directory, split="dev", **how):
 
 def write_trec(directory):
     write(directory, "queries.tsv", "7\tred kite", "8\tblue sky", "9\tnobody's")
-    write(directory, "documents.tsv", "x\ta kite", "y\tthe sky\tabove", "z\tnothing", "", "w\t")
+    write(
+        directory,
+        "documents.tsv",
+        "x\ta kite",
+        "y\tthe sky\tabove",
+        "z\tnothing",
+        "",
+        "w\t",
+    )
     write(directory, "dev.qrels", "7 0 x 2", "7 0 y 0", "8\t0\ty\t1", "8 0 z -1")
 
 
@@ -158,7 +177,15 @@ def test_the_same_as_a_table(tmp_path):
         "dev.tsv",
         HEADER,
         *(
-            "\t".join([row.query, row.pairs[0][0], row.id, row.pairs[0][1], f"{int(row.label)}"])
+            "\t".join(
+                [
+                    row.query,
+                    row.pairs[0][0],
+                    row.id,
+                    row.pairs[0][1],
+                    f"{int(row.label)}",
+                ]
+            )
             for row in EXPECTED
         ),
     )
@@ -172,9 +199,17 @@ def test_which_files_a_ranking_reads(tmp_path):
     write(tmp_path, "dev.queries.tsv", "8\tgrass")
 
     def names(name):
-        return [os.path.basename(path) for path in RANKING.reader.files_of(str(tmp_path / name))]
+        return [
+            os.path.basename(path)
+            for path in RANKING.reader.files_of(str(tmp_path / name))
+        ]
 
-    assert names("dev.run") == ["dev.run", "dev.queries.tsv", "documents.tsv", "dev.qrels"]
+    assert names("dev.run") == [
+        "dev.run",
+        "dev.queries.tsv",
+        "documents.tsv",
+        "dev.qrels",
+    ]
     assert names("dev.qrels") == ["dev.qrels", "dev.queries.tsv", "documents.tsv"]
     assert names("train.tsv") == ["train.tsv"]
 
@@ -182,7 +217,12 @@ def test_which_files_a_ranking_reads(tmp_path):
 def test_queries_of_a_split_go_before_those_of_all(tmp_path):
     write_trec(tmp_path)
     write(tmp_path, "dev.queries.tsv", "7\tgreen", "8\tgrass")
-    assert [row.pairs[0][0] for row in read(tmp_path)] == ["green", "green", "grass", "grass"]
+    assert [row.pairs[0][0] for row in read(tmp_path)] == [
+        "green",
+        "green",
+        "grass",
+        "grass",
+    ]
 
 
 def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
@@ -204,18 +244,24 @@ def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, ca
     write(tmp_path, "queries.tsv", *(f"{q}\tquery {q}" for q in queries))
     write(tmp_path, "documents.tsv", *(f"d{d}\ttext {d}" for d in range(3)))
     write(
-        tmp_path, "dev.run", *(f"{q} Q0 d{d} {d + 1} {9 - d} x" for q in queries for d in range(3))
+        tmp_path,
+        "dev.run",
+        *(f"{q} Q0 d{d} {d + 1} {9 - d} x" for q in queries for d in range(3)),
     )
     write(tmp_path, "dev.qrels", *(f"{q} 0 d0 {int(q != 4)}" for q in range(5)))
     rows = read(tmp_path)
     assert {row.query for row in rows} == set("01234") and len(rows) == 15
     values = np.array([9.0 - int(row.id[1]) for row in rows])
-    assert RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))["map"] == 0.8
+    assert (
+        RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))["map"] == 0.8
+    )
     assert "dev.run: 15 of 20 queries have no judgement and are left out" in caplog.text
     # They are predicted.
     assert len(read(tmp_path, need_labels=False)) == 60
     write(tmp_path, "dev.qrels", "none 0 d0 1")
-    with pytest.raises(UserError, match="dev.run: found no judgement for any of 20 queries"):
+    with pytest.raises(
+        UserError, match="dev.run: found no judgement for any of 20 queries"
+    ):
         read(tmp_path)
 
 
@@ -255,7 +301,9 @@ def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):
     )
     assert read(tmp_path) == EXPECTED
     write(tmp_path, "dev.run", "# query Q0 document", "8 Q0 y 1 9.5 bm25 title desc")
-    assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [("8", "y", 1.0)]
+    assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [
+        ("8", "y", 1.0)
+    ]
 
 
 def test_queries_are_held_out_whole(tmp_path):
@@ -277,7 +325,8 @@ def test_queries_are_held_out_whole(tmp_path):
     )
     assert task.head.scope() == "regression_custom"
     train, dev = (
-        {row.query for row in read_rows(task, str(tmp_path), split)} for split in ("train", "dev")
+        {row.query for row in read_rows(task, str(tmp_path), split)}
+        for split in ("train", "dev")
     )
     assert len(train) + len(dev) == 10 and 1 <= len(dev) <= 4 and not train & dev
 
@@ -285,11 +334,20 @@ def test_queries_are_held_out_whole(tmp_path):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected an integer"),
-        (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected an integer below"),
+        (
+            ["q\tred\td\tkite\thigh"],
+            "dev.tsv:2: column 'grade': 'high', expected an integer",
+        ),
+        (
+            ["q\tred\td\tkite\t0.5"],
+            "dev.tsv:2: column 'grade': '0.5', expected an integer below",
+        ),
         (["q\tred\td\tkite\t150"], "'150', expected an integer below 100"),
         (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
-        (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without spaces"),
+        (
+            ["q\tred\ta b\tkite\t1"],
+            "dev.tsv:2: document 'a b': expected a name without spaces",
+        ),
         (["q\tred\td\tkite\t1"] * 2, "dev.tsv:3: duplicate document 'd' of query 'q'"),
         (
             ["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
@@ -307,15 +365,43 @@ def test_faults_of_a_table(tmp_path, lines, message):
 @pytest.mark.parametrize(
     "name, lines, message",
     [
-        ("dev.qrels", ["7 0 x"], "dev.qrels:1: found 3 columns, expected query 0 document relevan"),
+        (
+            "dev.qrels",
+            ["7 0 x"],
+            "dev.qrels:1: found 3 columns, expected query 0 document relevan",
+        ),
         ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
         ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
-        ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected an integer"),
-        ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: duplicate document 'x' of query '7'"),
-        ("dev.qrels", ["# none"], "dev.qrels: found no lines besides comments, expected query 0"),
-        ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: found 5 columns, expected query Q0 document"),
-        ("queries.tsv", ["7 red kite"], "queries.tsv:1: found no tab, expected a name, a tab"),
-        ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: found '7' again"),
+        (
+            "dev.qrels",
+            ["7 0 x best"],
+            "dev.qrels:1: column 'grade': 'best', expected an integer",
+        ),
+        (
+            "dev.qrels",
+            ["7 0 x 1", "7 0 x 0"],
+            "dev.qrels:2: duplicate document 'x' of query '7'",
+        ),
+        (
+            "dev.qrels",
+            ["# none"],
+            "dev.qrels: found no lines besides comments, expected query 0",
+        ),
+        (
+            "dev.run",
+            ["7 Q0 x 1 0.5"],
+            "dev.run:1: found 5 columns, expected query Q0 document",
+        ),
+        (
+            "queries.tsv",
+            ["7 red kite"],
+            "queries.tsv:1: found no tab, expected a name, a tab",
+        ),
+        (
+            "queries.tsv",
+            ["7\tred", "8\tsky", "7\tblue"],
+            "queries.tsv:3: found '7' again",
+        ),
         ("documents.tsv", None, "no such file: "),
     ],
 )
@@ -399,10 +485,16 @@ def test_pairwise_head_by_hand(graph):
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         loss, scores = session.run([loss, scores])
-    np.testing.assert_allclose(loss, np.log(1 + np.exp(scores[1::2] - scores[::2])), rtol=1e-5)
+    np.testing.assert_allclose(
+        loss, np.log(1 + np.exp(scores[1::2] - scores[::2])), rtol=1e-5
+    )
 
 
-WORDS = (("kamat", "kaka", "matka"), ("telok", "oktel", "tel"), ("solkit", "kitkit", "sol"))
+WORDS = (
+    ("kamat", "kaka", "matka"),
+    ("telok", "oktel", "tel"),
+    ("solkit", "kitkit", "sol"),
+)
 
 
 def learnable(rng, queries):
@@ -463,25 +555,39 @@ def test_a_ranking_is_learned(place):
     )
     assert done.returncode == 0, done.stderr
     assert "scores of documents, trained on pairs of them" in done.stdout
-    trained = json.loads((place / "model" / "eval_results_dev.json").read_text())["checkpoints"][0]
+    trained = json.loads((place / "model" / "eval_results_dev.json").read_text())[
+        "checkpoints"
+    ][0]
     assert trained["ndcg@10"] > 0.85 and trained["map"] > 0.8
     # One line for each row, and the measures of the run file are those that were reported.
     rows = read(place)
-    table = (place / "model" / "predictions_ranking_dev.tsv").read_text().splitlines()[1:]
-    assert [line.split("\t")[:2] for line in table] == [[row.query, row.id] for row in rows]
-    scores, position = np.zeros(len(rows)), {(row.query, row.id): i for i, row in enumerate(rows)}
+    table = (
+        (place / "model" / "predictions_ranking_dev.tsv").read_text().splitlines()[1:]
+    )
+    assert [line.split("\t")[:2] for line in table] == [
+        [row.query, row.id] for row in rows
+    ]
+    scores, position = (
+        np.zeros(len(rows)),
+        {(row.query, row.id): i for i, row in enumerate(rows)},
+    )
     lines = (place / "model" / "predictions_ranking_dev.run").read_text().splitlines()
     assert len(lines) == len(rows)
     for query, _, name, rank, _, _ in map(str.split, lines):
         scores[position[query, name]] = -int(rank)
-    result = measures.evaluate(RANKING.metrics, scores, RANKING.scorer.gold_labels(rows))
+    result = measures.evaluate(
+        RANKING.metrics, scores, RANKING.scorer.gold_labels(rows)
+    )
     assert result == {name: pytest.approx(trained[name]) for name in result}
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(data_dir="same"), "has documents of different relevance, which are compared"),
+        (
+            dict(data_dir="same"),
+            "has documents of different relevance, which are compared",
+        ),
         (
             dict(label_smoothing=0.1),
             "label_smoothing: found 0.1, expected 0: ranking has no classes",
@@ -493,8 +599,12 @@ def test_a_ranking_is_learned(place):
 def test_refused(place, monkeypatch, changes, message):
     monkeypatch.chdir(place)
     (place / "same").mkdir(exist_ok=True)
-    write(place / "same", "train.tsv", HEADER, "q\tred\td\tkite\t1", "q\tred\te\tkite\t1")
-    done = run(place, "--do_train=True", model_dir="refused", output_dir="nothing", **changes)
+    write(
+        place / "same", "train.tsv", HEADER, "q\tred\td\tkite\t1", "q\tred\te\tkite\t1"
+    )
+    done = run(
+        place, "--do_train=True", model_dir="refused", output_dir="nothing", **changes
+    )
     assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
     assert re.match("run_classifier.py: ", done.stderr) and message in done.stderr
     assert not (place / "refused").exists() and not (place / "nothing").exists()

@@ -45,8 +45,12 @@ def read(name, split, **more):
 def test_file(name, split):
     task = known.TASKS[name]
     has_names = readers.declared_form(task, f"{split}.tsv").header != "none"
-    has_names = has_names and readers.declared_form(task, f"{split}.csv").header != "none"
-    is_labelled = not split.startswith("test") or bool(task.files.directory_form) or not has_names
+    has_names = (
+        has_names and readers.declared_form(task, f"{split}.csv").header != "none"
+    )
+    is_labelled = (
+        not split.startswith("test") or bool(task.files.directory_form) or not has_names
+    )
     path, rows = read(name, split, need_labels=is_labelled)
     if (name, split) in COUNTS:
         assert len(rows) == COUNTS[name, split]
@@ -54,9 +58,14 @@ def test_file(name, split):
         lines = pathlib.Path(path).read_bytes().rstrip(b"\n").count(b"\n") + 1
         assert len(rows) == lines - (has_names and path.endswith(".tsv")) > 0
     assert len({row.id for row in rows}) == len(rows)
-    assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
+    assert all(
+        text.strip() for row in rows for pair in row.pairs for text in pair if text
+    )
     assert {(len(row.pairs), row.pairs[0][1] is None) for row in rows} == {
-        (4 if task.columns.choices else 1, not (task.columns.text_b or task.columns.choices))
+        (
+            4 if task.columns.choices else 1,
+            not (task.columns.text_b or task.columns.choices),
+        )
     }
     if not is_labelled:
         assert {row.label for row in rows} == {None}
@@ -74,7 +83,9 @@ def digest_of(rows):
     """A digest of the names, texts, labels and queries of rows."""
     digest = hashlib.sha256()
     for row in rows:
-        content = json.dumps([row.id, row.pairs, row.label, row.query], ensure_ascii=False)
+        content = json.dumps(
+            [row.id, row.pairs, row.label, row.query], ensure_ascii=False
+        )
         digest.update(content.encode("utf-8", "surrogatepass") + b"\n")
     return digest.hexdigest()[:16]
 
@@ -97,13 +108,19 @@ def test_public_sets_are_read_as_before(name_and_split):
 
 
 def test_parts_of_race():
-    complete, middle = (read(name, "dev", need_labels=True)[1] for name in ("race", "race-middle"))
+    complete, middle = (
+        read(name, "dev", need_labels=True)[1] for name in ("race", "race-middle")
+    )
     assert [row for row in complete if row.id.startswith("middle")] == middle
     assert not any("_" in text for row in middle for _, text in row.pairs)
 
 
 def test_what_is_held_out():
     task = known.TASKS["ag_news"]
-    train, dev = (read_rows(task, DATA / FOLDERS["ag_news"], split) for split in ("train", "dev"))
-    assert len(train) + len(dev) == 4000 and 150 < len(dev) < 250  # by a hash: not exactly 5 %
+    train, dev = (
+        read_rows(task, DATA / FOLDERS["ag_news"], split) for split in ("train", "dev")
+    )
+    assert (
+        len(train) + len(dev) == 4000 and 150 < len(dev) < 250
+    )  # by a hash: not exactly 5 %
     assert not set(train) & set(dev)

@@ -33,11 +33,24 @@ def test_rows_come_back_as_they_were():
     once."""
     shared = "\ud800é\0" * 50000
     values = [
-        (i, None, True, 0.1 + i, float("inf"), [Answer(shared, None), Answer("", i)], (), [])
+        (
+            i,
+            None,
+            True,
+            0.1 + i,
+            float("inf"),
+            [Answer(shared, None), Answer("", i)],
+            (),
+            [],
+        )
         for i in range(20)
     ]
     rows = StoredRows(values)
-    assert list(rows) == values and type(rows[3][5][1]) is Answer and type(rows[3][6]) is tuple
+    assert (
+        list(rows) == values
+        and type(rows[3][5][1]) is Answer
+        and type(rows[3][6]) is tuple
+    )
     assert type(rows[3][2]) is bool and rows[3][5][0].text is rows[4][5][0].text
     assert rows._file.seek(0, os.SEEK_END) < 20 * len(shared)
 
@@ -51,6 +64,10 @@ def test_several_may_go_through_them_at_once(monkeypatch):
 
 
 def test_a_full_disk_is_one_line(monkeypatch):
-    monkeypatch.setattr(row_store.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb"))
-    with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device; set"):
+    monkeypatch.setattr(
+        row_store.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb")
+    )
+    with pytest.raises(
+        UserError, match="rows cannot be kept in .*: No space left on device; set"
+    ):
         StoredRows(["x" * 100] * 2000)

@@ -48,7 +48,10 @@ def test_the_train_file_has_the_tags(tmp_path):
     assert task.options.is_spaced
     assert task.head.outputs_in_words() == "entities LOC, ORG, PER, scheme iob1"
     rows = read_rows(task, tmp_path, "train")
-    assert [row.label for row in rows] == [("B-ORG", "O"), ("B-PER", "I-PER", "B-LOC", "B-LOC")]
+    assert [row.label for row in rows] == [
+        ("B-ORG", "O"),
+        ("B-PER", "I-PER", "B-LOC", "B-LOC"),
+    ]
     assert [row.pairs[0] for row in rows] == [
         ("EU said", None),
         ("Peter Blackburn Paris Rome", None),
@@ -63,7 +66,9 @@ def test_of_many_labels_messages_name_a_few(tmp_path, caplog):
     task = make_task(tmp_path, lines, scheme="bio2")
     assert task.head.outputs_in_words().endswith("label0019, ..., scheme bio2")
     caplog.set_level("INFO", "xlnet")
-    with pytest.raises(UserError, match="dev.txt:1: found tag .*, expected one of 3000 lab") as e:
+    with pytest.raises(
+        UserError, match="dev.txt:1: found tag .*, expected one of 3000 lab"
+    ) as e:
         read(task, tmp_path, lines.replace("label", "labels"))
     assert len(str(e.value)) < 400 and len(caplog.text) < 10000
 
@@ -72,24 +77,36 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
         write(tmp_path, name, "EU B-ORG\n")
     task = custom.resolve_task(settings(tmp_path))
-    assert task.files.by_split == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
+    assert task.files.by_split == {
+        "train": "x.train",
+        "dev": "x.testa",
+        "test": "test.char.bmes",
+    }
     for name in ("custom.train.1.tfrecord", "custom.dev.1.seen.json"):
         write(tmp_path, name, "")
     assert custom.resolve_task(settings(tmp_path)).files.by_split == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)
-    with pytest.raises(UserError, match="found valid.txt and x.testa, expected one of them"):
+    with pytest.raises(
+        UserError, match="found valid.txt and x.testa, expected one of them"
+    ):
         custom.resolve_task(settings(tmp_path))
 
 
 def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
     """Without training the flag is that of the file; the labels are the model's."""
     trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n", scheme="bio2")
-    stored = dict(labels=list(trained.labels), kind_options=dataclasses.asdict(trained.options))
+    stored = dict(
+        labels=list(trained.labels), kind_options=dataclasses.asdict(trained.options)
+    )
     content = "a S-X\nc O\nb B-X\nb E-X\n"
     task = custom.resolve_task(settings(tmp_path, do_train=False, scheme=None), stored)
-    with pytest.raises(UserError, match="dev.txt:1: found tag 'S-X', .*--scheme is bio2"):
+    with pytest.raises(
+        UserError, match="dev.txt:1: found tag 'S-X', .*--scheme is bio2"
+    ):
         read(task, tmp_path, content)
-    task = custom.resolve_task(settings(tmp_path, do_train=False, scheme="bioes"), stored)
+    task = custom.resolve_task(
+        settings(tmp_path, do_train=False, scheme="bioes"), stored
+    )
     rows = read(task, tmp_path, content)
     assert task.labels == trained.labels and rows[0].label == ("B-X", "O", "B-X", "I-X")
     values = [tags_of(1, 0, 1, 0)]
@@ -101,7 +118,9 @@ def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
 
 def test_plain_labels(tmp_path):
     """Such as languages or parts of speech: entities of one word each."""
-    task = make_task(tmp_path, "hoy SPA\nfriend ENG\ngo ENG\n! O\n", "plain", dev_share=0.0)
+    task = make_task(
+        tmp_path, "hoy SPA\nfriend ENG\ngo ENG\n! O\n", "plain", dev_share=0.0
+    )
     assert task.labels == ("ENG", "O", "SPA")
     rows = read_rows(task, tmp_path, "train")
     values = [tags_of(2, 0, 2, 1)]
@@ -122,7 +141,10 @@ def test_plain_labels(tmp_path):
 def spaced_words(task, rows):
     """The words of each row, with a space before those that are tokenized after one."""
     return [
-        "".join(" " * after + word for word, after in zip(example.words, example.after_space))
+        "".join(
+            " " * after + word
+            for word, after in zip(example.words, example.after_space)
+        )
         for example in task.reader.examples(rows)
     ]
 
@@ -135,7 +157,9 @@ def spaced_words(task, rows):
         ("EU B-X\nsays O\n. O\n", "Go\nto\nEU\n.\n", "Go to EU.", " Go to EU ."),
     ],
 )
-def test_a_model_of_columns_does_not_look_at_spaces(tmp_path, train, columns, text, expected):
+def test_a_model_of_columns_does_not_look_at_spaces(
+    tmp_path, train, columns, text, expected
+):
     """Columns do not say where the spaces are: each word has the space mark, or none has it."""
     task = make_task(tmp_path, train)
     from_columns = read(task, tmp_path, columns, need_labels=False)
@@ -202,7 +226,9 @@ def test_metrics_and_table(small):
     assert list(result) == ["f1", "precision", "recall", "accuracy"]
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
     assert result["precision"] == pytest.approx(2 / 3) and result["recall"] == 0.5
-    assert result["f1"] == pytest.approx(4 / 7) and result["accuracy"] == pytest.approx(5 / 6)
+    assert result["f1"] == pytest.approx(4 / 7) and result["accuracy"] == pytest.approx(
+        5 / 6
+    )
     table = task.scorer.table(values, truth, 0.5)
     assert "micro avg" in table
 
@@ -246,10 +272,18 @@ def test_what_is_wrong_with_a_sentence(small):
 
 def test_entities_have_the_mean_probability_of_their_tags(small):
     task, rows, values = small
-    values[1] = values[1]._replace(probabilities=np.array([0.5, 0.7, 0.9, 1.0], np.float32))
+    values[1] = values[1]._replace(
+        probabilities=np.array([0.5, 0.7, 0.9, 1.0], np.float32)
+    )
     _, found = task.scorer.results(rows, values)
-    assert [entity.text for entity in found.entities] == ["Peter Blackburn", "Paris Rome"]
-    assert [entity.score for entity in found.entities] == [pytest.approx(0.6), pytest.approx(0.95)]
+    assert [entity.text for entity in found.entities] == [
+        "Peter Blackburn",
+        "Paris Rome",
+    ]
+    assert [entity.score for entity in found.entities] == [
+        pytest.approx(0.6),
+        pytest.approx(0.95),
+    ]
 
 
 def test_weights_of_tags(small):
@@ -258,7 +292,9 @@ def test_weights_of_tags(small):
     assert weights[task.labels.index("B-LOC")] == pytest.approx(6 / (7 * 2))
     assert weights[0] == pytest.approx(6 / 7)
     assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
-    with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
+    with pytest.raises(
+        UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"
+    ):
         task.head.class_weights("LOC:2", None)
 
 
@@ -277,8 +313,13 @@ REAL = {
 def test_real_files(name):
     folder = DATA / FOLDERS[name]
     task = known.TASKS[name]
-    task = task.reader.from_train_file(readers.find_file(folder, task.files.by_split["train"]))
-    assert task.options.scheme == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
+    task = task.reader.from_train_file(
+        readers.find_file(folder, task.files.by_split["train"])
+    )
+    assert (
+        task.options.scheme
+        == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
+    )
     assert task.options.is_spaced is (name == "conll2003")
     tokenizer = Tokenizer(str(SPIECE))
     for split, count in zip(("train", "dev", "test"), REAL[name]):
@@ -287,7 +328,9 @@ def test_real_files(name):
         (file,) = task.scorer.prediction_files(
             rows, [tags_of(*[0] * len(row.label)) for row in rows]
         )
-        with open(readers.find_file(folder, task.files.by_split[split]), encoding="utf-8") as f:
+        with open(
+            readers.find_file(folder, task.files.by_split[split]), encoding="utf-8"
+        ) as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
             line and line + " O" for line in original

@@ -55,7 +55,9 @@ def check(path, flags, expected):
         return
     with pytest.raises(UserError) as e:
         rows_of(path, **flags)
-    assert str(e.value).startswith(str(path)) and re.search(expected, str(e.value)), e.value
+    assert str(e.value).startswith(str(path)) and re.search(expected, str(e.value)), (
+        e.value
+    )
     assert "\n" not in str(e.value)
 
 
@@ -76,10 +78,22 @@ WORDS = [
 NAMED = {"word_column": "word", "tag_column": "tag"}
 REPORTED = (
     ("germeval_comments_and_numbers/train.tsv", GERM, GERMEVAL),
-    ("germeval_comments_and_numbers/train.tsv", {"tag_column": "3"}, ":1: found tag '.2009-10-17"),
-    ("germeval_numbers_in_column_1/train.tsv", {}, ":1: found one column for words and tags"),
+    (
+        "germeval_comments_and_numbers/train.tsv",
+        {"tag_column": "3"},
+        ":1: found tag '.2009-10-17",
+    ),
+    (
+        "germeval_numbers_in_column_1/train.tsv",
+        {},
+        ":1: found one column for words and tags",
+    ),
     ("conll2012_brackets/train.conll", {}, ":1: found tag '000'"),
-    ("conll2002_in_latin1/esp.train", {"encoding": "latin-1"}, ["Coruña/B-LOC España/B-LOC"] * 6),
+    (
+        "conll2002_in_latin1/esp.train",
+        {"encoding": "latin-1"},
+        ["Coruña/B-LOC España/B-LOC"] * 6,
+    ),
     ("conll2002_in_latin1/esp.train", {}, ":2: found bytes .*; --encoding"),
     ("tagged_csv/words.csv", {}, WORDS),
     ("tagged_csv/kaggle.csv", {}, ":1: found tag 'Tag'"),
@@ -91,7 +105,11 @@ REPORTED = (
     ("tagger_tsv_saved_by_excel/train.tsv", NAMED, ["Anna/B-PER Oslo/B-LOC"] * 12),
     ("empty_last_column/train.tsv", {}, ":1: found tag ''"),
     ("webanno/doc.tsv", {}, ":1: found one column"),
-    ("label_studio/min.json", {"tag_column": "label"}, "item 1: found {.*}.* expected .start, end"),
+    (
+        "label_studio/min.json",
+        {"tag_column": "label"},
+        "item 1: found {.*}.* expected .start, end",
+    ),
     ("label_studio/full.json", {}, "item 1: found keys .*, expected 'text'"),
 )
 
@@ -104,15 +122,30 @@ def test_reported_files(name, flags, expected):
 @pytest.mark.parametrize(
     "name, content, flags, expected",
     [
-        ("a.txt", "-DOCSTART- -X- O\n\na x B-X\nb\ty\tI-X\n\n# z O\n", {}, ["a/B-X b/I-X", ""]),
+        (
+            "a.txt",
+            "-DOCSTART- -X- O\n\na x B-X\nb\ty\tI-X\n\n# z O\n",
+            {},
+            ["a/B-X b/I-X", ""],
+        ),
         ("a.tsv", "id\tword\ttag\n1\tNew York\tB-X\n", NAMED, ["New York/B-X"]),
         ("a.tsv", "w\tt\na\tB-X\n", {"header": "names"}, ["a/B-X"]),
         ("a.txt", "w t\na B-X\n", {}, ":1: found tag 't'"),
         ("a.txt", "a,B-X\n,\nb,B-X\n", {"delimiter": ","}, ["a/B-X", "b/B-X"]),
         ("a.csv", '",",B-X\n"""",I-X\n', {}, [',/B-X "/I-X']),
         ("a.tsv", '"\tB-X\n5"\tI-X\n', {"quoting": "none"}, ['"/B-X 5"/I-X']),
-        ("a.tsv", '"\tB-X\nb\tO\n', {}, ":1: found .*, expected quoted cells; --quoting"),
-        ("a.tsv", '""\tB-X\n', {}, ":1: found an empty column 1, expected a word; --quoting"),
+        (
+            "a.tsv",
+            '"\tB-X\nb\tO\n',
+            {},
+            ":1: found .*, expected quoted cells; --quoting",
+        ),
+        (
+            "a.tsv",
+            '""\tB-X\n',
+            {},
+            ":1: found an empty column 1, expected a word; --quoting",
+        ),
         ("a.txt", "#c\n\n#c d e\na B-X\n# I-X\n", {"comment": "#"}, ["a/B-X #/I-X"]),
         (
             "a.txt",
@@ -157,14 +190,24 @@ def test_reported_files(name, flags, expected):
             ["a/B-X b/B", ""],
         ),
         # JSON
-        ("a.jsonl", '{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n\n', {}, ["Bonn/B-X"]),
+        (
+            "a.jsonl",
+            '{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n\n',
+            {},
+            ["Bonn/B-X"],
+        ),
         (
             "a.txt",
             '{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n',
             {"input_format": "jsonl"},
             ["Bonn/B-X"],
         ),
-        ("a.json", '[{"text": "a", "entities": [[0, 1, "X"]]}]', {"scheme": "bmes"}, ["a/S-X"]),
+        (
+            "a.json",
+            '[{"text": "a", "entities": [[0, 1, "X"]]}]',
+            {"scheme": "bmes"},
+            ["a/S-X"],
+        ),
         (
             "a.jsonl",  # Prodigy
             '{"text": "In Bonn", "spans": [{"start": 3, "end": 7, "label": "X", "token_end": 1}]}',
@@ -195,24 +238,59 @@ def test_reported_files(name, flags, expected):
             {},
             ":1: found .3. in 'tags', expected the name",
         ),
-        ("a.jsonl", '{"text": ["a"], "tags": ["O", "O"]}', {}, "a tag for each of 1 words"),
+        (
+            "a.jsonl",
+            '{"text": ["a"], "tags": ["O", "O"]}',
+            {},
+            "a tag for each of 1 words",
+        ),
         ("a.jsonl", '{"text": ["a"], "tags": ["X"]}', {}, ":1: found tag 'X'"),
         ("a.jsonl", "{", {}, ":1: not valid JSON"),
         ("a.jsonl", "[]", {}, ":1: found no object"),
-        ("a.jsonl", '{"text": "\\ud83d", "entities": []}', {}, ":1: found bytes or escapes"),
+        (
+            "a.jsonl",
+            '{"text": "\\ud83d", "entities": []}',
+            {},
+            ":1: found bytes or escapes",
+        ),
         ("a.jsonl", '{"text": " ", "entities": []}', {}, ":1: found the text"),
-        ("a.jsonl", '{"body": "a"}', {}, ":1: found keys body, expected 'text'.*; --word_column"),
-        ("a.jsonl", '{"text": "a", "label": 1}', {}, "expected the list 'entities'; --tag_column"),
-        ("a.jsonl", '{"text": "ab", "entities": [[0, 3, "X"]]}', {}, "0 <= start < end <= 2"),
+        (
+            "a.jsonl",
+            '{"body": "a"}',
+            {},
+            ":1: found keys body, expected 'text'.*; --word_column",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}',
+            {},
+            "expected the list 'entities'; --tag_column",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "ab", "entities": [[0, 3, "X"]]}',
+            {},
+            "0 <= start < end <= 2",
+        ),
         ("a.jsonl", '{"text": "a  b", "entities": [[1, 3, "X"]]}', {}, "around a word"),
-        ("a.jsonl", '{"text": "a", "entities": [[0, 1, ""]]}', {}, 'found .0, 1, "". in'),
+        (
+            "a.jsonl",
+            '{"text": "a", "entities": [[0, 1, ""]]}',
+            {},
+            'found .0, 1, "". in',
+        ),
         (
             "a.jsonl",
             '{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
             {},
             ":1: found 'abc' in two entities, expected one",
         ),
-        ("a.txt", "a\n", {"input_format": "text"}, "found raw text, expected words with tags"),
+        (
+            "a.txt",
+            "a\n",
+            {"input_format": "text"},
+            "found raw text, expected words with tags",
+        ),
     ],
 )
 def test_what_is_read(tmp_path, name, content, flags, expected):
@@ -248,7 +326,10 @@ def test_labels_and_columns_in_two_forms_of_unicode_are_one(tmp_path):
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("1999年", ["1999", "年"]),
         ("서울에서 KBS가", ["서", "울", "에", "서", "KBS", "가"]),
-        (unicodedata.normalize("NFD", "서울"), [unicodedata.normalize("NFD", c) for c in "서울"]),
+        (
+            unicodedata.normalize("NFD", "서울"),
+            [unicodedata.normalize("NFD", c) for c in "서울"],
+        ),
         ("a\u200bb", ["a", "b"]),
         ("日本ゲーム", list("日本ゲーム")),
         (" \u3000", []),
@@ -263,8 +344,13 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     line = '{"text": "Unhappy  Oslo", "entities": [[2, 7, "A"], [8, 13, "B"]]}\n'
     task, rows = rows_of(write(tmp_path, "train.jsonl", line))
     assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
-    assert "an entity begins or ends inside of a word, so it is counted as missed" in caplog.text
-    values = [Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))]
+    assert (
+        "an entity begins or ends inside of a word, so it is counted as missed"
+        in caplog.text
+    )
+    values = [
+        Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))
+    ]
     result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
 
@@ -275,13 +361,16 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
 def outside(rows, tag=0):
     """Predictions that every word has this tag."""
     return [
-        Tags(np.full(len(row.source.words), tag), np.ones(len(row.source.words))) for row in rows
+        Tags(np.full(len(row.source.words), tag), np.ones(len(row.source.words)))
+        for row in rows
     ]
 
 
 def predicted(task, path, tag=0, **flags):
     """The lines of the predictions for a file by the model of a task."""
-    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options))
+    stored = dict(
+        labels=list(task.labels), kind_options=dataclasses.asdict(task.options)
+    )
     trained = custom.resolve_task(settings("", do_train=False, **flags), stored)
     rows = parsing.read_to_predict(trained, path)
     (file,) = trained.scorer.prediction_files(rows, outside(rows, tag))
@@ -294,7 +383,9 @@ def predicted(task, path, tag=0, **flags):
 def test_predictions_are_the_file_with_a_column_more(name, flags):
     """Comments, numbers and what is between sentences stay."""
     task, _ = rows_of(REPORTS / name, **flags)
-    lines = predicted(task, str(REPORTS / name), input_format="conll", **flags).split("\n")
+    lines = predicted(task, str(REPORTS / name), input_format="conll", **flags).split(
+        "\n"
+    )
     content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
     sources = content.replace("\r", "").split("\n")
     assert len(lines) == len(sources)
@@ -309,7 +400,12 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
     "name, content, flags, expected",
     [
         ("a.txt", "EU\nsays\n", {"input_format": "conll"}, "EU B-X\nsays B-X\n"),
-        ("a.conll", "-DOCSTART- O\n\n\nEU x\n\n", {}, "-DOCSTART- O O\n\n\nEU x B-X\n\n"),
+        (
+            "a.conll",
+            "-DOCSTART- O\n\n\nEU x\n\n",
+            {},
+            "-DOCSTART- O O\n\n\nEU x B-X\n\n",
+        ),
         ("a.conll", "EU\tNNP\n", {}, "EU\tNNP\tB-X\n"),
         ("a.csv", "w,t\nEU,\n", {"word_column": "w"}, "w,t,predicted\nEU,,B-X\n"),
         ("a.txt", "EU says", {"input_format": "text"}, [[0, 2, "X"], [3, 7, "X"]]),
@@ -347,9 +443,13 @@ def test_a_tag_that_would_be_two_columns_is_refused(tmp_path):
     """Labels of JSON may have blanks."""
     line = '{"text": "Eva Koch", "entities": [[0, 8, "Full name"]]}\n'
     task, _ = rows_of(write(tmp_path, "train.jsonl", line))
-    with pytest.raises(UserError, match="a.conll: found tag 'B-Full name' of the model, .*--delim"):
+    with pytest.raises(
+        UserError, match="a.conll: found tag 'B-Full name' of the model, .*--delim"
+    ):
         predicted(task, str(write(tmp_path, "a.conll", "EU\n")))
-    assert predicted(task, str(write(tmp_path, "a.tsv", "EU\n")), 1) == "EU\tB-Full name\n"
+    assert (
+        predicted(task, str(write(tmp_path, "a.tsv", "EU\n")), 1) == "EU\tB-Full name\n"
+    )
 
 
 # --- Any words and tags, by standard writers
@@ -372,7 +472,10 @@ def random_sentences(rng, pieces):
 
 def as_conll(sentences, rng):
     between = rng.choice((" ", "\t", "  "))
-    lines = ["".join(f"{word}{between}{tag}\n" for word, tag in one) + "\n" for one in sentences]
+    lines = [
+        "".join(f"{word}{between}{tag}\n" for word, tag in one) + "\n"
+        for one in sentences
+    ]
     return "".join(lines)
 
 
@@ -414,7 +517,9 @@ def test_what_is_written_is_read_back_or_refused(tmp_path, name, is_damaged, cou
             rows = rows_of(path)[1]
         except UserError:
             continue
-        found = [pair for row in rows for pair in zip(row.source.words, row.source.tags)]
+        found = [
+            pair for row in rows for pair in zip(row.source.words, row.source.tags)
+        ]
         expected = [pair for sentence in sentences for pair in sentence]
         if name == "a.tsv":  # blanks around a cell do not count
             expected = [(word.strip(" "), tag) for word, tag in expected]
@@ -432,8 +537,14 @@ def test_parquet_has_tokens_or_texts(tmp_path):
     path = str(tmp_path / "a.parquet")
     for columns, expected in (
         ({"text": [["In", "Bonn"]], "tags": [["O", "B-X"]]}, ["Bonn/B-X"]),
-        ({"text": ["In Bonn"], "entities": [[{"start": 3, "end": 7, "label": "X"}]]}, ["Bonn/B-X"]),
-        ({"text": [["In", "Bonn"]], "tags": [[0, 1]]}, ": row 1: found .0, 1. in 'tags'"),
+        (
+            {"text": ["In Bonn"], "entities": [[{"start": 3, "end": 7, "label": "X"}]]},
+            ["Bonn/B-X"],
+        ),
+        (
+            {"text": [["In", "Bonn"]], "tags": [[0, 1]]},
+            ": row 1: found .0, 1. in 'tags'",
+        ),
     ):
         parquet.write_table(pyarrow.table(columns), path)
         check(path, {}, expected)

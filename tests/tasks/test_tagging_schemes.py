@@ -46,7 +46,12 @@ def test_each_scheme_says_the_same(scheme):
         ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], "B-X E-X O S-X"),
         ("iob1", "B-X I-X", [(0, 2, "X")], "I-X I-X"),
         ("ioe2", "E-X E-X", [(0, 1, "X"), (1, 2, "X")], "E-X E-X"),
-        ("ioe2", "I-X E-X I-Y I-Y E-Y", [(0, 2, "X"), (2, 5, "Y")], "I-X E-X I-Y I-Y E-Y"),
+        (
+            "ioe2",
+            "I-X E-X I-Y I-Y E-Y",
+            [(0, 2, "X"), (2, 5, "Y")],
+            "I-X E-X I-Y I-Y E-Y",
+        ),
         ("plain", "NN NN O", [(0, 1, "NN"), (1, 2, "NN")], "NN NN O"),
     ],
 )
@@ -75,7 +80,11 @@ def test_the_laws_of_repair_and_of_transitions(scheme):
 @pytest.mark.parametrize(
     "tag, scheme, message",
     [
-        ("NNP", "bio2", "found tag 'NNP', expected O, or B, I before a label, as in B-PER"),
+        (
+            "NNP",
+            "bio2",
+            "found tag 'NNP', expected O, or B, I before a label, as in B-PER",
+        ),
         ("B-", "bio2", "found tag 'B-', expected"),
         ("", "bio2", "found tag '', expected"),
         ("", "plain", "found tag '', expected a label"),
@@ -105,7 +114,10 @@ def test_what_is_a_tag(tag, scheme):
 
 
 def counts(found, true):
-    spans = ([schemes.spans(line.split(), "bio2") for line in lines] for lines in (found, true))
+    spans = (
+        [schemes.spans(line.split(), "bio2") for line in lines]
+        for lines in (found, true)
+    )
     return scores.by_label(*spans)
 
 
@@ -164,7 +176,8 @@ def conlleval(true, found):
         (b, x), (n, y) = before, now
         return (
             n in "BS"
-            or (b, n) in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"), ("S", "I"))
+            or (b, n)
+            in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"), ("S", "I"))
             or (n != "O" and x != y)
         )
 
@@ -191,5 +204,7 @@ def test_entities_are_counted_as_conlleval_counts_them(prefixes):
     for _ in range(3000):
         true = rng.choices(tags, k=rng.randint(1, 9))
         found = [tag if rng.random() < 0.7 else rng.choice(tags) for tag in true]
-        counts = scores.by_label([schemes.spans(found, "bio2")], [schemes.spans(true, "bio2")])
+        counts = scores.by_label(
+            [schemes.spans(found, "bio2")], [schemes.spans(true, "bio2")]
+        )
         assert scores.total(counts) == conlleval(true, found), (true, found)

@@ -35,7 +35,9 @@ def test_the_laws_of_windows():
     rng = random.Random(0)
     for _ in range(500):
         room = rng.randint(1, 30)
-        sizes = [min(rng.choice([1, 1, 1, 2, 3, 9]), room) for _ in range(rng.randint(1, 80))]
+        sizes = [
+            min(rng.choice([1, 1, 1, 2, 3, 9]), room) for _ in range(rng.randint(1, 80))
+        ]
         found = windows.windows(sizes, room)
         owned = [word for window in found for word in range(window.own, window.own_end)]
         assert owned == list(range(len(sizes)))  # each word once, in order
@@ -43,7 +45,9 @@ def test_the_laws_of_windows():
             assert window.first <= window.own < window.own_end <= window.last
             used = sum(sizes[window.first : window.last])
             assert used <= room
-            beside = [sizes[i] for i in (window.first - 1, window.last) if 0 <= i < len(sizes)]
+            beside = [
+                sizes[i] for i in (window.first - 1, window.last) if 0 <= i < len(sizes)
+            ]
             assert window == (0, len(sizes), 0, len(sizes)) or used + min(beside) > room
 
 
@@ -57,11 +61,17 @@ def encode(tokenizer, length, *examples):
 def test_labels_are_at_the_pieces_of_words(tokenizer):
     words = ["kamat", "mi", "telok"]
     arrays, counts = encode(tokenizer, 24, (words, [1, 1, 0], [2, 0, 1]))
-    ids = [tokenizer.ids("kamat"), tokenizer.ids("mi"), tokenizer.encode_words(["telok"], [0])[0]]
+    ids = [
+        tokenizer.ids("kamat"),
+        tokenizer.ids("mi"),
+        tokenizer.encode_words(["telok"], [0])[0],
+    ]
     sizes, flat = list(map(len, ids)), sum(ids, [])
     padding = [0] * (22 - len(flat))
     assert counts.tolist() == [1]
-    assert arrays["input_ids"].tolist() == [padding + flat + [tokenizer.sep_id, tokenizer.cls_id]]
+    assert arrays["input_ids"].tolist() == [
+        padding + flat + [tokenizer.sep_id, tokenizer.cls_id]
+    ]
     assert arrays["label_ids"].tolist() == [
         padding + [3] * sizes[0] + [1] * sizes[1] + [2] * sizes[2] + [0, 0]
     ]

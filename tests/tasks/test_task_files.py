@@ -93,7 +93,13 @@ FILES = [
         "cluewsc",
         "train",
         "train.json",
-        [{"text": "t", "target": {"span1_text": "a", "span2_text": "b"}, "label": "true"}],
+        [
+            {
+                "text": "t",
+                "target": {"span1_text": "a", "span2_text": "b"},
+                "label": "true",
+            }
+        ],
         [("0", "t", "b a", "true")],
     ),
     (
@@ -109,7 +115,12 @@ FILES = [
         "dev",
         "snli_1.0_dev.jsonl",
         [
-            {"gold_label": label, "sentence1": "a", "sentence2": "b", "pairID": "p" + label}
+            {
+                "gold_label": label,
+                "sentence1": "a",
+                "sentence2": "b",
+                "pairID": "p" + label,
+            }
             for label in ("neutral", "-", "entailment")
         ],
         [("pneutral", "a", "b", "neutral"), ("pentailment", "a", "b", "entailment")],
@@ -125,7 +136,11 @@ FILES = [
         "xnli-de",
         "dev",
         "XNLI-1.0/xnli.dev.tsv",
-        ["language\tgold_label\tsentence1\tsentence2", "zh\tneutral\tx\ty", "de\tneutral\ta\tb"],
+        [
+            "language\tgold_label\tsentence1\tsentence2",
+            "zh\tneutral\tx\ty",
+            "de\tneutral\ta\tb",
+        ],
         [("1", "a", "b", "neutral")],
     ),
 ]
@@ -152,7 +167,9 @@ def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
 def test_a_pipe_is_read_once(tmp_path):
     path = tmp_path / "dev.tsv"
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_text, args=("sentence\tlabel\nit ran\t1\n",))
+    writer = threading.Thread(
+        target=path.write_text, args=("sentence\tlabel\nit ran\t1\n",)
+    )
     writer.start()
     assert rows_of("sst-2", tmp_path, "dev") == [Row("0", (("it ran", None),), "1")]
     writer.join()
@@ -161,9 +178,15 @@ def test_a_pipe_is_read_once(tmp_path):
 @pytest.mark.parametrize("task, split, name, lines, expected", FILES)
 def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
     (tmp_path / name).parent.mkdir(exist_ok=True)
-    write(tmp_path, name, *(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    write(
+        tmp_path,
+        name,
+        *(line if isinstance(line, str) else json.dumps(line) for line in lines),
+    )
     rows = rows_of(task, tmp_path, split, need_labels=expected[0][3] is not None)
-    assert rows == [Row(id, ((text, other),), label) for id, text, other, label in expected]
+    assert rows == [
+        Row(id, ((text, other),), label) for id, text, other, label in expected
+    ]
     if task == "sts-b":
         assert TASKS[task].reader.label_array(rows).dtype == np.float32
 
@@ -185,20 +208,34 @@ def test_both_parts_of_mnli(tmp_path):
 @pytest.mark.parametrize(
     "name, content, encoding, text",
     (
-        ("x.tsv", b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"), "utf-16-le", "a"),
-        ("x.csv", "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"), "gb18030", "a"),
+        (
+            "x.tsv",
+            b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"),
+            "utf-16-le",
+            "a",
+        ),
+        (
+            "x.csv",
+            "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"),
+            "gb18030",
+            "a",
+        ),
         ("x.tsv", b"\n" * 60 + b"sentence\tlabel\na\t1\n", None, "a"),
     ),
 )
 def test_odd_beginnings(tmp_path, name, content, encoding, text):
     (tmp_path / name).write_bytes(content)
     task = with_form(GLUE["sst-2"], encoding=encoding)
-    assert parsing.read_file(task, str(tmp_path / name), True) == [Row("0", ((text, None),), "1")]
+    assert parsing.read_file(task, str(tmp_path / name), True) == [
+        Row("0", ((text, None),), "1")
+    ]
 
 
 def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
     header = "index\tsentence1\tsentence2\tlabel"
-    write(tmp_path, "test.tsv", header, "0\ta\tb\t", "1\ta\tb\t?", "2\ta\tb\tentailment")
+    write(
+        tmp_path, "test.tsv", header, "0\ta\tb\t", "1\ta\tb\t?", "2\ta\tb\tentailment"
+    )
     rows = read_rows(GLUE["rte"], tmp_path, "test")
     assert [row.label for row in rows] == [None, None, "entailment"]
     with pytest.raises(UserError, match="column 'label' is empty"):
@@ -247,18 +284,32 @@ def test_articles_with_questions(tmp_path):
         "high3.txt/0",
         "high3.txt/1",
     ]
-    assert rows[0].pairs[1] == ("a", "It is x .") and rows[1].pairs[3] == ("a", "Why? z")
+    assert rows[0].pairs[1] == ("a", "It is x .") and rows[1].pairs[3] == (
+        "a",
+        "Why? z",
+    )
     assert [row.label for row in rows] == ["B", "A"] * 2
     assert len(rows_of("race-high", tmp_path, "dev")) == 2
-    (tmp_path / "dev" / "high" / "4.txt").write_text('{"article": "a", "questions": ["x"]}')
-    with pytest.raises(UserError, match="4.txt: expected article, questions, and as many lists"):
+    (tmp_path / "dev" / "high" / "4.txt").write_text(
+        '{"article": "a", "questions": ["x"]}'
+    )
+    with pytest.raises(
+        UserError, match="4.txt: expected article, questions, and as many lists"
+    ):
         rows_of("race", tmp_path, "dev")
     (tmp_path / "dev" / "high" / "4.txt").write_text(
         json.dumps(
-            dict(article="a", questions=["Who?", "Why?"], options=[list("wxyz")] * 2, answers=["B"])
+            dict(
+                article="a",
+                questions=["Who?", "Why?"],
+                options=[list("wxyz")] * 2,
+                answers=["B"],
+            )
         )
     )
-    with pytest.raises(UserError, match="4.txt: expected article, questions, and as many lists"):
+    with pytest.raises(
+        UserError, match="4.txt: expected article, questions, and as many lists"
+    ):
         rows_of("race", tmp_path, "dev")
 
 
@@ -266,7 +317,9 @@ def test_a_cell_of_any_size_is_read(tmp_path):
     """Larger than the limit of Python's csv module, in the first row."""
     text = "a word " * 30000
     write(tmp_path, "test.csv", f'"5","{text}"')
-    assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
+    assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == (
+        (text, None),
+    )
 
 
 # --- Errors: content of the file, message
@@ -287,7 +340,11 @@ ERRORS = {
         "index\tsentence1\tsentence2\n0\ta\tb\n",
         "dev.tsv: no column 'label'",
     ),
-    "other delimiters": ("rte", "index:sentence1:sentence2:label\n", "no column 'sentence1'"),
+    "other delimiters": (
+        "rte",
+        "index:sentence1:sentence2:label\n",
+        "no column 'sentence1'",
+    ),
     "two columns of one name": (
         "rte",
         "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
@@ -360,9 +417,21 @@ ERRORS = {
         "sentence1\tsentence2\tscore\na\tb\t1e39\n",
         "dev.tsv:2: column 'score': '1e39', expected at most 3.40282e+38",
     ),
-    "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: found ',' expected after"),
-    "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
-    "no JSON object": ("tnews", "[1]\n", "dev.json:1: expected a JSON object, found list"),
+    "not CSV": (
+        "yelp-5",
+        '"5","a"\n"4","b" c\n',
+        "test.csv:2: found ',' expected after",
+    ),
+    "not JSON": (
+        "tnews",
+        '{"label": "100", "sentence": "x"}\n{"label"\n',
+        "dev.json:2: not valid",
+    ),
+    "no JSON object": (
+        "tnews",
+        "[1]\n",
+        "dev.json:1: expected a JSON object, found list",
+    ),
     "no key": ("tnews", '{"label": "100"}\n', "dev.json: no column 'sentence'"),
 }
 
@@ -384,7 +453,9 @@ def test_error(error, tmp_path):
 def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
     write(tmp_path, "dev.tsv", RTE.strip(), *(f"{i}\ta\tb\tx{i}" for i in range(25)))
-    with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
+    with pytest.raises(
+        UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"
+    ):
         read_rows(GLUE["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
     assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
@@ -400,7 +471,9 @@ def test_an_error_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
         *("{}\t{}\tb\tentailment".format(i, "a" * (i > 30)) for i in range(40)),
         "x\ty",
     )
-    with pytest.raises(UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"):
+    with pytest.raises(
+        UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"
+    ):
         read_rows(GLUE["rte"], str(tmp_path), "dev")
     path = tmp_path / "dev.tsv"
     assert caplog.messages[0].splitlines() == [
@@ -419,7 +492,9 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     assert "train.tsv: 2 of 202 rows skipped:" in caplog.text
 
 
-def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(tmp_path, monkeypatch):
+def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(
+    tmp_path, monkeypatch
+):
     """Quotation marks of QQP are characters of its texts."""
     content = 'id\tquestion1\tquestion2\n1\t"a" b\t"c\n2\td"\te ""f""\n'
     expected = [("1", (('"a" b', '"c'),)), ("2", (('d"', 'e ""f""'),))]
@@ -451,14 +526,18 @@ def test_the_error_names_the_delimiter_which_then_reads_the_file(tmp_path, delim
 
 def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
     write(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel", '"a, b\tc, d\tentailment')
-    assert parsing.read_file(PAIRS, str(tmp_path / "x.tsv"), True)[0].pairs == (('"a, b', "c, d"),)
+    assert parsing.read_file(PAIRS, str(tmp_path / "x.tsv"), True)[0].pairs == (
+        ('"a, b', "c, d"),
+    )
 
 
 # --- Files to be predicted
 
 
 def test_an_article_is_predicted(tmp_path):
-    article = dict(article="a", questions=["It is _ .", "Why?"], options=[list("wxyz")] * 2, id="7")
+    article = dict(
+        article="a", questions=["It is _ .", "Why?"], options=[list("wxyz")] * 2, id="7"
+    )
     (tmp_path / "7.txt").write_text(json.dumps(article, indent=1))
     rows = parsing.read_to_predict(TASKS["race"], str(tmp_path / "7.txt"))
     assert [row.id for row in rows] == ["7/0", "7/1"] and rows[0].label is None
@@ -507,5 +586,7 @@ SKIPPING = GLUE["rte"].with_files(skips_errors=True)
 
 def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):
     (tmp_path / "x.tsv").write_text("sentence1\tsentence2\na\t\n\tb\n")
-    with pytest.raises(UserError, match="x.tsv:2: column 'sentence2' is empty .and 1 more"):
+    with pytest.raises(
+        UserError, match="x.tsv:2: column 'sentence2' is empty .and 1 more"
+    ):
         parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))

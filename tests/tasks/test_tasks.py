@@ -39,7 +39,10 @@ def test_every_task_is_sound():
     for name, task in TASKS.items():
         assert task.name == name and known.find_task(name) is task
         names = {metric.partition("@")[0] for metric in task.metrics}
-        assert names <= {*task.scorer.metrics, *(measures.MEASURES if task.columns.query else ())}
+        assert names <= {
+            *task.scorer.metrics,
+            *(measures.MEASURES if task.columns.query else ()),
+        }
         assert all(
             isinstance(each, tuple)
             for each in (task.columns.text_a, task.columns.text_b, task.columns.label)
@@ -50,7 +53,9 @@ def test_every_task_is_sound():
             or task.published.trained_as
         )
         assert not task.labels or len(set(task.labels)) == len(task.labels) > 1
-        assert task.labels != () or task.type.name == "tagging"  # the train file has them
+        assert (
+            task.labels != () or task.type.name == "tagging"
+        )  # the train file has them
 
 
 @pytest.mark.parametrize(
@@ -97,7 +102,9 @@ def test_all_of_glue():
 
 
 def test_unknown_task():
-    with pytest.raises(UserError, match="unknown task 'mprc'; did you mean 'mrpc'?") as e:
+    with pytest.raises(
+        UserError, match="unknown task 'mprc'; did you mean 'mrpc'?"
+    ) as e:
         custom.resolve_task(settings("d", task_name="mprc"))
     assert "custom" in str(e.value) and "\n" not in str(e.value)
 
@@ -105,7 +112,9 @@ def test_unknown_task():
 def test_regression_flag_against_labels():
     with pytest.raises(UserError, match="is_regression: found True, expected False"):
         custom.resolve_task(settings("d", task_name="cola", is_regression=True))
-    assert custom.resolve_task(settings("d", task_name="sts-b", is_regression=True)).is_regression
+    assert custom.resolve_task(
+        settings("d", task_name="sts-b", is_regression=True)
+    ).is_regression
 
 
 def test_output_layers():
@@ -120,9 +129,13 @@ def test_splits():
     assert expand_split(half, "dev") == ("dev_mismatched",)
     assert expand_split(half, "test") == ("test_mismatched",)
     assert expand_split(GLUE["rte"], "dev") == ("dev",)
-    with pytest.raises(UserError, match="no split 'dve'; did you mean 'dev'.*train, dev, test"):
+    with pytest.raises(
+        UserError, match="no split 'dve'; did you mean 'dev'.*train, dev, test"
+    ):
         expand_split(GLUE["rte"], "dve")
-    with pytest.raises(UserError, match="task ax has no split 'train'.*train on task mnli"):
+    with pytest.raises(
+        UserError, match="task ax has no split 'train'.*train on task mnli"
+    ):
         expand_split(GLUE["ax"], "train")
 
 
@@ -141,7 +154,10 @@ def test_own_files(tmp_path):
     write(tmp_path, "dev.tsv", "name\tfirst\tsecond\tclass", "y1\ta\tb\tarts")
     chosen = dict(text_a_column="first", text_b_column="second", label_column="class")
     task = custom.resolve_task(settings(tmp_path, id_column="name", **chosen))
-    assert task.labels == ("arts", "sport") and task.head.scope() == "classification_custom"
+    assert (
+        task.labels == ("arts", "sport")
+        and task.head.scope() == "classification_custom"
+    )
     rows = read_rows(task, tmp_path, "train")
     assert rows[0] == Row("x1", (("a", "b"),), "sport")
     assert task.reader.label_array(rows).tolist() == [1, 0, 1]
@@ -175,7 +191,9 @@ def test_missing_columns_of_own_files(tmp_path):
         with pytest.raises(UserError) as e:
             custom.resolve_task(settings(tmp_path, **{column: asked}))
         assert f"no column '{asked}'; did you mean '{hint}'?" in str(e.value)
-        assert ("--id_column=" if column == "id_column" else f"--{column} ") in str(e.value)
+        assert ("--id_column=" if column == "id_column" else f"--{column} ") in str(
+            e.value
+        )
 
 
 def own(directory, **changes):
@@ -183,12 +201,18 @@ def own(directory, **changes):
 
 
 def test_one_file_is_enough(tmp_path):
-    write(tmp_path, "all.jsonl", *(f'{{"text_a": "t{i}", "label": {i % 2}}}' for i in range(40)))
+    write(
+        tmp_path,
+        "all.jsonl",
+        *(f'{{"text_a": "t{i}", "label": {i % 2}}}' for i in range(40)),
+    )
     task = own(tmp_path / "all.jsonl", do_train=True)
     parts = {split: read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
     sizes = [len(rows) for rows in parts.values()]
     assert sum(sizes) == 40 and 1 <= sizes[1] <= 8
-    assert sorted(int(row.id) for rows in parts.values() for row in rows) == list(range(40))
+    assert sorted(int(row.id) for rows in parts.values() for row in rows) == list(
+        range(40)
+    )
     fifth = own(tmp_path / "all.jsonl", dev_share=0.2, do_train=True)
     assert sizes[1] < len(read_rows(fifth, str(tmp_path), "dev")) <= 16
     with pytest.raises(UserError, match="no split 'test'.*splits: train, dev"):
@@ -201,9 +225,10 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         parsing,
         "read_file",
-        lambda task, path, *more, **others: (paths.append(path), read(task, path, *more, **others))[
-            1
-        ],
+        lambda task, path, *more, **others: (
+            paths.append(path),
+            read(task, path, *more, **others),
+        )[1],
     )
     rows = TaskData(FineTunedTask(task, settings(tmp_path)), None)
     parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
@@ -211,7 +236,9 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
 
 
-def test_records_to_train_on_are_not_padded_to_a_length_that_no_text_has(tmp_path, monkeypatch):
+def test_records_to_train_on_are_not_padded_to_a_length_that_no_text_has(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
     make_vocabulary(tmp_path / "sp.model", 37)
     write(tmp_path, "train.csv", "text_a,label", "ab,x", "ba,y")
@@ -224,7 +251,9 @@ def test_records_to_train_on_are_not_padded_to_a_length_that_no_text_has(tmp_pat
     tuned = FineTunedTask(own(tmp_path, dev_share=0.0), asked)
     data = TaskData(tuned, Tokenizer(str(tmp_path / "sp.model")))
     (rows,) = data.to_predict().values()
-    with pytest.raises(UserError, match="max_seq_length is 200, but no row of custom.train has"):
+    with pytest.raises(
+        UserError, match="max_seq_length is 200, but no row of custom.train has"
+    ):
         data.records(rows)
 
 
@@ -242,7 +271,9 @@ def test_one_file_and_another_one_to_train_on_are_refused(tmp_path):
     """The first one was not read, and later taken for the one that was trained on."""
     for name in ("a.csv", "b.csv"):
         write(tmp_path, name, "label,text_a", "x,a", "y,b")
-    with pytest.raises(UserError, match="data_dir: .*a.csv is a file, .*train_file names .*b.csv"):
+    with pytest.raises(
+        UserError, match="data_dir: .*a.csv is a file, .*train_file names .*b.csv"
+    ):
         own(tmp_path / "a.csv", train_file=str(tmp_path / "b.csv"))
     both = own(tmp_path / "a.csv", dev_file=str(tmp_path / "b.csv"))
     assert [row.pairs[0][0] for row in read_rows(both, "", "dev")] == ["a", "b"]
@@ -265,8 +296,13 @@ def test_a_column_for_each_label(tmp_path):
     write(tmp_path, "dev.csv", "text_a,rude,old", "x,1,yes")
     task = own(tmp_path, multi_label=True, label_column="rude,old")
     assert task.labels == ("rude", "old")
-    assert [row.label for row in read_rows(task, str(tmp_path), "train")] == [("rude",), ()]
-    with pytest.raises(UserError, match="dev.csv:2: column 'old': 'yes', expected 0 or 1"):
+    assert [row.label for row in read_rows(task, str(tmp_path), "train")] == [
+        ("rude",),
+        (),
+    ]
+    with pytest.raises(
+        UserError, match="dev.csv:2: column 'old': 'yes', expected 0 or 1"
+    ):
         read_rows(task, str(tmp_path), "dev")
     with pytest.raises(UserError, match="found several columns, expected one"):
         own(tmp_path, label_column="rude,old")
@@ -290,9 +326,15 @@ def test_answers_to_choose_from(tmp_path, labels, form, names):
         *(f"story,It is _ !,one,two,three,{label}" for label in labels),
     )
     task = own(
-        tmp_path, text_b_column="q", choice_columns="c1,c2,c3", label_form=form, dev_share=0.0
+        tmp_path,
+        text_b_column="q",
+        choice_columns="c1,c2,c3",
+        label_form=form,
+        dev_share=0.0,
     )
-    assert task.type.name == "multiple_choice" and task.labels == names and task.cut_first
+    assert (
+        task.type.name == "multiple_choice" and task.labels == names and task.cut_first
+    )
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (
         ("story", "It is _ ! one"),
@@ -308,7 +350,13 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     pairs, _ = race.reader.parse_pairs("t", "It is __ !", [["one", "two", "x", "y"]])
     assert pairs[0] == ("t", "It is one !")
     # A model keeps what its data set says.
-    write(tmp_path, "train.csv", "text_a,q,c1,c2,label", "t,get_name,str,int,A", "t,x,y,z,B")
+    write(
+        tmp_path,
+        "train.csv",
+        "text_a,q,c1,c2,label",
+        "t,get_name,str,int,A",
+        "t,x,y,z,B",
+    )
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2", dev_share=0.0)
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
@@ -326,7 +374,11 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
         '{"text_a": "s", "all": ["x", "y"], "label": 1}',
         '{"text_a": "s", "all": ["x", "y", "z"], "label": 0}',
     )
-    write(tmp_path, "dev.jsonl", '{"text_a": "s", "all": ["x", "y", "z", "u"], "label": 1}')
+    write(
+        tmp_path,
+        "dev.jsonl",
+        '{"text_a": "s", "all": ["x", "y", "z", "u"], "label": 1}',
+    )
     write(tmp_path, "test.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 2}')
     task = own(tmp_path, choice_columns="all", label_form="indices")
     assert task.labels == ("0", "1", "2")
@@ -350,7 +402,9 @@ def test_the_metric_that_selects(tmp_path):
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
     with pytest.raises(UserError, match="metric: task custom has no f1"):
         own(tmp_path, metric="f1")
-    assert custom.resolve_task(settings("d", task_name="cola", metric="f1")).metrics == (
+    assert custom.resolve_task(
+        settings("d", task_name="cola", metric="f1")
+    ).metrics == (
         "f1",
         "matthews",
         "accuracy",
@@ -369,9 +423,18 @@ def test_the_metric_that_selects(tmp_path):
             "query_id_column: found no --text_b_column",
         ),
         (dict(label_separator=";"), "label_separator: found one label"),
-        (dict(label_column=""), "label_column: found '', expected the name of a column"),
-        (dict(text_a_column=""), "text_a_column: found '', expected the name of a column"),
-        (dict(choice_columns=","), "choice_columns: found ',', expected the name of a column"),
+        (
+            dict(label_column=""),
+            "label_column: found '', expected the name of a column",
+        ),
+        (
+            dict(text_a_column=""),
+            "text_a_column: found '', expected the name of a column",
+        ),
+        (
+            dict(choice_columns=","),
+            "choice_columns: found ',', expected the name of a column",
+        ),
     ],
 )
 def test_flags_that_make_no_task(tmp_path, changes, message):
@@ -384,15 +447,22 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
 def test_columns_in_another_form_of_unicode(tmp_path, name):
     """The names look the same: ü, or u with a combining mark."""
     composed, decomposed = "Pr\u00fcfung", "Pru\u0308fung"
-    for stored, asked in ((composed, decomposed), (decomposed, composed), (decomposed,) * 2):
+    for stored, asked in (
+        (composed, decomposed),
+        (decomposed, composed),
+        (decomposed,) * 2,
+    ):
         if name.endswith("csv"):
             content = f"{stored},label\na,x\nb,y\n"
         else:
             content = "".join(
-                json.dumps({stored: text, "label": label}) + "\n" for text, label in ("ax", "by")
+                json.dumps({stored: text, "label": label}) + "\n"
+                for text, label in ("ax", "by")
             )
         (tmp_path / name).write_text(content, encoding="utf-8")
-        task = custom.resolve_task(settings(tmp_path / name, text_a_column=asked, dev_share=0.0))
+        task = custom.resolve_task(
+            settings(tmp_path / name, text_a_column=asked, dev_share=0.0)
+        )
         rows = read_rows(task, "", "train", need_labels=True)
         assert [row.pairs[0][0] for row in rows] == ["a", "b"]
 
@@ -400,9 +470,14 @@ def test_columns_in_another_form_of_unicode(tmp_path, name):
 def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):
     """Lines that are not UTF-8 differ in the column of their bytes only."""
     caplog.set_level("INFO")
-    lines = ["text,label", *(f"{'x' * number} f\u00fcr,{number % 2}" for number in range(30))]
+    lines = [
+        "text,label",
+        *(f"{'x' * number} f\u00fcr,{number % 2}" for number in range(30)),
+    ]
     (tmp_path / "train.csv").write_bytes("\n".join(lines).encode("cp1252"))
     with pytest.raises(UserError, match=r"train.csv:2: not UTF-8.*--encoding=cp1252"):
-        custom.resolve_task(settings(tmp_path / "train.csv", text_a_column="text", do_train=True))
+        custom.resolve_task(
+            settings(tmp_path / "train.csv", text_a_column="text", do_train=True)
+        )
     assert len([line for line in caplog.text.splitlines() if "not UTF-8" in line]) == 1
     assert "(30 rows, the last one" in caplog.text

@@ -14,11 +14,19 @@ from absl import flags
 
 from xlnet.commands import help
 from xlnet.settings import presets
-from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
+from xlnet.settings.fields import (
+    REQUIRED,
+    Settings,
+    check_value,
+    default_of,
+    setting_type,
+)
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, did_you_mean, escape_control_characters
 
-FLAGS = flags.FlagValues()  # of the latest call of `run`: a notebook calls several programs
+FLAGS = (
+    flags.FlagValues()
+)  # of the latest call of `run`: a notebook calls several programs
 _log = logging.getLogger(__name__)
 
 # Flags without effect that were switches: a value is optional.
@@ -93,7 +101,9 @@ def _end(
 ) -> NoReturn:
     text = escape_control_characters(str(message))
     print(f"{program}: {text}", file=sys.stderr, flush=True)
-    if at_once:  # without clean-up, which would wait for a thread that is still in TensorFlow
+    if (
+        at_once
+    ):  # without clean-up, which would wait for a thread that is still in TensorFlow
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
@@ -109,7 +119,11 @@ class _Console(logging.Handler):
         # The streams are looked up at each call, as tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        print(escape_control_characters(self.format(record), kept="\n\t"), file=stream, flush=True)
+        print(
+            escape_control_characters(self.format(record), kept="\n\t"),
+            file=stream,
+            flush=True,
+        )
 
 
 @contextlib.contextmanager
@@ -140,7 +154,9 @@ def given(name: str) -> bool:
 def given_names() -> frozenset[str]:
     """The names of the flags on the command line or in the preset."""
     return frozenset(
-        name for name in FLAGS if FLAGS[name].present or not FLAGS[name].using_default_value
+        name
+        for name in FLAGS
+        if FLAGS[name].present or not FLAGS[name].using_default_value
     )
 
 
@@ -160,9 +176,13 @@ def _define(groups: Sequence[type], unused: Sequence[str]) -> None:
         # Absl checks the range of flags, `Settings.check` that of all values.
         bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
         if limits["choices"]:
-            flags.DEFINE_enum(name, default, limits["choices"], meaning, flag_values=FLAGS)
+            flags.DEFINE_enum(
+                name, default, limits["choices"], meaning, flag_values=FLAGS
+            )
         else:
-            _DEFINE[setting_type(field)](name, default, meaning, flag_values=FLAGS, **bound)
+            _DEFINE[setting_type(field)](
+                name, default, meaning, flag_values=FLAGS, **bound
+            )
         for alias in limits["aliases"]:
             flags.DEFINE_alias(alias, name, flag_values=FLAGS)
     for name in unused:
@@ -172,7 +192,10 @@ def _define(groups: Sequence[type], unused: Sequence[str]) -> None:
 
 
 def _parse(
-    groups: Sequence[type], unused: Sequence[str], positional: str, elsewhere: Sequence[type]
+    groups: Sequence[type],
+    unused: Sequence[str],
+    positional: str,
+    elsewhere: Sequence[type],
 ) -> None:
     """Gives the flags their values: of the command line, then of the file `--config`."""
     fields = settings_of(groups)
@@ -182,7 +205,9 @@ def _parse(
     if stray and positional and not given(positional):
         FLAGS[positional].value = ",".join(stray)
     elif stray:
-        raise flags.Error(f"unexpected argument '{stray[0]}'; flags are written --name=value")
+        raise flags.Error(
+            f"unexpected argument '{stray[0]}'; flags are written --name=value"
+        )
     if FLAGS.config:
         FLAGS.config = os.path.expanduser(FLAGS.config)
         _take_preset(fields, unused, settings_of(elsewhere))
@@ -192,29 +217,44 @@ def _parse(
     for name, field in fields.items():
         value: Any = FLAGS[name].value
         if default_of(field) is REQUIRED and not value:
-            raise flags.Error("flag --{} is required: {}".format(name, field.metadata["help"]))
+            raise flags.Error(
+                "flag --{} is required: {}".format(name, field.metadata["help"])
+            )
         other = field.metadata["instead_of"]
         if other in fields and given(name) and given(other):
             raise UserError(f"{name} and {other} are both given; give one of them")
-        if isinstance(value, str) and value.startswith("~/"):  # no shell does it after a flag's =
+        if isinstance(value, str) and value.startswith(
+            "~/"
+        ):  # no shell does it after a flag's =
             FLAGS[name].value = os.path.expanduser(value)
 
 
-def _take_preset(fields: help.Fields, unused: Sequence[str], elsewhere: help.Fields) -> None:
+def _take_preset(
+    fields: help.Fields, unused: Sequence[str], elsewhere: help.Fields
+) -> None:
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are on the command line."""
     source = f"config {FLAGS.config}"
     values, _ = presets.read(FLAGS.config, "config", presets.OF_RUNS)
     for name, value in values.items():
-        if name == "about" or name in unused or name in elsewhere and name not in fields:
+        if (
+            name == "about"
+            or name in unused
+            or name in elsewhere
+            and name not in fields
+        ):
             continue
         if name not in fields:
-            raise UserError(f"{source}: unknown setting '{name}'{did_you_mean(name, fields)}")
+            raise UserError(
+                f"{source}: unknown setting '{name}'{did_you_mean(name, fields)}"
+            )
         check_value(fields[name], value, source)
         # The document of a run has both alternatives, one of them at its default.
         other = _alternative(fields, name)
         both = [each for each in (name, other) if each in values]
-        if len(both) == 2 and all(values[each] != default_of(fields[each]) for each in both):
+        if len(both) == 2 and all(
+            values[each] != default_of(fields[each]) for each in both
+        ):
             raise UserError(
                 f"{source}: {name} is {value} and {other} is {values[other]}; give one of them"
             )
@@ -246,7 +286,10 @@ def _has_result_on_stdout(groups: Sequence[type]) -> bool:
 def _collect(group: type) -> object:
     """The settings of a group, checked if the group has `check`."""
     settings = group(
-        **{field.name: getattr(FLAGS, field.name) for field in dataclasses.fields(group)}
+        **{
+            field.name: getattr(FLAGS, field.name)
+            for field in dataclasses.fields(group)
+        }
     )
     if isinstance(settings, Settings):
         try:

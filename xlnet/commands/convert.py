@@ -25,12 +25,16 @@ class ConversionSettings(TextSettings):
         "best one, of DIRECTORY/latest the newest",
     )
     output: str = required("directory to write, new or empty")
-    precision: str = setting("fp32", "to theirs: dtype of the weights", choices=PRECISIONS)
+    precision: str = setting(
+        "fp32", "to theirs: dtype of the weights", choices=PRECISIONS
+    )
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model; default: the one next to the input"
     )
     text_a_column: str = same_as(
-        ClassifierSettings, "text_a_column", help="to ours: column of the text; a,b joins two"
+        ClassifierSettings,
+        "text_a_column",
+        help="to ours: column of the text; a,b joins two",
     )
     text_b_column: Optional[str] = same_as(
         ClassifierSettings, "text_b_column", help="to ours: column of the second text"
@@ -64,7 +68,9 @@ def main(settings: ConversionSettings) -> None:
             settings.choice_columns,
             settings.max_seq_length,
         )
-        conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
+        conversion.from_huggingface(
+            settings.input, settings.output, columns, *vocabulary
+        )
     else:
         dtype = DTYPES[settings.precision]
         conversion.to_huggingface(settings.input, settings.output, dtype, *vocabulary)

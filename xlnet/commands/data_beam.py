@@ -52,7 +52,9 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
             ) from None
         silenced += [distributed.__name__, distributed.client.__name__]
         if "partition" not in runner.beam_options:
-            options.append("--dask_partition_size=1")  # Dask's 128 would keep workers idle
+            options.append(
+                "--dask_partition_size=1"
+            )  # Dask's 128 would keep workers idle
     for name in silenced:  # tracebacks of what is tried again, or is raised again below
         logging.getLogger(name).setLevel(logging.CRITICAL)
     made = beam.run(fit_to_preset(settings), PipelineOptions(options))

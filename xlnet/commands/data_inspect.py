@@ -34,7 +34,8 @@ class InspectionSettings(Settings):
 
     input: str = required("directory of records (its manifest is read)")
     output: Optional[str] = setting(
-        None, "image to write, .png: the attention masks of both streams, in place of text"
+        None,
+        "image to write, .png: the attention masks of both streams, in place of text",
     )
     text: Optional[str] = setting(
         None,
@@ -70,7 +71,9 @@ def main(settings: InspectionSettings) -> None:
         cast(PretrainingSettings, settings), manifest
     )  # the plot has all that is read
     tokenizer = Tokenizer(
-        os.path.join(settings.input, manifest.sp_model), manifest.uncased, manifest.keep_accents
+        os.path.join(settings.input, manifest.sp_model),
+        manifest.uncased,
+        manifest.keep_accents,
     )
     read = functools.partial(
         inspection.read_windows,
@@ -102,7 +105,10 @@ def main(settings: InspectionSettings) -> None:
         return
 
     # Sequences as text.
-    shown = [read(stream=stream, count=1) for stream in range(min(_SHOWN, manifest.num_streams))]
+    shown = [
+        read(stream=stream, count=1)
+        for stream in range(min(_SHOWN, manifest.num_streams))
+    ]
     print(inspection.LEGEND)
     for stream, windows in enumerate(shown):
         print(
@@ -137,9 +143,13 @@ def check_objective(settings: InspectionSettings) -> None:
     # The objective of a run comes with --config=run.json.
     objective = settings.objective
     if not objectives.find(objective).samples_targets:
-        raise wrong("objective", f"{objective}, which chooses its own targets", "permutation")
+        raise wrong(
+            "objective", f"{objective}, which chooses its own targets", "permutation"
+        )
     if settings.output and objective != "permutation":
-        raise wrong("output", f"a plot of objective {objective}", "--objective=permutation")
+        raise wrong(
+            "output", f"a plot of objective {objective}", "--objective=permutation"
+        )
 
 
 def columns() -> int:

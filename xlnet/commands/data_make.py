@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from xlnet.corpus import preparation
 
 # Records do not depend on the devices that read them, and targets are sampled while training.
-UNUSED = ("num_core_per_host", "use_tpu", "num_predict", "mask_alpha", "mask_beta", "pass_id")
+UNUSED = (
+    "num_core_per_host",
+    "use_tpu",
+    "num_predict",
+    "mask_alpha",
+    "mask_beta",
+    "pass_id",
+)
 
 
 def main(settings: CorpusSettings) -> None:
@@ -65,14 +72,20 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
             f"{batch_size}: fit to evaluate on, not to train",
             file=sys.stderr,
         )
-    print("for {}: {}".format(path, " ".join("{}={}".format(*item) for item in found.items())))
+    print(
+        "for {}: {}".format(
+            path, " ".join("{}={}".format(*item) for item in found.items())
+        )
+    )
     fitted = dataclasses.replace(settings, for_config=None, **found)
     fitted.check()
     return fitted
 
 
 @contextlib.contextmanager
-def progress(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
+def progress(
+    description: str, total: int, unit: str
+) -> Iterator[Callable[[int], object]]:
     """Shows a progress bar on stderr; in a log file a line every half minute."""
     from tqdm import tqdm
 

@@ -41,9 +41,21 @@ LANGUAGES = {
     "korean": _CJK,
 }
 
-SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
+SPECIAL_PIECES = (
+    "<unk>",
+    "<s>",
+    "</s>",
+    "<cls>",
+    "<sep>",
+    "<pad>",
+    "<mask>",
+    "<eod>",
+    "<eop>",
+)
 _VOCAB_SIZE = 32000
-_LARGEST = re.compile(r"value <= (\d+)")  # in SentencePiece's message about a size too large
+_LARGEST = re.compile(
+    r"value <= (\d+)"
+)  # in SentencePiece's message about a size too large
 _MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
@@ -94,16 +106,21 @@ def main(settings: VocabularySettings) -> None:
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
         if os.path.exists(path):
-            raise UserError(f"sp_path: {path} is there already; remove it, or give another name")
+            raise UserError(
+                f"sp_path: {path} is there already; remove it, or give another name"
+            )
     # The sentences that records will have, cleaned alike, or a sample of them.
     paths = reading.find_files(settings.input_glob)
     chunks = reading.cut(paths, files.sizes(paths), _CHUNK_BYTES)
-    sentences, number = draw(read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed)
+    sentences, number = draw(
+        read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed
+    )
     if not sentences:
         raise UserError(f"input_glob: no text in {settings.input_glob}")
     print(f"{len(paths)} files, {number} sentences")
     print(
-        f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters", flush=True
+        f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters",
+        flush=True,
     )
     # The description is written first, as a model without one is taken for a released one.
     model, vocab_size = train(sentences, settings)
@@ -126,17 +143,23 @@ def main(settings: VocabularySettings) -> None:
     )
 
 
-def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings) -> Iterator[str]:
+def read_sentences(
+    chunks: "Sequence[Chunk]", settings: VocabularySettings
+) -> Iterator[str]:
     """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
     from xlnet.corpus import reading
     from xlnet.corpus.tokenizer import clean_lines
 
     counts: collections.Counter[str] = collections.Counter()
-    with progress("reading", sum(chunk.end - chunk.begin for chunk in chunks), "B") as advance:
+    with progress(
+        "reading", sum(chunk.end - chunk.begin for chunk in chunks), "B"
+    ) as advance:
         for chunk in chunks:
             lines = (line.text for line in reading.read_chunk(chunk, settings, counts))
             while batch := list(itertools.islice(lines, _BATCH_LINES)):
-                cleaned = clean_lines(batch, settings.uncased, bool(settings.keep_accents))
+                cleaned = clean_lines(
+                    batch, settings.uncased, bool(settings.keep_accents)
+                )
                 yield from filter(None, cleaned)
             advance(chunk.end - chunk.begin)
 
@@ -168,7 +191,8 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             model_writer=model,
             model_type=settings.model_type,
             vocab_size=vocab_size,
-            hard_vocab_limit=settings.model_type != "char",  # the text may have fewer characters
+            hard_vocab_limit=settings.model_type
+            != "char",  # the text may have fewer characters
             character_coverage=LANGUAGES[settings.language].character_coverage,
             normalization_rule_name="nmt_nfkc",
             unk_id=0,
@@ -191,7 +215,9 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
                 f"note: vocab_size is {largest[1]}, the largest that this text allows; "
                 f"more text allows {_VOCAB_SIZE}"
             )
-            return train(sentences, dataclasses.replace(settings, vocab_size=int(largest[1])))
+            return train(
+                sentences, dataclasses.replace(settings, vocab_size=int(largest[1]))
+            )
         if largest:
             raise UserError(
                 f"vocab_size is {vocab_size}, too large for this text; give more text or "

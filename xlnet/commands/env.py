@@ -26,7 +26,9 @@ EXTRAS = (
     "apache-beam",
     "tensorboard",
 )
-_READ_BY_TENSORFLOW = re.compile(r"(TF_(?!CLI_|VAR_)|XLA_|CUDA_|NVIDIA_|OMP_|KMP_|XLNET_)")
+_READ_BY_TENSORFLOW = re.compile(
+    r"(TF_(?!CLI_|VAR_)|XLA_|CUDA_|NVIDIA_|OMP_|KMP_|XLNET_)"
+)
 # Instructions of a processor that decide how fast it is: names in /proc/cpuinfo.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")
 
@@ -59,7 +61,11 @@ def lines() -> Iterator[tuple[str, str]]:
     yield "TensorFlow", f"{tf2.__version__}, built {has_cuda} CUDA"
     yield "packages", ", ".join(map(_version, PACKAGES))
     yield "extras", ", ".join(map(_version, EXTRAS))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count()
+    )
     yield "processor", f"{_processor()}, {cores} cores, {_memory()}"
     gpus = tf2.config.list_physical_devices("GPU")
     yield "GPU", devices.gpu_names(gpus) if gpus else f"none: {devices.why_no_gpu()}"
@@ -71,7 +77,9 @@ def _origin() -> str:
     root = os.path.dirname(os.path.dirname(os.path.abspath(xlnet.__file__)))
     if not os.path.exists(os.path.join(root, ".git")):
         return "an installed package"
-    return f"a checkout of {_git(root, 'describe', '--always', '--dirty', '--exclude=*')}"
+    return (
+        f"a checkout of {_git(root, 'describe', '--always', '--dirty', '--exclude=*')}"
+    )
 
 
 def _variables() -> Iterator[str]:
@@ -84,7 +92,9 @@ def _variables() -> Iterator[str]:
 def _git(root: str, *arguments: str) -> str:
     """The output of git; what is unknown if git cannot be run."""
     try:
-        done = subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", "-C", root, *arguments], capture_output=True, text=True
+        )
     except OSError:
         return "an unknown commit"
     return done.stdout.strip() or "an unknown commit"

@@ -22,14 +22,17 @@ class WordSettings(Settings):
     text: str = required("the text")
     text_b: Optional[str] = setting(None, "the second text of a pair")
     output: Optional[str] = setting(
-        None, "file to write: .png, an image; .html, a page for a browser; several with commas"
+        None,
+        "file to write: .png, an image; .html, a page for a browser; several with commas",
     )
 
     def check(self) -> None:
         super().check()
         for path in self.outputs():
             if not path.endswith((".png", ".html")):
-                raise UserError(f"output: '{path}', expected a name that ends in .png or .html")
+                raise UserError(
+                    f"output: '{path}', expected a name that ends in .png or .html"
+                )
             files.check_output(path, ())
 
     def outputs(self) -> list[str]:
@@ -41,7 +44,11 @@ def main(model_settings: LoadSettings, settings: WordSettings) -> None:
     with text_inputs.load(model_settings) as model:
         from xlnet.plots import words
 
-        text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
+        text = (
+            settings.text
+            if settings.text_b is None
+            else (settings.text, settings.text_b)
+        )
         found = model.explain(text)
         print(words.text(found))
         for path in settings.outputs():

@@ -24,7 +24,9 @@ def main(
         for text, found in filled:
             print(text)
             for filling in found:
-                print(f"{100 * filling.probability:10.4f} %  {filling.text}", flush=True)
+                print(
+                    f"{100 * filling.probability:10.4f} %  {filling.text}", flush=True
+                )
 
 
 def run() -> None:

@@ -25,7 +25,10 @@ UNUSED = (
 
 
 def run(
-    group: type[TaskSettings], about: str, examples: Sequence[str], unused: Sequence[str] = ()
+    group: type[TaskSettings],
+    about: str,
+    examples: Sequence[str],
+    unused: Sequence[str] = (),
 ) -> None:
     """Runs the command line of a program."""
     cli.run(

@@ -11,7 +11,9 @@ from xlnet.support.errors import UserError
 
 
 def main(
-    model_settings: LoadSettings, settings: text_inputs.TextInputs, how: GenerationSettings
+    model_settings: LoadSettings,
+    settings: text_inputs.TextInputs,
+    how: GenerationSettings,
 ) -> None:
     text_inputs.check_files(settings)
     chosen: dict[str, Any] = dict(vars(how), stop=stop_texts(how.stop) or None)
@@ -19,7 +21,8 @@ def main(
         if settings.output:
             generated = text_inputs.results(settings, model, "generate", chosen)
             text_inputs.write(
-                settings, (dict(prompt=text, **one._asdict()) for text, one in generated)
+                settings,
+                (dict(prompt=text, **one._asdict()) for text, one in generated),
             )
             return
         for place, text in settings.texts():

@@ -25,7 +25,9 @@ def by_help_group(fields: Fields) -> dict[str, list[str]]:
     return {group.value: names for group, names in groups.items() if names}
 
 
-def text(program: str, about: str, fields: Fields, command: str, examples: Sequence[str]) -> str:
+def text(
+    program: str, about: str, fields: Fields, command: str, examples: Sequence[str]
+) -> str:
     """The help of a program.
 
     Args:
@@ -54,7 +56,9 @@ def _flag(field: "dataclasses.Field[Any]") -> list[str]:
     if choices:
         meaning += " ({})".format(", ".join(choices))
     if field.metadata["aliases"]:
-        meaning += "; also called " + ", ".join("--" + name for name in field.metadata["aliases"])
+        meaning += "; also called " + ", ".join(
+            "--" + name for name in field.metadata["aliases"]
+        )
     shown = "" if default is None else "required" if default is REQUIRED else default
     return _wrapped(f"--{field.name}={shown}  {meaning}")
 
@@ -63,10 +67,14 @@ def commands(command: str, examples: Sequence[str]) -> str:
     """Command lines to copy: the command that starts the program, with each of the examples."""
     found = []
     for example in examples:
-        lines = _wrapped(f"{command} {example}", break_on_hyphens=False, break_long_words=False)
+        lines = _wrapped(
+            f"{command} {example}", break_on_hyphens=False, break_long_words=False
+        )
         found.append(" \\\n".join(lines))
     return "\n".join(found)
 
 
 def _wrapped(line: str, **how: Any) -> list[str]:
-    return textwrap.wrap(line, WIDTH - 4, initial_indent="  ", subsequent_indent=" " * 6, **how)
+    return textwrap.wrap(
+        line, WIDTH - 4, initial_indent="  ", subsequent_indent=" " * 6, **how
+    )

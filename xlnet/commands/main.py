@@ -20,12 +20,18 @@ class Command(NamedTuple):
 # The commands by purpose, in the order of `xlnet --help`.
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Pretraining data": (
-        Command("data vocabulary", "data_vocabulary", "train a SentencePiece vocabulary"),
+        Command(
+            "data vocabulary", "data_vocabulary", "train a SentencePiece vocabulary"
+        ),
         Command("data make", "data_make", "turn text into records"),
         Command("data beam", "data_beam", "turn text into records with Apache Beam"),
         Command("data merge", "data_merge", "merge the records of several machines"),
-        Command("data inspect", "data_inspect", "show records as text, counts and images"),
-        Command("data verify", "verify_records", "compare records with their checksums"),
+        Command(
+            "data inspect", "data_inspect", "show records as text, counts and images"
+        ),
+        Command(
+            "data verify", "verify_records", "compare records with their checksums"
+        ),
     ),
     "Training": (
         Command("pretrain", "pretrain", "pretrain on records"),

@@ -47,9 +47,17 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
 
         # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)
-        text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
+        text = (
+            settings.text
+            if settings.text_b is None
+            else (settings.text, settings.text_b)
+        )
         found = model.attention(
-            text, layers=layers, order=settings.order, seed=settings.seed, most_tokens=MOST_TOKENS
+            text,
+            layers=layers,
+            order=settings.order,
+            seed=settings.seed,
+            most_tokens=MOST_TOKENS,
         )
         attention.draw_attention(settings.output, found)
         print(f"written: {settings.output}")

@@ -42,7 +42,10 @@ def main(settings: CurveSettings) -> None:
                 step, value = points[-1]
                 print(
                     "{}: {} {} at step {}".format(
-                        run.name, what, "undefined" if math.isnan(value) else f"{value:.4f}", step
+                        run.name,
+                        what,
+                        "undefined" if math.isnan(value) else f"{value:.4f}",
+                        step,
                     )
                 )
     print(f"written: {settings.output}")

@@ -57,10 +57,18 @@ class PredictionSettings(Settings):
         "word a line",
     )
     # Columns of the file that are not called as in training.
-    text_a_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_a_column")
-    text_b_column: Optional[str] = _column(finetuning.ClassifierSettings, "text_b_column")
-    choice_columns: Optional[str] = _column(finetuning.ClassifierSettings, "choice_columns")
-    query_id_column: Optional[str] = _column(finetuning.ClassifierSettings, "query_id_column")
+    text_a_column: Optional[str] = _column(
+        finetuning.ClassifierSettings, "text_a_column"
+    )
+    text_b_column: Optional[str] = _column(
+        finetuning.ClassifierSettings, "text_b_column"
+    )
+    choice_columns: Optional[str] = _column(
+        finetuning.ClassifierSettings, "choice_columns"
+    )
+    query_id_column: Optional[str] = _column(
+        finetuning.ClassifierSettings, "query_id_column"
+    )
     word_column: Optional[str] = _column(finetuning.TaggerSettings, "word_column")
     comment: Optional[str] = same_as(finetuning.TaggerSettings, "comment")
     id_column: Optional[str] = same_as(
@@ -90,10 +98,16 @@ def main(settings: PredictionSettings) -> None:
     known.load(settings.own_module)
     trained = known.type_of(run.task, run.path)
     (group,) = [
-        each for each in get_args(finetuning.FineTuningSettings) if each.program == trained.program
+        each
+        for each in get_args(finetuning.FineTuningSettings)
+        if each.program == trained.program
     ]
     # Check where predictions go before anything is computed.
-    path = settings.input if os.path.isdir(settings.input) else text_inputs.input_of(settings.input)
+    path = (
+        settings.input
+        if os.path.isdir(settings.input)
+        else text_inputs.input_of(settings.input)
+    )
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)
     # The settings are those of that program; the model's are used for those that are not given.

@@ -60,16 +60,22 @@ def main(
     # is there.
     given = cli.given_names()
     settings = with_directories(settings, sources.find_records)
-    settings, network, optimization = inherit_from_run(settings, network, optimization, given)
+    settings, network, optimization = inherit_from_run(
+        settings, network, optimization, given
+    )
     devices = connect(device, compiles_on_gpus=True)  # hosts meet here
-    manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
+    manifest = sources.read_manifest(
+        settings.record_info_dir, settings.spiece_model_file
+    )
     check_against_manifest(settings, manifest)
     settings = sources.with_lengths(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
     if settings.do_eval:
         pretraining.evaluate(manifest, settings, config, network, optimization, devices)
         return
-    pretraining.train(manifest, settings, config, network, optimization, device, devices)
+    pretraining.train(
+        manifest, settings, config, network, optimization, device, devices
+    )
 
 
 def inherit_from_run(
@@ -90,11 +96,19 @@ def inherit_from_run(
     if trains and not resumes and not settings.init_checkpoint:
         run_document.refuse_released(settings.model_dir)
         return settings, network, optimization
-    if not trains:  # a preset is for training: in an evaluation only the command line counts
+    if (
+        not trains
+    ):  # a preset is for training: in an evaluation only the command line counts
         given = [name for name in given if cli.given(name)]
-    weights = settings.model_dir if resumes else settings.init_checkpoint or settings.model_dir
+    weights = (
+        settings.model_dir
+        if resumes
+        else settings.init_checkpoint or settings.model_dir
+    )
     run = run_document.read(files.directory_of(weights))
-    if run and (not resumes or run.task is None):  # a run of fine-tuning is refused later
+    if run and (
+        not resumes or run.task is None
+    ):  # a run of fine-tuning is refused later
         (settings, network, optimization), different = run_document.inherit(
             (settings, network, optimization), given, run, of_run=resumes
         )
@@ -120,7 +134,9 @@ def with_directories(
             print(f"note: {name}: the records are in {directory}")
     if not (settings.model_dir or settings.do_eval):
         if files.is_remote(found["record_info_dir"]):
-            raise UserError("model_dir: the records are not on a disk; give a directory that is")
+            raise UserError(
+                "model_dir: the records are not on a disk; give a directory that is"
+            )
         parent = os.path.dirname(os.path.abspath(found["record_info_dir"]))
         found["model_dir"] = os.path.join(parent, "model")
         print("note: model_dir is not given: {}".format(found["model_dir"]))
@@ -151,7 +167,9 @@ def choose_architecture(
     path = settings.model_config_path
     homes = [settings.model_dir] if settings.model_dir else []
     if settings.init_checkpoint:
-        homes.insert(0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint))
+        homes.insert(
+            0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint)
+        )
     for home in homes:
         beside = os.path.join(home, CONFIG_NAME)
         if not path and os.path.exists(beside):
@@ -160,9 +178,13 @@ def choose_architecture(
     if path:
         values, _ = presets.read(path, "model_config_path", presets.MODEL)
     elif not given:
-        raise UserError("model_config_path: no architecture; give it, or all of its flags")
+        raise UserError(
+            "model_config_path: no architecture; give it, or all of its flags"
+        )
     # The size of the vocabulary is that of the records if neither weights nor a flag say it.
-    is_of_weights = path and (settings.init_checkpoint or path != settings.model_config_path)
+    is_of_weights = path and (
+        settings.init_checkpoint or path != settings.model_config_path
+    )
     size = {} if is_of_weights else {"n_token": manifest.vocab_size}
     config = XLNetConfig(**{**values, **size, **given})
     if config.n_token != manifest.vocab_size:

@@ -33,7 +33,10 @@ def main(settings: SampleSettings) -> None:
             for name in archive.namelist()
         }
         for path, text in texts.items():
-            if os.path.exists(path) and pathlib.Path(path).read_bytes() != text.encode():
+            if (
+                os.path.exists(path)
+                and pathlib.Path(path).read_bytes() != text.encode()
+            ):
                 raise UserError(
                     f"output: {path} is there and is not the sample's; give another directory"
                 )

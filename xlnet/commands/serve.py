@@ -31,18 +31,24 @@ class ServingSettings(Settings):
     own_module: Optional[str] = same_as(LoadSettings, "own_module")
     device: str = same_as(DeviceSettings, "device")
     precision: str = same_as(NetworkSettings, "precision", default="fp32")
-    name: Optional[str] = setting(None, "name in the address; default: that of the directory")
+    name: Optional[str] = setting(
+        None, "name in the address; default: that of the directory"
+    )
     host: str = setting(
         "127.0.0.1",
         "address to listen at; 0.0.0.0, or :: for IPv6 too, for other machines: without encryption "
         "or access control",
     )
-    port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
+    port: int = setting(
+        8501, "port to listen at; 0: any free one", minimum=0, maximum=65535
+    )
 
     def check(self) -> None:
         super().check()
         if not self.host.strip():  # it would be every address of this machine
-            raise wrong("host", repr(self.host), "an address such as 127.0.0.1", "--host")
+            raise wrong(
+                "host", repr(self.host), "an address such as 127.0.0.1", "--host"
+            )
         if self.name and "/" in self.name:
             raise wrong("name", f"'{self.name}'", "a name without /", "--name")
 
@@ -74,7 +80,11 @@ def main(settings: ServingSettings) -> None:
     address = f"http://{host}:{listening.getsockname()[1]}"
     print(
         "serving {} at {}/v1/models/{} (signatures {})\na page to try it: {}/".format(
-            model.path, address, urllib.parse.quote(name), ", ".join(model.names), address
+            model.path,
+            address,
+            urllib.parse.quote(name),
+            ", ".join(model.names),
+            address,
         ),
         flush=True,
     )
@@ -89,4 +99,9 @@ def main(settings: ServingSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, ServingSettings, about=__doc__, examples=("--model_dir=model --port=8501",))
+    cli.run(
+        main,
+        ServingSettings,
+        about=__doc__,
+        examples=("--model_dir=model --port=8501",),
+    )

@@ -57,7 +57,11 @@ def input_of(patterns: str) -> str:
     paths and glob patterns with commas between, in this order."""
     from xlnet.tasks.files.readers import Paths
 
-    return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
+    return (
+        patterns
+        if patterns == "-" or os.path.isfile(patterns)
+        else Paths.of(patterns, "input")
+    )
 
 
 def check_files(settings: TextInputs) -> None:
@@ -68,7 +72,9 @@ def check_files(settings: TextInputs) -> None:
     files.check_output(settings.output, paths)
 
 
-def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[tuple[str, str]]:
+def lines_of(
+    patterns: str, encoding: Optional[str] = None
+) -> Iterator[tuple[str, str]]:
     """Yields (place, text) of each line that is not blank.
 
     `encoding` None: UTF-8.

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from xlnet.convert import weights
-from xlnet.convert.weights import CHOICE, LM, NETWORK, SEQUENCE, SIMPLE_SPANS, SPANS, TOKENS
+from xlnet.convert.weights import (
+    CHOICE,
+    LM,
+    NETWORK,
+    SEQUENCE,
+    SIMPLE_SPANS,
+    SPANS,
+    TOKENS,
+)
 from xlnet.corpus.tokenizer import is_text
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.support.errors import UserError, wrong
@@ -92,7 +100,9 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     allowed: dict[str, tuple] = {"model_type": ("xlnet",), "layer_norm_eps": (1e-12,)}
     allowed["ff_activation"] = tuple(_ACTIVATIONS)
     if name not in CLASSES:
-        raise wrong(f"{path}: architectures", repr(classes), f"one of {', '.join(CLASSES)}")
+        raise wrong(
+            f"{path}: architectures", repr(classes), f"one of {', '.join(CLASSES)}"
+        )
     if name not in (NETWORK, LM):
         allowed.update(attn_type=("bi",), bi_data=(False,), same_length=(False,))
     labels = given.get("id2label")
@@ -101,9 +111,13 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
         for id in range(len(labels) if isinstance(labels, dict) else 0):
             names.append(labels.get(str(id)))
         if not names or not all(isinstance(each, str) and each for each in names):
-            raise wrong(f"{path}: id2label", repr(labels), "a name for each of 0, 1, ...")
+            raise wrong(
+                f"{path}: id2label", repr(labels), "a name for each of 0, 1, ..."
+            )
         if len(set(names)) < len(names):
-            raise wrong(f"{path}: id2label", "two labels of the same name", "different ones")
+            raise wrong(
+                f"{path}: id2label", "two labels of the same name", "different ones"
+            )
         values.update(of_labels(names))
     if name == SEQUENCE:
         # Without a problem type, that library takes one label for scores.
@@ -113,7 +127,9 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     if name in _SUMMED_UP:
         # With a projection the vector goes through tanh, without one it stays as it is.
         has_projection = values["summary_use_proj"]
-        values["summary_activation"] = values["summary_activation"] or ""  # null in older files
+        values["summary_activation"] = (
+            values["summary_activation"] or ""
+        )  # null in older files
         allowed["summary_activation"] = ("tanh",) if has_projection else ("",)
         allowed["summary_type"] = ("last", "first", "mean")
     for entry, choices in allowed.items():
@@ -140,17 +156,24 @@ def of_architecture(config: XLNetConfig) -> dict[str, Any]:
     """The entries of an architecture; refuses what that library cannot compute."""
     # There the width of heads follows from the others.
     if config.d_head * config.n_head != config.d_model:
-        expected = f"d_model / n_head, {config.d_model / config.n_head:g}, as in that library"
+        expected = (
+            f"d_model / n_head, {config.d_model / config.n_head:g}, as in that library"
+        )
         raise wrong(f"{CONFIG_NAME}: d_head", config.d_head, expected)
     values = {theirs: getattr(config, ours) for ours, theirs in _SIZES.items()}
     activation = _THEIR_ACTIVATION[config.ff_activation]
-    return dict(values, d_head=config.d_head, ff_activation=activation, untie_r=config.untie_r)
+    return dict(
+        values, d_head=config.d_head, ff_activation=activation, untie_r=config.untie_r
+    )
 
 
 def of_labels(names: Iterable[str]) -> dict[str, Any]:
     """The entries of the names of outputs."""
     by_id = {str(id): name for id, name in enumerate(names)}
-    return {"id2label": by_id, "label2id": {name: int(id) for id, name in by_id.items()}}
+    return {
+        "id2label": by_id,
+        "label2id": {name: int(id) for id, name in by_id.items()},
+    }
 
 
 def pairs(

@@ -11,7 +11,13 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.convert import config_json, huggingface_task, safetensors, tokenizer_files, weights
+from xlnet.convert import (
+    config_json,
+    huggingface_task,
+    safetensors,
+    tokenizer_files,
+    weights,
+)
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.runs import model_files, run_document
@@ -54,13 +60,17 @@ def from_huggingface(
     entries = config_json.read(files.read_json(config_path, "config"), config_path)
     config = config_json.architecture(entries, config_path)
     with tempfile.TemporaryDirectory(prefix="xlnet-vocabulary-") as scratch:
-        tokenizer = tokenizer_files.read(source, scratch, spiece_model_file, uncased, keep_accents)
+        tokenizer = tokenizer_files.read(
+            source, scratch, spiece_model_file, uncased, keep_accents
+        )
         _check_size(tokenizer, config)
         # Weights, by our names.
         tensors, outputs = safetensors.read_folder(source), 1
         for name in ("logits_proj.weight", "classifier.weight"):
             outputs = len(tensors.get(name, range(outputs)))
-        pairs = config_json.pairs(entries, config, huggingface_task.scope(entries), outputs)
+        pairs = config_json.pairs(
+            entries, config, huggingface_task.scope(entries), outputs
+        )
         ours, left_over = weights.to_ours(tensors, pairs, source)
         labels = huggingface_task.labels_of(entries, outputs)
 
@@ -70,10 +80,18 @@ def from_huggingface(
             why_not = f"{source} has no vocabulary; --spiece_model_file"
         document = RunDocument("", None, _settings_of(entries))
         if tokenizer is not None:
-            document = dataclasses.replace(document, text=run_document.text_of(tokenizer))
+            document = dataclasses.replace(
+                document, text=run_document.text_of(tokenizer)
+            )
             if not why_not:
-                length = columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH
-                document = huggingface_task.describe(entries, labels, tokenizer, columns, length)
+                length = (
+                    columns.max_seq_length
+                    or tokenizer_files.max_length(source)
+                    or _LENGTH
+                )
+                document = huggingface_task.describe(
+                    entries, labels, tokenizer, columns, length
+                )
         document = dataclasses.replace(document, huggingface=entries)
         with files.new_directory(target) as directory:
             run_document.write(directory, document, config, tokenizer)
@@ -88,9 +106,14 @@ def from_huggingface(
                 try:
                     model_files.read(directory)
                 except UserError as e:
-                    raise UserError(f"{source}: {str(e).replace(directory, target)}") from None
+                    raise UserError(
+                        f"{source}: {str(e).replace(directory, target)}"
+                    ) from None
     _say(f"{entries['architectures'][0]} -> {target}", entries, ours, left_over)
-    if why_not and entries["architectures"][0] not in (config_json.NETWORK, config_json.LM):
+    if why_not and entries["architectures"][0] not in (
+        config_json.NETWORK,
+        config_json.LM,
+    ):
         _log.warning("note: weights to start from, without a task: %s", why_not)
 
 
@@ -109,18 +132,25 @@ def _check_size(tokenizer: Optional[Tokenizer], config: XLNetConfig) -> None:
     """Raises UserError where a vocabulary is not that of the embedding."""
     if tokenizer is not None and tokenizer.vocab_size != config.n_token:
         found = f"{tokenizer.vocab_size} pieces"
-        raise wrong(tokenizer.path, found, f"{config.n_token}, the rows of the embedding")
+        raise wrong(
+            tokenizer.path, found, f"{config.n_token}, the rows of the embedding"
+        )
 
 
 def _say(
-    what: str, entries: Mapping[str, Any], arrays: Mapping[str, np.ndarray], left_over: list[str]
+    what: str,
+    entries: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    left_over: list[str],
 ) -> None:
     count = sum(array.size for array in arrays.values())
     labels = ", ".join(entries.get("id2label", {}).values())
     end = f"; labels {labels}" if labels else ""
     _log.info("%s: %d weights, %s parameters%s", what, len(arrays), f"{count:,}", end)
     if left_over:
-        _log.warning("note: %d weights are not used: %s", len(left_over), ", ".join(left_over))
+        _log.warning(
+            "note: %d weights are not used: %s", len(left_over), ", ".join(left_over)
+        )
 
 
 # ---- ours to theirs ----
@@ -141,7 +171,11 @@ def to_huggingface(
     """
     best = os.path.join(source, best_checkpoint.BEST)
     if os.path.isdir(best) and checkpoint.newest(best):
-        _log.info("the best checkpoint of %s is taken; %s/latest is the newest", source, source)
+        _log.info(
+            "the best checkpoint of %s is taken; %s/latest is the newest",
+            source,
+            source,
+        )
         source = best
     prefix = checkpoint.resolve(source, "input")
     directory = os.path.dirname(prefix)
@@ -157,33 +191,48 @@ def to_huggingface(
         run_document.check_vocabulary(directory, tokenizer, "input")
         _check_size(tokenizer, config)
     else:
-        _log.warning("note: %s has no vocabulary, so %s has no tokenizer", directory, target)
+        _log.warning(
+            "note: %s has no vocabulary, so %s has no tokenizer", directory, target
+        )
     scope = run.task["head"] if run.task else huggingface_task.scope(entries)
     outputs = len(entries.get("id2label", {})) or 1
     wanted = config_json.pairs(entries, config, scope, outputs)
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
-    tensors = weights.to_theirs({weights.MASK_EMBEDDING: no_mask, **ours}, wanted, prefix)
+    tensors = weights.to_theirs(
+        {weights.MASK_EMBEDDING: no_mask, **ours}, wanted, prefix
+    )
     # The folder is written completely or not at all.
     entries["dtype"] = dtype
     with files.new_directory(target) as aside:
         if tokenizer is not None:
             length = run.resolved.get("max_seq_length")
             entries.update(tokenizer_files.write(aside, tokenizer, length))
-        files.write_json(os.path.join(aside, config_json.NAME), dict(sorted(entries.items())))
+        files.write_json(
+            os.path.join(aside, config_json.NAME), dict(sorted(entries.items()))
+        )
         safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
     left_over = sorted(set(ours) - {pair.ours for pair in wanted})
-    _say(f"{prefix} -> {target}, {entries['architectures'][0]}", entries, tensors, left_over)
+    _say(
+        f"{prefix} -> {target}, {entries['architectures'][0]}",
+        entries,
+        tensors,
+        left_over,
+    )
 
 
-def _describe_ours(run: RunDocument, config: XLNetConfig, has_lm: bool) -> dict[str, Any]:
+def _describe_ours(
+    run: RunDocument, config: XLNetConfig, has_lm: bool
+) -> dict[str, Any]:
     """The entries of a checkpoint: those of the config that its weights came with; in place of them
     settings of the run that trained it since; in place of both, what its task says."""
     name = config_json.LM if has_lm else config_json.NETWORK
     entries = dict(config_json.DEFAULTS, model_type="xlnet", architectures=[name])
     entries.update(run.huggingface or {})
     entries.update(config_json.of_architecture(config))
-    entries.update((name, run.resolved[name]) for name in _SHARED if name in run.resolved)
+    entries.update(
+        (name, run.resolved[name]) for name in _SHARED if name in run.resolved
+    )
     if "objective" in run.resolved:
         # One direction is an attention type there.
         entries["attn_type"] = "uni" if run.resolved["objective"] == "causal" else "bi"

@@ -36,7 +36,10 @@ _THEIRS = {
     "tagging": (config_json.TOKENS, None),
     "spans": (config_json.SPANS, None),
 }
-_BEAMS = ("start_n_top", "end_n_top")  # of questions: task options here, entries of a config there
+_BEAMS = (
+    "start_n_top",
+    "end_n_top",
+)  # of questions: task options here, entries of a config there
 _SCHEMES = ("bio2", "bioes", "bmes")  # that taggers learn here
 
 
@@ -75,7 +78,9 @@ def labels_of(entries: Mapping[str, Any], outputs: int) -> Optional[tuple[str, .
     count = 1 if is_score else len(labels)
     if entries["architectures"][0] in (config_json.SEQUENCE, config_json.TOKENS):
         if count != outputs:
-            raise wrong(f"{config_json.NAME}: id2label", f"{count} labels", f"{outputs}")
+            raise wrong(
+                f"{config_json.NAME}: id2label", f"{count} labels", f"{outputs}"
+            )
     return None if is_score else labels
 
 
@@ -155,7 +160,11 @@ def describe(
             labels = tuple(map(str, range(count)))
     # The section `task` as training here would have written it.
     options = {"scheme": scheme, "is_spaced": True, "knows_spaces": True}
-    stored: dict[str, Any] = {"labels": labels, "columns": {"label": []}, "kind_options": options}
+    stored: dict[str, Any] = {
+        "labels": labels,
+        "columns": {"label": []},
+        "kind_options": options,
+    }
     return task_settings.document_of(
         settings,
         NetworkSettings(clamp_len=entries["clamp_len"]),
@@ -183,7 +192,9 @@ def to_huggingface_model(run: RunDocument) -> dict[str, Any]:
     }
     if problem:
         entries["problem_type"] = problem
-    if problem == config_json.SCORE:  # that library counts outputs by labels, also of scores
+    if (
+        problem == config_json.SCORE
+    ):  # that library counts outputs by labels, also of scores
         labels = ("LABEL_0",)
     if labels:
         entries.update(config_json.of_labels(labels))

@@ -31,15 +31,25 @@ def read_folder(folder: str) -> dict[str, np.ndarray]:
     if os.path.exists(path):
         return read(path)
     if not os.path.exists(index):
-        raise wrong(folder, "no weights of this form", f"{WEIGHTS_NAME} or {INDEX_NAME}")
+        raise wrong(
+            folder, "no weights of this form", f"{WEIGHTS_NAME} or {INDEX_NAME}"
+        )
     # Shards, which the index lists; a name there must not lead out of the folder.
     weight_map = files.read_json(index, "index").get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise wrong(f"index {index}: weight_map", repr(weight_map), "names of tensors and files")
+        raise wrong(
+            f"index {index}: weight_map", repr(weight_map), "names of tensors and files"
+        )
     for name in weight_map.values():
-        is_plain = isinstance(name, str) and os.path.basename(name) == name and "\\" not in name
+        is_plain = (
+            isinstance(name, str)
+            and os.path.basename(name) == name
+            and "\\" not in name
+        )
         if not is_plain or not name.endswith(".safetensors"):
-            raise wrong(f"index {index}", repr(name), "a file of this folder, X.safetensors")
+            raise wrong(
+                f"index {index}", repr(name), "a file of this folder, X.safetensors"
+            )
     tensors: dict[str, np.ndarray] = {}
     for name in sorted(set(weight_map.values())):
         tensors.update(read(os.path.join(folder, name)))
@@ -63,16 +73,24 @@ def read(path: str) -> dict[str, np.ndarray]:
         with safe_open(path, framework="np") as f:
             for name in f.keys():
                 code = f.get_slice(name).get_dtype()
-                if not code.startswith(("F", "BF")):  # a buffer, such as the numbers of positions
+                if not code.startswith(
+                    ("F", "BF")
+                ):  # a buffer, such as the numbers of positions
                     continue
                 if code not in ("F32", "F16", "BF16"):  # float64 would be rounded
-                    raise wrong(f"{path}: tensor {name}", f"type {code}", "F32, F16 or BF16")
+                    raise wrong(
+                        f"{path}: tensor {name}", f"type {code}", "F32, F16 or BF16"
+                    )
                 arrays[name] = f.get_tensor(name).astype(np.float32)
                 if not np.isfinite(arrays[name]).all():
-                    raise wrong(f"{path}: tensor {name}", "NaN or infinity", "finite weights")
+                    raise wrong(
+                        f"{path}: tensor {name}", "NaN or infinity", "finite weights"
+                    )
     except SafetensorError as e:
         reason = " ".join(str(e).split())[:200]
-        raise UserError(f"{path}: not a safetensors file, or a damaged one: {reason}") from None
+        raise UserError(
+            f"{path}: not a safetensors file, or a damaged one: {reason}"
+        ) from None
     return arrays
 
 
@@ -88,9 +106,13 @@ def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -
         with np.errstate(over="ignore"):
             narrow[name] = contiguous.astype(DTYPES[dtype])
         if not np.isfinite(narrow[name].astype(np.float32)).all():
-            raise wrong(name, f"numbers up to {np.abs(array).max():g}", f"numbers of {dtype}")
+            raise wrong(
+                name, f"numbers up to {np.abs(array).max():g}", f"numbers of {dtype}"
+            )
     with files.replacing(path) as temporary:
         try:
             save_file(narrow, temporary, {"format": "pt"})
-        except SafetensorError as e:  # of the system: "I/O error: No space left on device"
+        except (
+            SafetensorError
+        ) as e:  # of the system: "I/O error: No space left on device"
             raise OSError(errno.EIO, " ".join(str(e).split()), path) from e

@@ -44,8 +44,13 @@ def read(
     source = os.path.join(folder, tokenizer_json.NAME)
     stored = _config(folder)
     if stored.get("remove_space", True) is not True:
-        raise wrong(f"{CONFIG_NAME} of {folder}: remove_space", stored["remove_space"], "true")
-    is_lower, has_accents = stored.get("do_lower_case", False), stored.get("keep_accents", False)
+        raise wrong(
+            f"{CONFIG_NAME} of {folder}: remove_space", stored["remove_space"], "true"
+        )
+    is_lower, has_accents = (
+        stored.get("do_lower_case", False),
+        stored.get("keep_accents", False),
+    )
     if not spiece_model_file and not os.path.exists(path):
         if not os.path.exists(source):
             return None
@@ -87,7 +92,9 @@ def write(
         special[name] = piece if piece in known else None
     special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)
     special["pad_token"] = special["pad_token"] or special["unk_token"]
-    special["additional_special_tokens"] = [piece for piece in _MORE_PIECES if piece in known]
+    special["additional_special_tokens"] = [
+        piece for piece in _MORE_PIECES if piece in known
+    ]
     files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
     present = {name: value for name, value in special.items() if value}
     files.write_json(os.path.join(folder, "special_tokens_map.json"), present)

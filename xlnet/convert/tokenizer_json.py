@@ -41,21 +41,32 @@ def read(path: str) -> tuple[bytes, bool, bool]:
     values = files.read_json(path, "tokenizer")
     try:
         normalizer, words = values["normalizer"], values["pre_tokenizer"]
-        steps = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
+        steps = (
+            normalizer["normalizers"]
+            if normalizer["type"] == "Sequence"
+            else [normalizer]
+        )
         table = b""
         for step in steps:
             if step["type"] == "Precompiled":
                 table = base64.b64decode(step["precompiled_charsmap"], validate=True)
-        uncased, keep_accents = {"type": "Lowercase"} in steps, {"type": "NFKD"} not in steps
+        uncased, keep_accents = (
+            {"type": "Lowercase"} in steps,
+            {"type": "NFKD"} not in steps,
+        )
         if steps != _normalizers(uncased, keep_accents, table):
             types = ", ".join(step["type"] for step in steps)
-            raise ValueError(f"the normalizer is {types}, expected that of XLNet's tokenizer")
+            raise ValueError(
+                f"the normalizer is {types}, expected that of XLNet's tokenizer"
+            )
         # A space before a word marks it, the first one included. Older files split at white space
         # first; Metaspace then does the same.
         words = words["pretokenizers"][-1] if words["type"] == "Sequence" else words
         plain = {**_WORDS, **words}
         if plain.pop("add_prefix_space", True) is not True or plain != _WORDS:
-            raise ValueError(f"the pre_tokenizer is {words['type']}, expected SentencePiece's")
+            raise ValueError(
+                f"the pre_tokenizer is {words['type']}, expected SentencePiece's"
+            )
         pieces = _pieces(values["model"], values.get("added_tokens") or [])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         reason = e if type(e) is ValueError else f"{type(e).__name__}: {e}"
@@ -68,7 +79,9 @@ def read(path: str) -> tuple[bytes, bool, bool]:
     return model.SerializeToString(), uncased, keep_accents
 
 
-def _normalizers(uncased: bool, keep_accents: bool, table: bytes) -> list[dict[str, Any]]:
+def _normalizers(
+    uncased: bool, keep_accents: bool, table: bytes
+) -> list[dict[str, Any]]:
     """Cleaning, as `Tokenizer` does it, as steps of a normalizer; table: SentencePiece's."""
     steps: list[dict[str, Any]] = []
     for quotes in ("``", "''"):
@@ -84,19 +97,27 @@ def _normalizers(uncased: bool, keep_accents: bool, table: bytes) -> list[dict[s
     return steps
 
 
-def _pieces(model: dict[str, Any], added: list[dict[str, Any]]) -> list[ModelProto.SentencePiece]:
+def _pieces(
+    model: dict[str, Any], added: list[dict[str, Any]]
+) -> list[ModelProto.SentencePiece]:
     if model["type"] != "Unigram" or model.get("byte_fallback"):
-        raise ValueError(f"the model is {model['type']}, expected Unigram without byte_fallback")
+        raise ValueError(
+            f"the model is {model['type']}, expected Unigram without byte_fallback"
+        )
     vocabulary, is_special = model["vocab"], {}
     for token in added:
         id, text = token["id"], token["content"]
         if id >= len(vocabulary) or vocabulary[id][0] != text:
-            raise ValueError(f"token '{text}' was added as {id}, expected it in the vocabulary")
+            raise ValueError(
+                f"token '{text}' was added as {id}, expected it in the vocabulary"
+            )
         is_special[id] = token["special"]
     pieces = []
     for id, (text, score) in enumerate(vocabulary):
         if not math.isfinite(score):
-            raise ValueError(f"piece '{text}' has the score {score}, expected a finite number")
+            raise ValueError(
+                f"piece '{text}' has the score {score}, expected a finite number"
+            )
         if ends_in_digit_comma(text) and score <= -_PENALTY:
             score += _PENALTY
         if id == model["unk_id"]:
@@ -123,7 +144,9 @@ def write(path: str, tokenizer: Tokenizer) -> None:
     vocabulary, added = [], []
     for id, piece in enumerate(model.pieces):
         score = 0.0 if piece.type == _Piece.USER_DEFINED else piece.score
-        vocabulary.append([piece.piece, score - _PENALTY * ends_in_digit_comma(piece.piece)])
+        vocabulary.append(
+            [piece.piece, score - _PENALTY * ends_in_digit_comma(piece.piece)]
+        )
         if piece.type in (_Piece.UNKNOWN, _Piece.CONTROL):
             added.append(
                 {
@@ -137,7 +160,9 @@ def write(path: str, tokenizer: Tokenizer) -> None:
                 }
             )
     # A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
-    sep, cls = (tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id))
+    sep, cls = (
+        tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id)
+    )
     single: list[dict[str, Any]] = [
         {"Sequence": {"id": "A", "type_id": 0}},
         {"SpecialToken": {"id": sep, "type_id": 0}},

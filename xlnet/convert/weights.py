@@ -72,7 +72,9 @@ def network(config: XLNetConfig, prefix: str) -> list[Pair]:
             found.append(Pair(ours + name, theirs, heads, _TIED))
     # Segment vectors are never tied.
     theirs = tuple(layer + "rel_attn.seg_embed" for layer in layers)
-    found.append(Pair(ours + "seg_embed", theirs, (config.n_layer, 2, *heads), _STACKED))
+    found.append(
+        Pair(ours + "seg_embed", theirs, (config.n_layer, 2, *heads), _STACKED)
+    )
     for i, layer in enumerate(layers):
         mine = f"{ours}layer_{i}/"
         for name in "qkvro":
@@ -91,7 +93,9 @@ def summary(config: XLNetConfig) -> list[Pair]:
     return _dense("model/sequnece_summary/summary", "sequence_summary.summary", D, D)
 
 
-def output_layer(config: XLNetConfig, class_name: str, scope: str, outputs: int) -> list[Pair]:
+def output_layer(
+    config: XLNetConfig, class_name: str, scope: str, outputs: int
+) -> list[Pair]:
     """Those of the output layer of a class of that library.
 
     Args:
@@ -118,7 +122,9 @@ def output_layer(config: XLNetConfig, class_name: str, scope: str, outputs: int)
             *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", D),
             *_dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
             *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
-            *_dense("answer_class/dense_1", "answer_class.dense_1", D, 1)[:1],  # no bias
+            *_dense("answer_class/dense_1", "answer_class.dense_1", D, 1)[
+                :1
+            ],  # no bias
         ]
     return []
 
@@ -143,7 +149,9 @@ def to_ours(
     """(our variables, their names without a counterpart) from the tensors of `source`."""
     weights, left_over = {}, set(tensors)
     for pair in wanted:
-        parts = [_taken(tensors, name, pair.their_shape, source) for name in pair.theirs]
+        parts = [
+            _taken(tensors, name, pair.their_shape, source) for name in pair.theirs
+        ]
         left_over -= set(pair.theirs)
         weights[pair.ours] = parts[0]
         if pair.layout == _STACKED:
@@ -151,12 +159,18 @@ def to_ours(
         elif pair.layout == _TRANSPOSED:
             weights[pair.ours] = np.ascontiguousarray(parts[0].T)
         elif not all(np.array_equal(part, parts[0]) for part in parts):  # tied
-            raise wrong(f"{source}: {pair.theirs[0]}", "another one in each layer", "untie_r true")
+            raise wrong(
+                f"{source}: {pair.theirs[0]}",
+                "another one in each layer",
+                "untie_r true",
+            )
     # Tensors without a counterpart are reported, except for a copy of the embedding.
     if _TIED_OUTPUT in left_over:
         embedding = wanted[0].theirs[0]
         if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
-            raise wrong(f"{source}: {_TIED_OUTPUT}", "an output embedding of its own", embedding)
+            raise wrong(
+                f"{source}: {_TIED_OUTPUT}", "an output embedding of its own", embedding
+            )
         left_over.remove(_TIED_OUTPUT)
     return weights, sorted(left_over)
 
@@ -171,7 +185,9 @@ def to_theirs(
         # There is one tensor for each layer, or a single one.
         for i, name in enumerate(pair.theirs):
             part = value.T if pair.layout == _TRANSPOSED else value
-            tensors[name] = np.ascontiguousarray(value[i] if pair.layout == _STACKED else part)
+            tensors[name] = np.ascontiguousarray(
+                value[i] if pair.layout == _STACKED else part
+            )
     return tensors
 
 
@@ -181,5 +197,7 @@ def _taken(
     if name not in arrays:
         raise UserError(f"{source}: weights are missing: {name}")
     if arrays[name].shape != shape:
-        raise wrong(f"{source}: {name}", f"shape {list(arrays[name].shape)}", str(list(shape)))
+        raise wrong(
+            f"{source}: {name}", f"shape {list(arrays[name].shape)}", str(list(shape))
+        )
     return arrays[name]

@@ -60,7 +60,11 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
     job = RecordsJob(settings, Tokenizer(settings.sp_path), {}, ())
     folder = preparation.unfinished_folder(settings.save_dir)
     with preparation.exclusive(job):
-        values = {"settings": dataclasses.asdict(settings), "paths": paths, "sizes": sizes}
+        values = {
+            "settings": dataclasses.asdict(settings),
+            "paths": paths,
+            "sizes": sizes,
+        }
         _write(folder, "input", values)
         done = os.path.join(folder, "done.json")
         files.remove([done])
@@ -88,7 +92,8 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
         # leaves a file.
         if not files.exists(done):
             raise UserError(
-                "the pipeline ended before its last step, perhaps as its cluster ended; " + _RESUME
+                "the pipeline ended before its last step, perhaps as its cluster ended; "
+                + _RESUME
             )
         is_made = _read(folder, "done")["is_made"]
         if files.is_remote(folder):
@@ -105,7 +110,9 @@ def _in_one_line(error: Exception) -> UserError:
     if isinstance(error, UserError) or said:
         return UserError(said[1] if said else text)
     reason = (text or "no reason").splitlines()[0]
-    return UserError(f"the pipeline failed: {type(error).__name__}: {reason}; {_RESUME}")
+    return UserError(
+        f"the pipeline failed: {type(error).__name__}: {reason}; {_RESUME}"
+    )
 
 
 # Files that the steps share, in the folder of unfinished work, so that the runner need not move
@@ -134,7 +141,9 @@ def _read_job(folder: str) -> RecordsJob:
     return RecordsJob(settings, tokenizer, texts, chunks)
 
 
-def _read_plan(folder: str, job: RecordsJob) -> tuple[tokenized.TokenLayout, Counter[str]]:
+def _read_plan(
+    folder: str, job: RecordsJob
+) -> tuple[tokenized.TokenLayout, Counter[str]]:
     plan = _read(folder, "plan")
     counts = Counter(plan["counts"])
     return preparation.make_layout(job.settings, plan["tokens"], counts), counts
@@ -166,7 +175,9 @@ def _begin(
         yield from _ranges(len(job.chunks), count)
 
 
-def _tokenize(keyed: tuple[int, Iterable[range]], folder: str) -> Iterator[tuple[int, tuple]]:
+def _tokenize(
+    keyed: tuple[int, Iterable[range]], folder: str
+) -> Iterator[tuple[int, tuple]]:
     """Makes the tokens of a range of chunks; yields key 0 and (first chunk, counts of each)."""
     job = _read_job(folder)
     for chunks in keyed[1]:
@@ -174,7 +185,9 @@ def _tokenize(keyed: tuple[int, Iterable[range]], folder: str) -> Iterator[tuple
         yield 0, (chunks.start, made)
 
 
-def _plan(keyed: tuple[int, Iterable[tuple]], folder: str) -> Iterator[tuple[int, range]]:
+def _plan(
+    keyed: tuple[int, Iterable[tuple]], folder: str
+) -> Iterator[tuple[int, range]]:
     """Writes the plan, and makes room for the streams; yields ranges of streams."""
     job = _read_job(folder)
     sizes = []
@@ -186,11 +199,15 @@ def _plan(keyed: tuple[int, Iterable[tuple]], folder: str) -> Iterator[tuple[int
     plan = preparation.make_layout(job.settings, sizes, counts).plan
     _write(folder, "plan", {"tokens": sizes, "counts": counts})
     streams = range(plan.num_streams)
-    preparation.clear(job, [preparation.stream_name(each, plan.num_streams) for each in streams])
+    preparation.clear(
+        job, [preparation.stream_name(each, plan.num_streams) for each in streams]
+    )
     yield from _ranges(plan.num_streams, _MOST)
 
 
-def _write_streams(keyed: tuple[int, Iterable[range]], folder: str) -> Iterator[tuple[int, list]]:
+def _write_streams(
+    keyed: tuple[int, Iterable[range]], folder: str
+) -> Iterator[tuple[int, list]]:
     """Writes a range of streams under their final names, as object stores cannot rename; yields key
     0 and their entries in the manifest."""
     job = _read_job(folder)
@@ -204,9 +221,13 @@ def _write_manifest(keyed: tuple[int, Iterable[list]], folder: str) -> None:
     """Writes the SentencePiece model and, last, the manifest."""
     job = _read_job(folder)
     layout, counts = _read_plan(folder, job)
-    entries = sorted((entry for part in keyed[1] for entry in part), key=lambda each: each["file"])
+    entries = sorted(
+        (entry for part in keyed[1] for entry in part), key=lambda each: each["file"]
+    )
     manifest = preparation.make_manifest(job, layout.plan, counts, entries)
-    files.remove(files.match(os.path.join(job.directory, "*.partial-*")))  # of killed workers
+    files.remove(
+        files.match(os.path.join(job.directory, "*.partial-*"))
+    )  # of killed workers
     with tempfile.TemporaryDirectory() as local:
         job.tokenizer.save(os.path.join(local, SPIECE_NAME))
         manifest.write(local)

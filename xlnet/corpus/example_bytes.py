@@ -76,7 +76,8 @@ def empty_example(
     example = _field(1, entries)
     shift = len(example) - len(entries)
     return example, {
-        name: slice(shift + end - sizes[name], shift + end) for name, end in ends.items()
+        name: slice(shift + end - sizes[name], shift + end)
+        for name, end in ends.items()
     }
 
 

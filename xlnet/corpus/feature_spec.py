@@ -9,7 +9,9 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
-Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
+Feature = collections.namedtuple(
+    "Feature", "name shape dtype"
+)  # dtype: "int" or "float"
 
 
 def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
@@ -17,10 +19,14 @@ def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
     return (
         Feature("input", (seq_len,), "int"),  # token ids
         Feature("seg_id", (seq_len,), "int"),  # 0 context and A, 1 B, 2 <cls>
-        Feature("word_start", (seq_len,), "int"),  # 1 where, in reading order, a word begins
+        Feature(
+            "word_start", (seq_len,), "int"
+        ),  # 1 where, in reading order, a word begins
         Feature("label", (), "int"),  # 1: B continues A
         Feature("direction", (), "int"),  # 0 forward, 1 backward
-        Feature("starts_stream", (), "int"),  # 1: nothing precedes, the memory is zeroed
+        Feature(
+            "starts_stream", (), "int"
+        ),  # 1: nothing precedes, the memory is zeroed
     )
 
 
@@ -28,7 +34,9 @@ CLASS_ID = Feature("label_ids", (), "int")  # the label of a classification
 
 
 def finetuning_features(
-    max_seq_length: int, label_features: Sequence[Feature] = (CLASS_ID,), num_choices: int = 1
+    max_seq_length: int,
+    label_features: Sequence[Feature] = (CLASS_ID,),
+    num_choices: int = 1,
 ) -> tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens, with what a
     task type adds (`tasks.types.contract.Head.features`)."""
@@ -49,7 +57,10 @@ def parse(features: Sequence[Feature], serialized: Any) -> dict[str, Any]:
     kinds = {"int": tf.int64, "float": tf.float32}
     parsed = tf.io.parse_example(
         serialized,
-        {name: tf.io.FixedLenFeature(shape, kinds[dtype]) for name, shape, dtype in features},
+        {
+            name: tf.io.FixedLenFeature(shape, kinds[dtype])
+            for name, shape, dtype in features
+        },
     )
     return {
         name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value

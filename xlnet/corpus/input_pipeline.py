@@ -93,7 +93,9 @@ def pretraining_batches(
     @_without_autograph
     def one_round(round_index: tf.Tensor) -> tf.data.Dataset:
         """Indices of the sequences of R streams; `round_index` counts through the epochs."""
-        skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_sequence, tf.int64), 0)
+        skipped = tf.where(
+            tf.equal(round_index, first_round), tf.cast(first_sequence, tf.int64), 0
+        )
         return (
             tf.data.Dataset.range(skipped, manifest.windows_per_stream)
             .batch(together)
@@ -101,7 +103,9 @@ def pretraining_batches(
         )
 
     @_without_autograph
-    def read(round_index: tf.Tensor, sequence: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, dict]:
+    def read(
+        round_index: tf.Tensor, sequence: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, dict]:
         serialized = tf.numpy_function(read_records, [round_index, sequence], tf.string)
         parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
         return round_index, sequence, parsed
@@ -112,7 +116,10 @@ def pretraining_batches(
         parsed = dict(zip(sampled_from, values))
         epoch, which = divmod(int(round_index), num_rounds)
         random = permutations.Random(
-            seed, epoch, np.tile(streams[which], len(sequence)), np.repeat(sequence, num_rows)
+            seed,
+            epoch,
+            np.tile(streams[which], len(sequence)),
+            np.repeat(sequence, num_rows),
         )
         word_start = parsed["word_start"] > 0
         if permutation.mask_mode == "legacy" and legacy_word_start is not None:
@@ -163,7 +170,9 @@ class _Rounds:
     def __init__(self, directory: str, manifest: Manifest, streams: np.ndarray) -> None:
         """streams: int [rounds,R]."""
         self._paths = manifest.stream_paths(directory)
-        self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
+        self._sizes = [
+            stream["bytes"] // stream["windows"] for stream in manifest.streams
+        ]
         self._streams = streams
         self._round = -1
         self._files: list[tfrecord.EqualRecords] = []
@@ -174,7 +183,9 @@ class _Rounds:
         if number != self._round:
             self._round, self._files = number, []
             for stream in self._streams[number]:
-                self._files.append(tfrecord.EqualRecords(self._paths[stream], self._sizes[stream]))
+                self._files.append(
+                    tfrecord.EqualRecords(self._paths[stream], self._sizes[stream])
+                )
         serialized = []
         for index in sequences.tolist():
             for records in self._files:
@@ -196,7 +207,9 @@ def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     # again, and the iterator waits for it. A held-out evaluation after training hung that long.
     options.autotune.enabled = False
     if tf.executing_eagerly():
-        options.experimental_optimization.apply_default_optimizations = False  # they prefetch, too
+        options.experimental_optimization.apply_default_optimizations = (
+            False  # they prefetch, too
+        )
     else:
         dataset = dataset.prefetch(count)
     return dataset.with_options(options)
@@ -287,7 +300,9 @@ def finetuning_batches(
     pools = _shuffled_pools(path, pool_batches * batch_size, shuffle_seed, first_pool)
 
     @_without_autograph
-    def cut(pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
+    def cut(
+        pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]
+    ) -> tf.data.Dataset:
         """The batches of a pool that is sorted by length, in random order."""
         parsed = dict(feature_spec.parse(features, indexed[1]), index=indexed[0])
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
@@ -298,7 +313,8 @@ def finetuning_batches(
         return tf.data.Dataset.from_tensor_slices(
             {
                 name: tf.gather(
-                    tf.reshape(values, [pool_batches, batch_size, *values.shape[1:]]), order
+                    tf.reshape(values, [pool_batches, batch_size, *values.shape[1:]]),
+                    order,
                 )
                 for name, values in pool.items()
             }
@@ -323,7 +339,9 @@ def finetuning_batches(
     return _ahead(dataset, 4)
 
 
-def _shuffled_pools(path: str, size: int, seed: int, first_pool: int) -> tf.data.Dataset:
+def _shuffled_pools(
+    path: str, size: int, seed: int, first_pool: int
+) -> tf.data.Dataset:
     """An endless dataset of pools, (index int64 [size], serialized string [size]).
 
     Each epoch has all records of the file in a random order, a function of (seed, epoch), and pools
@@ -344,7 +362,9 @@ def _shuffled_pools(path: str, size: int, seed: int, first_pool: int) -> tf.data
         """The records as an epoch reads them; it depends on the order of the epoch before."""
         for number in range(max(orders, default=-1) + 1, epoch + 1):
             order = np.random.default_rng([seed, number]).permutation(count)
-            begun = number * count % size  # records that the epoch before gave to its last pool
+            begun = (
+                number * count % size
+            )  # records that the epoch before gave to its last pool
             if begun and size <= count:
                 is_new = ~np.isin(order, orders[number - 1][-begun:])
                 others = np.flatnonzero(is_new)[: size - begun]
@@ -357,7 +377,9 @@ def _shuffled_pools(path: str, size: int, seed: int, first_pool: int) -> tf.data
         epochs, places = np.divmod(int(pool_index) * size + np.arange(size), count)
         if orders and epochs[0] < min(orders):  # iterated again from the first pool
             orders.clear()
-        parts = [order_of(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
+        parts = [
+            order_of(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)
+        ]
         numbers = np.concatenate(parts)
         serialized = [records.read(number) for number in numbers.tolist()]
         return numbers, np.array(serialized, object)
@@ -386,7 +408,9 @@ def _without_padding(
     """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
     # The length is that of the longest choice in the batch, rounded up: there are few different
     # lengths, as TensorFlow makes a plan for each.
-    is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)  # [T]
+    is_text = tf.reduce_any(
+        tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0
+    )  # [T]
     is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
     longest = row_length - tf.argmax(is_text, output_type=tf.int32)
     length = tf.minimum(-(-longest // multiple) * multiple, row_length)

@@ -35,7 +35,9 @@ class Manifest:
     bi_data: bool
     num_streams: int
     num_passes: int
-    windows_per_stream: int  # sequences, in all passes; a stream of merged records may have more
+    windows_per_stream: (
+        int  # sequences, in all passes; a stream of merged records may have more
+    )
     documents: int
     sentences: int
     tokens: int  # corpus tokens, before sequences are cut
@@ -52,7 +54,10 @@ class Manifest:
         """Of the streams: the same wherever their directory is."""
         return hashlib.sha256(
             json.dumps(
-                [self.windows_per_stream, *(stream["sha256"] for stream in self.streams)]
+                [
+                    self.windows_per_stream,
+                    *(stream["sha256"] for stream in self.streams),
+                ]
             ).encode()
         ).hexdigest()
 
@@ -81,14 +86,21 @@ class Manifest:
         values = files.read_json(path, "manifest")
         version = values.get("format_version")
         if version != FORMAT_VERSION:
-            raise wrong(path, f"format_version {version!r}", f"{FORMAT_VERSION}", _AGAIN)
+            raise wrong(
+                path, f"format_version {version!r}", f"{FORMAT_VERSION}", _AGAIN
+            )
         _check_fields(path, values, _FIELDS)
         for number, stream in enumerate(values["streams"]):
             _check_fields(f"{path}: streams[{number}]", stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
         manifest._check_values(path)
-        for name in [manifest.sp_model, *(stream["file"] for stream in manifest.streams)]:
-            files.require_inside(os.path.join(directory, name), directory, "the records'")
+        for name in [
+            manifest.sp_model,
+            *(stream["file"] for stream in manifest.streams),
+        ]:
+            files.require_inside(
+                os.path.join(directory, name), directory, "the records'"
+            )
         manifest._check_sizes(directory, path)
         return manifest
 
@@ -101,32 +113,44 @@ class Manifest:
             "reuse_len": 1 <= self.reuse_len < self.seq_len,
             "num_passes": self.num_passes >= 1,
             "num_streams": (
-                1 <= self.num_streams == len(windows) and self.num_streams % (1 + self.bi_data) == 0
+                1 <= self.num_streams == len(windows)
+                and self.num_streams % (1 + self.bi_data) == 0
             ),
-            "windows_per_stream": 1 <= self.windows_per_stream <= min(windows, default=0),
-            "bi_data": directions == [i % 2 * self.bi_data for i in range(len(windows))],
+            "windows_per_stream": 1
+            <= self.windows_per_stream
+            <= min(windows, default=0),
+            "bi_data": directions
+            == [i % 2 * self.bi_data for i in range(len(windows))],
         }
         for name, is_consistent in fits.items():
             if not is_consistent:
-                raise wrong(path, f"{name} {getattr(self, name)}", "consistent values", _AGAIN)
+                raise wrong(
+                    path, f"{name} {getattr(self, name)}", "consistent values", _AGAIN
+                )
 
     def _check_sizes(self, directory: str, path: str) -> None:
         """Compares the sizes of all files with a listing; opens only the first of 65,536."""
         directory = directory.rstrip("/") or "/"  # listings have one slash
         found: dict[str, int] = {}
         # Streams of merged tasks are in several folders.
-        for folder in {os.path.dirname(stream) for stream in self.stream_paths(directory)}:
+        for folder in {
+            os.path.dirname(stream) for stream in self.stream_paths(directory)
+        }:
             found.update(files.match(os.path.join(glob.escape(folder), "*")))
         for file, stream in zip(self.stream_paths(directory), self.streams):
             size = found.get(file, 0)
             if size != stream["bytes"]:
-                raise wrong(f"{path}: {file}", f"{size} bytes", f"{stream['bytes']}", _AGAIN)
+                raise wrong(
+                    f"{path}: {file}", f"{size} bytes", f"{stream['bytes']}", _AGAIN
+                )
         # All records of a directory have one size, so the file's size tells its sequences.
         record = tfrecord.first_size(self.stream_paths(directory)[0])
         for stream in self.streams:
             if record and stream["windows"] * record != stream["bytes"]:
                 count = f"{stream['bytes'] / record:g} sequences"
-                raise wrong(f"{path}: {stream['file']}", count, f"{stream['windows']}", _AGAIN)
+                raise wrong(
+                    f"{path}: {stream['file']}", count, f"{stream['windows']}", _AGAIN
+                )
 
     def verify(self, directory: str, flag: str = "record_info_dir") -> None:
         """Compares all files with their checksums; a UserError names the first damaged record.
@@ -143,21 +167,35 @@ class Manifest:
         if found != expected:
             damaged = None if name == self.sp_model else tfrecord.first_damaged(path)
             where = path if damaged is None else f"{path}: record {damaged} is damaged"
-            raise wrong(where, f"sha256 {found}", f"{expected}, as in {MANIFEST_NAME}", _AGAIN)
+            raise wrong(
+                where, f"sha256 {found}", f"{expected}, as in {MANIFEST_NAME}", _AGAIN
+            )
 
     def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
 
 
-_FIELDS = {field.name: _TYPES[str(field.type)] for field in dataclasses.fields(Manifest)}
-_STREAM_FIELDS = {"file": str, "direction": int, "windows": int, "bytes": int, "sha256": str}
+_FIELDS = {
+    field.name: _TYPES[str(field.type)] for field in dataclasses.fields(Manifest)
+}
+_STREAM_FIELDS = {
+    "file": str,
+    "direction": int,
+    "windows": int,
+    "bytes": int,
+    "sha256": str,
+}
 
 
 def _check_fields(where: str, values: Any, types: Mapping[str, type]) -> None:
     """Raises UserError unless `values` is a dict of these keys and types."""
     if not isinstance(values, dict) or set(values) != set(types):
-        raise wrong(where, repr(values)[:200], "an object with " + ", ".join(types), _AGAIN)
+        raise wrong(
+            where, repr(values)[:200], "an object with " + ", ".join(types), _AGAIN
+        )
     # Exactly the type: to isinstance, JSON's true is an int.
     for name, kind in types.items():
         if type(values[name]) is not kind:
-            raise wrong(where, f"{name} {values[name]!r:.80}", f"{kind.__name__}", _AGAIN)
+            raise wrong(
+                where, f"{name} {values[name]!r:.80}", f"{kind.__name__}", _AGAIN
+            )

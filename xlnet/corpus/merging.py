@@ -22,7 +22,9 @@ def merge(save_dir: str) -> Manifest:
     files.require_directory(save_dir, "input")
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
-        raise wrong(f"input: {save_dir}", "nothing", "task-00000-of-00002, ...; --num_task")
+        raise wrong(
+            f"input: {save_dir}", "nothing", "task-00000-of-00002, ...; --num_task"
+        )
     manifests = [Manifest.read(folder, "input") for folder in folders]
     first, found = manifests[0], [os.path.basename(folder) for folder in folders]
     # No task may be missing or occur twice, and all must have equal settings.
@@ -43,7 +45,9 @@ def merge(save_dir: str) -> Manifest:
             streams.append(dict(stream, file=folder + "/" + stream["file"]))
         cut = (manifest.windows_per_stream - shortest) * manifest.num_streams
         # A sequence adds `reuse_len` tokens; each pass, and each direction, reads all tokens.
-        counts["dropped"] += cut * first.reuse_len // (first.num_passes * (1 + first.bi_data))
+        counts["dropped"] += (
+            cut * first.reuse_len // (first.num_passes * (1 + first.bi_data))
+        )
         skipped.update(manifest.skipped)
         for name in (*tokenized.COUNTS, "dropped"):
             counts[name] += getattr(manifest, name)
@@ -57,8 +61,12 @@ def merge(save_dir: str) -> Manifest:
         **counts,
     )
     for name in (SPIECE_NAME, MANIFEST_NAME):
-        files.remove_unfinished(os.path.join(save_dir, name))  # of merges that were killed
-    Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
+        files.remove_unfinished(
+            os.path.join(save_dir, name)
+        )  # of merges that were killed
+    Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(
+        os.path.join(save_dir, SPIECE_NAME)
+    )
     merged.write(save_dir)
     # Tokens are kept only until here: another number of tasks would have used them, too.
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)
@@ -74,5 +82,9 @@ def _common(folders: Sequence[str], manifests: Sequence[Manifest]) -> dict[str, 
         for name, value in common.items():
             other = manifest.made_from.get(name)
             if other != value:
-                raise wrong(f"input: {folder}", f"{name} {other}", f"{value}, as in {folders[0]}")
+                raise wrong(
+                    f"input: {folder}",
+                    f"{name} {other}",
+                    f"{value}, as in {folders[0]}",
+                )
     return common

@@ -103,7 +103,9 @@ class Aligner:
         # A character that is removed, such as a combining accent, belongs to the one before it.
         begins = np.repeat(np.arange(len(codes)), widths)
         if len(begins) != length:
-            raise RuntimeError(f"{len(begins)} characters from {text!r}, expected {length}")
+            raise RuntimeError(
+                f"{len(begins)} characters from {text!r}, expected {length}"
+            )
         free = np.append(np.flatnonzero((widths > 0) | is_space), len(codes))
         stops = np.append(0, free[np.searchsorted(free, begins, "right")])
         found = np.append(begins, len(text))[starts]

@@ -19,7 +19,9 @@ from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
 from xlnet.support.errors import UserError, did_you_mean
 
 MAX_NGRAM = 5
-LONGEST_WORD = 10  # pieces; longer runs come from scripts that are written without spaces
+LONGEST_WORD = (
+    10  # pieces; longer runs come from scripts that are written without spaces
+)
 
 # rank int32 [B,Q]: that of `ranks` in each part. The ranks of the second part are raised by a
 # constant above all ranks of the first. Its tokens outside of the order have the constant - 1, so
@@ -36,8 +38,12 @@ class Permutation:
     reuse_len: int  # length of the first part, the context of the rest
     num_predict: int  # P, exactly
     perm_size: int  # size of a permutation chunk
-    mask_alpha: int  # targets lie evenly: with a budget of mask_beta in mask_alpha tokens,
-    mask_beta: int  # about one of each mask_alpha / mask_beta n-grams in a row is predicted
+    mask_alpha: (
+        int  # targets lie evenly: with a budget of mask_beta in mask_alpha tokens,
+    )
+    mask_beta: (
+        int  # about one of each mask_alpha / mask_beta n-grams in a row is predicted
+    )
     mask_mode: str = "whole_word"
     factorization_order: str = "uniform"  # a name in `ORDERS`
 
@@ -80,12 +86,15 @@ class Random:
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
         self._rows = [
-            (int(sequence), int(stream), epoch) for stream, sequence in zip(streams, sequences)
+            (int(sequence), int(stream), epoch)
+            for stream, sequence in zip(streams, sequences)
         ]
         self._used = 0  # numbers of each row
         state = self._philox.state  # at its beginning, nothing buffered
         # Lists: Philox reads item by item, which takes twice as long with arrays.
-        self._state: Any = dict(state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]})
+        self._state: Any = dict(
+            state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]}
+        )
 
     def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
@@ -116,7 +125,9 @@ def sample(
       direction: int [B], 1 backward; for the legacy rule.
     """
     if permutation.mask_mode == "legacy":
-        is_target = _legacy_targets(random, is_special, word_start, direction, permutation)
+        is_target = _legacy_targets(
+            random, is_special, word_start, direction, permutation
+        )
     else:
         if permutation.mask_mode == "token":
             word_start = np.ones_like(word_start)
@@ -125,7 +136,10 @@ def sample(
 
 
 def arrange(
-    random: Random, is_target: np.ndarray, is_special: np.ndarray, permutation: Permutation
+    random: Random,
+    is_target: np.ndarray,
+    is_special: np.ndarray,
+    permutation: Permutation,
 ) -> Sampled:
     """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`."""
     rank = np.empty(is_target.shape, np.int32)  # [B,Q]
@@ -147,16 +161,22 @@ def arrange(
             f"a sequence has {count.max()} targets, more than num_predict={permutation.num_predict}"
         )
     is_used = np.arange(permutation.num_predict) < count  # [B,P]
-    targets = np.flatnonzero(is_target) % is_target.shape[1]  # row by row, as `is_used` is
+    targets = (
+        np.flatnonzero(is_target) % is_target.shape[1]
+    )  # row by row, as `is_used` is
     positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)  # [B,P]
     positions[is_used] = targets
     last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]  # [B]
-    return Sampled(rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32))
+    return Sampled(
+        rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32)
+    )
 
 
 def _parts(sequences: np.ndarray, permutation: Permutation) -> tuple[slice, slice]:
     """The reused context, and the rest."""
-    return slice(0, permutation.reuse_len), slice(permutation.reuse_len, sequences.shape[1])
+    return slice(0, permutation.reuse_len), slice(
+        permutation.reuse_len, sequences.shape[1]
+    )
 
 
 # ---- orders ----
@@ -176,12 +196,16 @@ def register_order(order: Order) -> Order:
     """
     name = order.__name__
     if name == Permutation.factorization_order and name in ORDERS:
-        raise ValueError(f"factorization order '{name}' is the library's, expected another name")
+        raise ValueError(
+            f"factorization order '{name}' is the library's, expected another name"
+        )
     ORDERS[name] = order
     return order
 
 
-def ranks(random: Random, is_permuted: np.ndarray, permutation: Permutation) -> np.ndarray:
+def ranks(
+    random: Random, is_permuted: np.ndarray, permutation: Permutation
+) -> np.ndarray:
     """Ranks, int32 [B,T], of the tokens of a part in the factorization order that is chosen.
 
     is_permuted: bool [B,T], the predicted and the special tokens. The others have rank -1: all see
@@ -207,7 +231,11 @@ def ranks(random: Random, is_permuted: np.ndarray, permutation: Permutation) -> 
         )
     # Wrong ranks would show targets their own answers.
     limit = _rank_limit(is_permuted.shape[1], permutation.perm_size)
-    if not np.array_equal(rank >= 0, is_permuted) or rank.min() < -1 or rank.max() >= limit:
+    if (
+        not np.array_equal(rank >= 0, is_permuted)
+        or rank.min() < -1
+        or rank.max() >= limit
+    ):
         raise UserError(
             f"factorization_order: {name} returns ranks from {rank.min()} to {rank.max()}, "
             f"expected 0 to {limit - 1} where is_permuted is true, and -1 elsewhere"
@@ -248,12 +276,17 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
 
 
 def _even_targets(
-    random: Random, is_special: np.ndarray, word_start: np.ndarray, permutation: Permutation
+    random: Random,
+    is_special: np.ndarray,
+    word_start: np.ndarray,
+    permutation: Permutation,
 ) -> np.ndarray:
     """`sample_targets` in both parts: bool [B,Q]."""
     num_predict = permutation.num_predict
     first_part, second_part = _parts(is_special, permutation)
-    num_first = np.count_nonzero(~is_special[:, first_part], axis=1)  # [B], can be predicted
+    num_first = np.count_nonzero(
+        ~is_special[:, first_part], axis=1
+    )  # [B], can be predicted
     num_second = np.count_nonzero(~is_special[:, second_part], axis=1)
     fewest = (num_first + num_second).min()
     if num_predict > fewest:
@@ -273,7 +306,11 @@ def _even_targets(
     for part, budget_of_part in zip((first_part, second_part), budgets):
         targets.append(
             sample_targets(
-                random, is_special[:, part], word_start[:, part], budget_of_part, permutation
+                random,
+                is_special[:, part],
+                word_start[:, part],
+                budget_of_part,
+                permutation,
             )
         )
     return np.concatenate(targets, axis=1)
@@ -310,9 +347,13 @@ def sample_targets(
     #     the ring, from place 0 on           tokens 2 3 0 1
     #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
     words = _Words(is_special, word_start)
-    ngram = _ngrams(words, size_numbers, uniforms[:, :1], permutation.mask_mode)  # [B,T]
+    ngram = _ngrams(
+        words, size_numbers, uniforms[:, :1], permutation.mask_mode
+    )  # [B,T]
     ngram_key = _spread(spread_numbers, permutation.mask_alpha // permutation.mask_beta)
-    key = np.where(is_special, np.inf, _gather_columns(ngram_key, ngram))  # [B,T], by token
+    key = np.where(
+        is_special, np.inf, _gather_columns(ngram_key, ngram)
+    )  # [B,T], by token
     order = _in_order(key)  # [B,T], place -> token
     place = np.empty_like(order)  # [B,T], token -> place
     place.ravel()[_flat(order, length)] = np.arange(length)
@@ -417,7 +458,9 @@ def _ngrams(
     # indices of the four tokens are 0 1 1 2.
     # Column j is n-gram j in the order of cutting. Its first word is counted from the beginning of
     # the lap: 0, 2 and 3 in the example. There are no n-grams from the lap's end on.
-    ngram_size = 1 + sum((size_numbers >= limit).view(np.int8) for limit in _CUMULATIVE[:-1])
+    ngram_size = 1 + sum(
+        (size_numbers >= limit).view(np.int8) for limit in _CUMULATIVE[:-1]
+    )
     first_word = np.cumsum(ngram_size, axis=1, dtype=np.int32) - ngram_size  # [B,T]
     is_ngram = first_word < words.count  # [B,T]
     rows = np.repeat(np.arange(len(first_word)), is_ngram.sum(axis=1))  # [n-grams]
@@ -425,7 +468,9 @@ def _ngrams(
     lap_begin = (lap_number[rows, 0] * count).astype(np.int64)  # [n-grams], a word
     begins_at_word = np.zeros(words.starts.shape, bool)  # [B,T], column: word
     begins_at_word[rows, (lap_begin + first_word[is_ngram]) % count] = True
-    begins_in_word = _gather_columns(begins_at_word, words.index)  # [B,T], column: token
+    begins_in_word = _gather_columns(
+        begins_at_word, words.index
+    )  # [B,T], column: token
     begins_at_token = (begins_in_word | words.after_special) & words.starts
     return np.maximum(_count_up_to(begins_at_token) - 1, 0)
 
@@ -444,7 +489,9 @@ def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.0)
     groups = padded.reshape(len(uniform), -1, step)  # [B,groups,step]
-    rounds: np.ndarray = np.zeros(groups.shape, np.int32)  # [B,groups,step], 0 to step - 1
+    rounds: np.ndarray = np.zeros(
+        groups.shape, np.int32
+    )  # [B,groups,step], 0 to step - 1
     for i in range(step):
         rounds += groups[:, :, i, None] < groups
     return (rounds + groups).reshape(len(uniform), -1)[:, :length]
@@ -471,11 +518,17 @@ def _complete_words(
     # The tokens near each end that belong to its word: all of them, as words have at most
     # `LONGEST_WORD` tokens (`_Words`).
     rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
-    near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)  # [B,2,19], tokens
+    near = ends[:, :, None] + np.arange(
+        1 - LONGEST_WORD, LONGEST_WORD
+    )  # [B,2,19], tokens
     is_token = (near >= 0) & (near < columns)
     near = np.clip(near, 0, columns - 1)
     own = _gather_columns(words.index, ends)  # [B,2], words
-    is_in = is_token & (words.index[rows, near] == own[:, :, None]) & ~words.is_special[rows, near]
+    is_in = (
+        is_token
+        & (words.index[rows, near] == own[:, :, None])
+        & ~words.is_special[rows, near]
+    )
 
     # How many tokens of each word are picked, and how many move. Example: two words of 3 tokens, of
     # which 1 and 2 tokens are picked. Up to 2 tokens can move to the first word, up to 1 to the
@@ -493,8 +546,12 @@ def _complete_words(
     count = count + moved_to_first[:, None] * [[1, -1]]  # [B,2]
 
     # Which tokens of a word are picked: those from a random token of the word on.
-    first_picked = (uniforms[:, 1:] * size).astype(np.int64)  # [B,2], tokens of the word before it
-    ahead = np.cumsum(is_in, axis=2) - 1 - first_picked[:, :, None]  # [B,2,19], tokens from there
+    first_picked = (uniforms[:, 1:] * size).astype(
+        np.int64
+    )  # [B,2], tokens of the word before it
+    ahead = (
+        np.cumsum(is_in, axis=2) - 1 - first_picked[:, :, None]
+    )  # [B,2,19], tokens from there
     ahead += size[:, :, None] * (ahead < 0)  # around the word
     completed = picked.copy()
     row_index, _, _ = np.nonzero(is_in)
@@ -518,7 +575,9 @@ def _legacy_targets(
     is_target = np.zeros(is_special.shape, bool)
     for part, goal in zip(_parts(is_special, permutation), goals):
         numbers = random.uniform(3 * (part.stop - part.start))
-        for row, backward in enumerate(direction):  # the rule reads backward sequences forward
+        for row, backward in enumerate(
+            direction
+        ):  # the rule reads backward sequences forward
             order = slice(None, None, -1) if backward else slice(None)
             is_target[row, part][order] = _legacy_part(
                 numbers[row], word_start[row, part][order].tolist(), goal, permutation
@@ -539,7 +598,9 @@ def _legacy_part(
     picked, missing, place = np.zeros(length, bool), goal, 0
     while place < length and missing:
         which, where = next(pairs)
-        size = min(int(np.searchsorted(_CUMULATIVE[:-1], which, side="right")) + 1, missing)
+        size = min(
+            int(np.searchsorted(_CUMULATIVE[:-1], which, side="right")) + 1, missing
+        )
         stretch = size * permutation.mask_alpha // permutation.mask_beta
         left = int(where * stretch)
         begin = next((i for i in range(place + left, length) if starts[i]), length)

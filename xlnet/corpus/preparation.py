@@ -39,7 +39,14 @@ RULES = 4  # version of the rules that find sentences, documents and chunks
 CONTENT = "input_content"  # in the description: the checksum of the text itself
 OF_ONE_TASK = ("task", CONTENT)
 # Settings that do not change the records, or are in the description in another form.
-_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "for_config")
+_NOT_DESCRIBED = (
+    "input_glob",
+    "save_dir",
+    "sp_path",
+    "num_workers",
+    "overwrite",
+    "for_config",
+)
 # Settings that tokens depend on.
 _OF_TOKENS = [field.name for field in dataclasses.fields(InputSettings)]
 _OF_TOKENS = [*_OF_TOKENS[1:], "from_raw_text", "use_eod"]
@@ -50,7 +57,9 @@ Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], obje
 
 
 @contextlib.contextmanager
-def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
+def silent(
+    description: str, total: int, unit: str
+) -> Iterator[Callable[[int], object]]:
     """The default `progress`: a context manager that yields a function `advance(n)`."""
     yield lambda n: None
 
@@ -125,9 +134,15 @@ class RecordsJob:
         # The same for any number of tasks.
         path, begin, end = self.chunks[index]
         values = [self.description[name] for name in _OF_TOKENS]
-        vocabulary = self.tokenizer.sha256, self.tokenizer.uncased, self.tokenizer.keep_accents
+        vocabulary = (
+            self.tokenizer.sha256,
+            self.tokenizer.uncased,
+            self.tokenizer.keep_accents,
+        )
         form = reading.form_of(path, ""), reading.is_packed(path)
-        depends_on = repr((RULES, vocabulary, values, form, self.texts[path], begin, end))
+        depends_on = repr(
+            (RULES, vocabulary, values, form, self.texts[path], begin, end)
+        )
         name = hashlib.sha256(depends_on.encode()).hexdigest()[:32]
         return os.path.join(unfinished_folder(self.settings.save_dir), "tokens", name)
 
@@ -144,10 +159,14 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     if is_finished(job):
         return Summary(Manifest.read(job.directory), job.directory)
     with exclusive(job):
-        with progress("reading", sum(end - begin for _, begin, end in job.chunks), "B") as advance:
+        with progress(
+            "reading", sum(end - begin for _, begin, end in job.chunks), "B"
+        ) as advance:
             made: list[Any] = [None] * len(job.chunks)
             work = functools.partial(tokenize_chunk, job)
-            for index, result in in_processes(work, range(len(made)), settings.num_workers):
+            for index, result in in_processes(
+                work, range(len(made)), settings.num_workers
+            ):
                 made[index] = result
                 advance(job.chunks[index].end - job.chunks[index].begin)
         counts: Counter[str] = collections.Counter()
@@ -155,12 +174,16 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
         for each in made:
             counts.update(each["counts"])
             repetitions.join(**each["repetitions"])
-        layout = make_layout(settings, [each["counts"].get("tokens", 0) for each in made], counts)
+        layout = make_layout(
+            settings, [each["counts"].get("tokens", 0) for each in made], counts
+        )
         entries: list[Any] = [None] * layout.plan.num_streams
         total = len(entries) * layout.plan.sequences * settings.num_passes
         with progress("writing", total, " sequences") as advance:
             work = functools.partial(write_stream, job, layout, job.streams_folder)
-            for index, result in in_processes(work, range(len(entries)), settings.num_workers):
+            for index, result in in_processes(
+                work, range(len(entries)), settings.num_workers
+            ):
                 entries[index] = result
                 advance(result["windows"])
         manifest = make_manifest(job, layout.plan, counts, entries)
@@ -182,9 +205,13 @@ def plan_job(settings: CorpusSettings, progress: Progress = silent) -> RecordsJo
     own_paths = list(dict.fromkeys(chunk.path for chunk in own))
     texts = dict.fromkeys(own_paths, "")
     size_of = dict(zip(paths, sizes))
-    with progress("checksums", sum(size_of[path] for path in own_paths), "B") as advance:
+    with progress(
+        "checksums", sum(size_of[path] for path in own_paths), "B"
+    ) as advance:
         work = functools.partial(checksum, own_paths)
-        for index, digest in in_processes(work, range(len(own_paths)), settings.num_workers):
+        for index, digest in in_processes(
+            work, range(len(own_paths)), settings.num_workers
+        ):
             texts[own_paths[index]] = digest
             advance(size_of[own_paths[index]])
     return RecordsJob(settings, tokenizer, texts, own)
@@ -194,7 +221,9 @@ def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
     """Checks the settings; returns the input's files and their sizes, and reads none of them."""
     settings.check()
     if os.path.isfile(settings.save_dir):
-        raise UserError(f"save_dir: {settings.save_dir} is a file, expected a directory")
+        raise UserError(
+            f"save_dir: {settings.save_dir} is a file, expected a directory"
+        )
     paths = reading.find_files(settings.input_glob)
     with reading.naming(reading.some_of(paths)):
         return paths, files.sizes(paths)
@@ -206,7 +235,9 @@ def checksum(paths: Sequence[str], index: int) -> str:
         return files.sha256(paths[index])
 
 
-def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
+def split_chunks(
+    chunks: Sequence[reading.Chunk], num_task: int
+) -> list[list[reading.Chunk]]:
     """Cuts the list of chunks into `num_task` parts of about equal size in bytes."""
     # A chunk belongs to the part in which its middle is.
     total = sum(chunk.end - chunk.begin for chunk in chunks)
@@ -214,7 +245,9 @@ def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[re
     tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
     for chunk in chunks:
         size = chunk.end - chunk.begin
-        tasks[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
+        tasks[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(
+            chunk
+        )
         done += size
     return tasks
 
@@ -254,7 +287,9 @@ def is_finished(job: RecordsJob) -> bool:
             )
         return False
     manifest = files.read_json(path, "save_dir")
-    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
+    made = dict(
+        manifest.get("made_from") or {}, format_version=manifest.get("format_version")
+    )
     for name, value in job.description.items():
         if made.get(name) != value:
             raise UserError(
@@ -264,7 +299,9 @@ def is_finished(job: RecordsJob) -> bool:
     # Streams are compared by size only; `data verify` compares their checksums.
     found = files.match(os.path.join(glob.escape(job.directory), "*"))
     sizes = {os.path.basename(path): size for path, size in found.items()}
-    has_streams = all(sizes.get(each["file"]) == each["bytes"] for each in manifest["streams"])
+    has_streams = all(
+        sizes.get(each["file"]) == each["bytes"] for each in manifest["streams"]
+    )
     return has_streams and SPIECE_NAME in sizes
 
 
@@ -304,7 +341,11 @@ def make_layout(
     if not total:
         raise no_text(settings, counts)
     plan = sequences.plan_streams(
-        total, settings.seq_len, settings.reuse_len, settings.num_streams, settings.bi_data
+        total,
+        settings.seq_len,
+        settings.reuse_len,
+        settings.num_streams,
+        settings.bi_data,
     )
     return tokenized.TokenLayout(plan, sizes, settings.seed)
 
@@ -312,7 +353,11 @@ def make_layout(
 def no_text(settings: CorpusSettings, counts: dict[str, int]) -> UserError:
     left_out = counts.get(reading.OTHER_PART)
     reason = f"; left out, {reading.OTHER_PART}: {left_out}" if left_out else ""
-    task = f" for task {settings.task} of {settings.num_task}" if settings.num_task > 1 else ""
+    task = (
+        f" for task {settings.task} of {settings.num_task}"
+        if settings.num_task > 1
+        else ""
+    )
     return UserError(f"input_glob: no text in {settings.input_glob}{task}{reason}")
 
 
@@ -325,7 +370,9 @@ def write_stream(
     path = os.path.join(folder, name)
     if folder == job.directory or not files.exists(path):
         vocabulary = sequences.Vocabulary.of(job.tokenizer)
-        encoder = record_writer.SequenceEncoder(vocabulary, settings.seq_len, settings.reuse_len)
+        encoder = record_writer.SequenceEncoder(
+            vocabulary, settings.seq_len, settings.reuse_len
+        )
         read = functools.partial(read_tokens, job)
         with files.writing(path) as f:
             for pass_index in range(settings.num_passes):
@@ -338,7 +385,9 @@ def write_stream(
                     pass_index,
                 )
                 for number, cell in enumerate(cells):
-                    for batch in encoder.batches(cell, plan.direction(index), number == 0):
+                    for batch in encoder.batches(
+                        cell, plan.direction(index), number == 0
+                    ):
                         f.write(batch)
     size = files.size(path)
     return {
@@ -363,7 +412,11 @@ def make_manifest(
     """The manifest of records with these counts of all chunks and entries of streams."""
     settings, tokenizer = job.settings, job.tokenizer
     # The tokens of a part that a pass uses; those after the last sequence are dropped.
-    used = (plan.sequences - 1) * settings.reuse_len + settings.seq_len - SEQUENCE_SPECIAL_TOKENS
+    used = (
+        (plan.sequences - 1) * settings.reuse_len
+        + settings.seq_len
+        - SEQUENCE_SPECIAL_TOKENS
+    )
     left_out = counts[reading.OTHER_PART]
     return Manifest(
         vocab_size=tokenizer.vocab_size,

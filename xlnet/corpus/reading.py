@@ -27,14 +27,23 @@ from xlnet.support import errors, files
 from xlnet.support.errors import UserError
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22  # [bytes]
-LONGEST_LINE = 1 << 20  # [bytes] some 200,000 words: beyond any paragraph, far below memory
-LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: the longest novels fit
+LONGEST_LINE = (
+    1 << 20
+)  # [bytes] some 200,000 words: beyond any paragraph, far below memory
+LONGEST_RECORD = (
+    1 << 24
+)  # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"  # why documents are left out
 END_OF_TEXT = "<|endoftext|>"  # a line that separates documents elsewhere
 _BLOCK = 1 << 16  # [bytes] read at once
 _ROWS = 32  # of Parquet, decoded at once
-_FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+_FORMS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
 _IN_DIRECTORIES = (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
@@ -86,7 +95,9 @@ def _local_files(pattern: str) -> list[str]:
         # A broken link is kept: reading it is an error, while leaving it out would be silent.
         if os.path.isfile(name) or not os.path.exists(name):
             paths.append(name)
-        for directory, below, names in os.walk(name):  # follows no links, which may be circles
+        for directory, below, names in os.walk(
+            name
+        ):  # follows no links, which may be circles
             below[:] = [each for each in below if each[0] != "."]
             for each in names:
                 is_text_file = each.lower().endswith(
@@ -108,7 +119,9 @@ def is_packed(path: str) -> bool:
     return path.lower().endswith(".gz")
 
 
-def cut(paths: Sequence[str], sizes: Sequence[int], chunk_bytes: int = 0) -> list[Chunk]:
+def cut(
+    paths: Sequence[str], sizes: Sequence[int], chunk_bytes: int = 0
+) -> list[Chunk]:
     """The chunks of files, in order; an empty file has none.
 
     Args:
@@ -149,7 +162,9 @@ def naming(path: str) -> Iterator[None]:
         yield
     except (OSError, EOFError, zlib.error) as e:
         why = getattr(e, "strerror", None) or e
-        raise UserError(f"cannot read {getattr(e, 'filename', None) or path}: {why}") from None
+        raise UserError(
+            f"cannot read {getattr(e, 'filename', None) or path}: {why}"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -232,7 +247,9 @@ def _from_text(
     yield None
 
 
-def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[CorpusSentence]]:
+def _from_records(
+    chunk: Chunk, settings: InputSettings
+) -> Iterator[Optional[CorpusSentence]]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     end = sys.maxsize if is_packed(chunk.path) else chunk.end
     for offset, line in _lines(chunk, settings, LONGEST_RECORD):
@@ -255,13 +272,17 @@ def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[Co
         yield from _document(offset, text)
 
 
-def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[CorpusSentence]]:
+def _from_parquet(
+    chunk: Chunk, settings: InputSettings
+) -> Iterator[Optional[CorpusSentence]]:
     """A row is a document, its text in the column `json_field`."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError(f"{chunk.path}: Parquet needs pyarrow; pip install pyarrow") from None
+        raise UserError(
+            f"{chunk.path}: Parquet needs pyarrow; pip install pyarrow"
+        ) from None
     field, size = settings.json_field, files.size(chunk.path)
     try:
         # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
@@ -273,7 +294,10 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[Co
             names = stored.schema_arrow.names
             if names.count(field) != 1:
                 raise errors.wrong(
-                    chunk.path, "the columns " + ", ".join(names), f"one '{field}'", "--json_field"
+                    chunk.path,
+                    "the columns " + ", ".join(names),
+                    f"one '{field}'",
+                    "--json_field",
                 )
             row = 0
             for index in range(stored.num_row_groups):
@@ -281,14 +305,20 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[Optional[Co
                 if not chunk.begin <= size * index // stored.num_row_groups < chunk.end:
                     row += stored.metadata.row_group(index).num_rows
                     continue
-                for batch in stored.iter_batches(_ROWS, [index], [field], use_threads=False):
+                for batch in stored.iter_batches(
+                    _ROWS, [index], [field], use_threads=False
+                ):
                     for text in batch.column(0).to_pylist():
                         row += 1
                         if not isinstance(text, str):
-                            raise errors.wrong(f"{chunk.path}, row {row}", repr(text), "text")
+                            raise errors.wrong(
+                                f"{chunk.path}, row {row}", repr(text), "text"
+                            )
                         yield from _document(0, text)
     except (pyarrow.ArrowException, UnicodeDecodeError) as e:
-        raise UserError(f"{chunk.path}: {str(e).splitlines()[0]}; expected Parquet") from None
+        raise UserError(
+            f"{chunk.path}: {str(e).splitlines()[0]}; expected Parquet"
+        ) from None
 
 
 def _document(offset: int, text: str) -> Iterator[Optional[CorpusSentence]]:
@@ -303,7 +333,9 @@ def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
         yield CorpusSentence(offset, sentence, is_joined)
 
 
-def _lines(chunk: Chunk, settings: InputSettings, longest: int) -> Iterator[tuple[int, str]]:
+def _lines(
+    chunk: Chunk, settings: InputSettings, longest: int
+) -> Iterator[tuple[int, str]]:
     """Yields (offset, text) of the lines from the first that begins in a chunk to the file's end.
 
     Args:
@@ -319,7 +351,9 @@ def _lines(chunk: Chunk, settings: InputSettings, longest: int) -> Iterator[tupl
             offset = chunk.begin - 1 + len(f.readline(longest + 1))
         for raw in iter(lambda: f.readline(longest + 1), b""):
             if not offset and raw.startswith(_POINTER):
-                raise errors.wrong(chunk.path, "a Git LFS pointer", "the file; run git lfs pull")
+                raise errors.wrong(
+                    chunk.path, "a Git LFS pointer", "the file; run git lfs pull"
+                )
             if len(raw) > longest:
                 raise errors.wrong(
                     place(chunk.path, offset),
@@ -342,7 +376,9 @@ def _lines(chunk: Chunk, settings: InputSettings, longest: int) -> Iterator[tupl
 
 
 def _select(
-    events: Iterator[Optional[CorpusSentence]], settings: InputSettings, counts: Counter[str]
+    events: Iterator[Optional[CorpusSentence]],
+    settings: InputSettings,
+    counts: Counter[str],
 ) -> Iterator[Optional[CorpusSentence]]:
     """Yields the documents of one part, and counts the others."""
     # The first `HASHED_LENGTH` characters of a document decide: no more of it is kept in memory.

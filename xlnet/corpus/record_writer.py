@@ -22,7 +22,9 @@ _BATCH_SEQUENCES = 128  # whose bytes fit the processor's cache
 class SequenceEncoder:
     """Serializes sequences as framed `tf.train.Example`s of `feature_spec.pretraining_features`."""
 
-    def __init__(self, vocabulary: sequences.Vocabulary, seq_len: int, reuse_len: int) -> None:
+    def __init__(
+        self, vocabulary: sequences.Vocabulary, seq_len: int, reuse_len: int
+    ) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
         # One byte a token up to 128 pieces, two up to 16,384, three up to 2 million.
         self._token_bytes = example_bytes.varint_table(  # [V,bytes]
@@ -69,7 +71,9 @@ class SequenceEncoder:
             examples = view[:, BEFORE:-BEHIND]
             # Segment ids, and the word starts at borders.
             sep = (self._reuse_len + a_len)[:, None]  # where A's <sep> is
-            segments, starts = (examples[:, self._slots[name]] for name in ("seg_id", "word_start"))
+            segments, starts = (
+                examples[:, self._slots[name]] for name in ("seg_id", "word_start")
+            )
             np.greater(np.arange(self._seq_len), sep, out=segments, casting="unsafe")
             segments[:, -1] = 2
             starts[:, [0, self._reuse_len, -2, -1]] = 1
@@ -88,13 +92,19 @@ class SequenceEncoder:
         # token.
         sep, sep_cls = self._ends
         width = len(sep)
-        token_slot, word_slot = self._slots["input"].start, self._slots["word_start"].start
+        token_slot, word_slot = (
+            self._slots["input"].start,
+            self._slots["word_start"].start,
+        )
         target = memoryview(batch)[BEFORE:]
         for record, row in enumerate(zip(*(bound.tolist() for bound in bounds))):
             begin, a_end, b_begin, b_end = row
             # Tokens: the text up to A's end, <sep>, B, <sep> <cls>.
             start = record * self.record_bytes
-            at, middle = start + token_slot, start + token_slot + (a_end - begin) * width
+            at, middle = (
+                start + token_slot,
+                start + token_slot + (a_end - begin) * width,
+            )
             target[at:middle] = text[begin * width : a_end * width]
             target[middle : middle + width] = sep
             end = middle + width + (b_end - b_begin) * width

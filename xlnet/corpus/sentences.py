@@ -98,7 +98,11 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
             is_end = _ends(text, begin, stop, end, text[stop] + more, following)
         else:  # full-width
             after = text[end : end + 1]
-            is_decimal = text[stop] == "．" and text[stop - 1 : stop].isdigit() and after.isdigit()
+            is_decimal = (
+                text[stop] == "．"
+                and text[stop - 1 : stop].isdigit()
+                and after.isdigit()
+            )
             is_end = not is_decimal and after not in _NEVER_FIRST
         if is_end:
             yield begin, end
@@ -128,8 +132,15 @@ def _ends(
 
 def _is_abbreviation(text: str, first: int, stop: int, following: str) -> bool:
     """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word."""
-    is_number = stop - first < _LONGEST_WORD and _NUMBER.match(text, first, stop + 1) is not None
-    before = text[max(first, stop - _LONGEST_WORD) : stop].replace("-", " ").replace("—", " ")
+    is_number = (
+        stop - first < _LONGEST_WORD
+        and _NUMBER.match(text, first, stop + 1) is not None
+    )
+    before = (
+        text[max(first, stop - _LONGEST_WORD) : stop]
+        .replace("-", " ")
+        .replace("—", " ")
+    )
     if is_number or not before or before[-1].isspace():
         return is_number
     word = before.split()[-1].lstrip(_OPENERS)

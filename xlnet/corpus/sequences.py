@@ -76,14 +76,20 @@ def count_sequences(part_len: int, seq_len: int, reuse_len: int) -> int:
 
 
 def plan_streams(
-    num_tokens: int, seq_len: int, reuse_len: int, num_streams: int = 0, bi_data: bool = True
+    num_tokens: int,
+    seq_len: int,
+    reuse_len: int,
+    num_streams: int = 0,
+    bi_data: bool = True,
 ) -> StreamPlan:
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two."""
     directions = 1 + bi_data
 
     def plan(streams: int) -> StreamPlan:
         part_len = num_tokens // (streams // directions)
-        return StreamPlan(streams, bi_data, part_len, count_sequences(part_len, seq_len, reuse_len))
+        return StreamPlan(
+            streams, bi_data, part_len, count_sequences(part_len, seq_len, reuse_len)
+        )
 
     if num_streams:
         chosen = plan(num_streams)
@@ -108,16 +114,25 @@ class Vocabulary:
     """The properties of a vocabulary that are needed to cut sequences."""
 
     is_word_start: np.ndarray  # bool [V], pieces that begin a word
-    stands_alone: np.ndarray  # bool [V], words by themselves: punctuation, special tokens
+    stands_alone: (
+        np.ndarray
+    )  # bool [V], words by themselves: punctuation, special tokens
     sep_id: int
     cls_id: int
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Vocabulary:
         stands_alone = tokenizer.is_punctuation.copy()
-        special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eod_id, tokenizer.eop_id)
+        special = (
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+            tokenizer.eod_id,
+            tokenizer.eop_id,
+        )
         stands_alone[[id for id in special if id is not None]] = True
-        return cls(tokenizer.is_word_start, stands_alone, tokenizer.sep_id, tokenizer.cls_id)
+        return cls(
+            tokenizer.is_word_start, stands_alone, tokenizer.sep_id, tokenizer.cls_id
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,15 +184,21 @@ def sample_segments(
     low = np.searchsorted(reading.sentences, a_begin, "right")  # [W], sentences
     count = np.searchsorted(reading.sentences, end, "left") - low  # [W], within reach
     anywhere = 1 + (where_a * (both - 1)).astype(np.int64)  # [W], tokens
-    boundary = _select(reading.sentences, low + (where_a * count).astype(np.int64))  # [W]
+    boundary = _select(
+        reading.sentences, low + (where_a * count).astype(np.int64)
+    )  # [W]
     a_len = np.where(count > 0, boundary - a_begin, anywhere)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
     # and overlaps neither the sequence's text nor A's continuation; if no such sentence exists it
     # begins anywhere else, and if that is impossible, too, it continues A.
-    elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)  # [W], or -1
+    elsewhere = _sample_elsewhere(
+        reading, begins, end, both - a_len, where_b
+    )  # [W], or -1
     label = (which < 0.5) | (elsewhere < 0)  # [W]
-    return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
+    return Segments(
+        a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64)
+    )
 
 
 def _sample_elsewhere(
@@ -199,11 +220,15 @@ def _sample_elsewhere(
     # Starts at sentences: how many fit before the sequence, and how many after it.
     size = len(reading.ids)
     num_before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W]
-    first_behind = np.searchsorted(reading.sentences, ends, "left")  # [W], number of a sentence
+    first_behind = np.searchsorted(
+        reading.sentences, ends, "left"
+    )  # [W], number of a sentence
     end_behind = np.searchsorted(reading.sentences, size - b_len, "right")  # [W]
     num_sentences = num_before + np.maximum(end_behind - first_behind, 0)  # [W]
     index = (uniform * num_sentences).astype(np.int64)  # [W]
-    number = np.where(index < num_before, index, index - num_before + first_behind)  # [W]
+    number = np.where(
+        index < num_before, index, index - num_before + first_behind
+    )  # [W]
     at_sentence = _select(reading.sentences, number)  # [W], positions
 
     # Starts at any position, for sequences without such a sentence.
@@ -217,7 +242,11 @@ def _sample_elsewhere(
 
 def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     """`values[index]`; indices out of range, whose values the caller discards, are clipped."""
-    return values[np.minimum(index, len(values) - 1)] if len(values) else np.zeros_like(index)
+    return (
+        values[np.minimum(index, len(values) - 1)]
+        if len(values)
+        else np.zeros_like(index)
+    )
 
 
 # Cells: the sequences of a stream, some at a time.
@@ -248,7 +277,9 @@ def cells(
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
         high = int(last - 1) * reuse_len + seq_len - SEQUENCE_SPECIAL_TOKENS
-        if last == plan.sequences:  # the last cell also has the part's tokens after its sequences
+        if (
+            last == plan.sequences
+        ):  # the last cell also has the part's tokens after its sequences
             high = plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
@@ -256,4 +287,6 @@ def cells(
         begins = reuse_len * np.arange(last - first)
         # The samples depend on these numbers alone, not on what was sampled before.
         rng = np.random.default_rng([settings.seed, pass_index, 1 + stream, cell])
-        yield Cell(reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng))
+        yield Cell(
+            reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng)
+        )

@@ -74,7 +74,9 @@ def split(file: IO[bytes]) -> Iterator[Optional[bytes]]:
 def first_damaged(path: str) -> Optional[int]:
     """The number of the first damaged record of a file, from 0; None if all are intact."""
     with files.open_binary(path) as f:
-        return next((number for number, data in enumerate(split(f)) if data is None), None)
+        return next(
+            (number for number, data in enumerate(split(f)) if data is None), None
+        )
 
 
 class EqualRecords:
@@ -93,7 +95,9 @@ class EqualRecords:
     def __len__(self) -> int:
         total = files.size(self._path)
         if not self._size or total % self._size:
-            raise errors.wrong(self._path, f"{total} bytes", f"records of {self._size} bytes")
+            raise errors.wrong(
+                self._path, f"{total} bytes", f"records of {self._size} bytes"
+            )
         return total // self._size
 
     def read(self, number: int) -> bytes:
@@ -105,12 +109,18 @@ class EqualRecords:
                 with files.open_binary(self._path) as f:
                     f.seek(begin)
                     is_remote = files.is_remote(self._path)
-                    self._block = f.read(max(_BLOCK, self._size) if is_remote else self._size)
+                    self._block = f.read(
+                        max(_BLOCK, self._size) if is_remote else self._size
+                    )
             except OSError as e:
-                raise UserError(f"{self._path} cannot be read: {e.strerror or e}") from None
+                raise UserError(
+                    f"{self._path} cannot be read: {e.strerror or e}"
+                ) from None
             self._begin, at = begin, 0
         # `split` compares both checksums; a record of another size is of another file.
         data = next(split(io.BytesIO(self._block[at : at + self._size])), None)
         if data is None or BEFORE + len(data) + BEHIND != self._size:
-            raise UserError(f"{self._path}: record {number} is damaged; make the records again")
+            raise UserError(
+                f"{self._path}: record {number} is damaged; make the records again"
+            )
         return data

@@ -148,7 +148,9 @@ def mark(
     tokens = ids.astype(np.uint32)
     tokens[begins] |= SENTENCE
     tokens[begins[first]] |= DOCUMENT
-    counts.update(tokens=len(tokens), sentences=len(kept), documents=int(np.count_nonzero(ended)))
+    counts.update(
+        tokens=len(tokens), sentences=len(kept), documents=int(np.count_nonzero(ended))
+    )
     return tokens, bool(filled[document[-1] + ends[-1]])
 
 
@@ -169,7 +171,9 @@ class Repetitions:
 
     def add(self, sentences: Sequence[str]) -> None:
         counts = Counter(sentences)
-        digests = np.fromiter((zlib.crc32(text.encode("utf-8")) for text in counts), np.uint32)
+        digests = np.fromiter(
+            (zlib.crc32(text.encode("utf-8")) for text in counts), np.uint32
+        )
         self._add_digests(digests)
         text, count = counts.most_common(1)[0]
         if count > 1:
@@ -184,7 +188,10 @@ class Repetitions:
         self.digests = np.union1d(self.digests, digests)[:_KEPT_DIGESTS]
 
     def to_json(self) -> dict[str, Any]:
-        return {"digests": self.digests.tolist(), "frequent": dict(self.frequent.most_common(4))}
+        return {
+            "digests": self.digests.tolist(),
+            "frequent": dict(self.frequent.most_common(4)),
+        }
 
     def fraction(self, sentences: int) -> float:
         """The fraction of `sentences` that occurred before."""
@@ -214,7 +221,10 @@ class TokenLayout:
         self._seed = seed
 
     def part_reader(
-        self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int, pass_index: int
+        self,
+        read_chunk: Callable[[int, int, int], np.ndarray],
+        stream: int,
+        pass_index: int,
     ) -> Callable[[int, int], np.ndarray]:
         """Returns a function that reads tokens [low, high) of a stream's part in a pass, by
         `read_chunk` of (chunk, begin, end)."""
@@ -233,7 +243,9 @@ class TokenLayout:
             for chunk in range(first_chunk, last_chunk + 1):
                 low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
                 if high > low:  # a chunk may have no tokens
-                    parts.append(read_chunk(chunk, max(begin - low, 0), min(end, high) - low))
+                    parts.append(
+                        read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
+                    )
             return np.concatenate(parts)
 
         def load_block(block: int) -> np.ndarray:
@@ -243,13 +255,17 @@ class TokenLayout:
 
         def read(low: int, high: int) -> np.ndarray:
             low, high = first + low, first + high
-            if not pass_index:  # in the order of the text, so no complete blocks are needed
+            if (
+                not pass_index
+            ):  # in the order of the text, so no complete blocks are needed
                 return load(low, high)
             # All blocks that overlap [low, high) in the order of the pass are loaded, then cut.
             is_read = (begins < high) & (begins + self._block_sizes > low)
             blocks = order[is_read[order]]
             shift = int(begins[blocks[0]])
-            return np.concatenate(list(map(load_block, blocks)))[low - shift : high - shift]
+            return np.concatenate(list(map(load_block, blocks)))[
+                low - shift : high - shift
+            ]
 
         return read
 

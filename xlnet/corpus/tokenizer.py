@@ -25,7 +25,9 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from xlnet.support import files
 from xlnet.support.errors import UserError
 
-WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
+WORD_START = (
+    "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
+)
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
@@ -36,7 +38,10 @@ _BATCH_LINES = 1000  # few enough for the processor's cache
 
 
 def clean_text(
-    text: str, lower: bool = False, remove_space: bool = True, keep_accents: bool = False
+    text: str,
+    lower: bool = False,
+    remove_space: bool = True,
+    keep_accents: bool = False,
 ) -> str:
     """Returns `text` as the released models saw it in training.
 
@@ -52,7 +57,9 @@ def clean_text(
     return _clean(text, lower, keep_accents)
 
 
-def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> list[str]:
+def clean_lines(
+    lines: Sequence[str], lower: bool = False, keep_accents: bool = False
+) -> list[str]:
     """`[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster."""
     # Lines beyond ASCII, few in many languages, are cleaned apart, as they take longer.
     ascii_lines = [line for line in lines if line.isascii()]
@@ -188,7 +195,10 @@ class Tokenizer:
         self.path = path
         self.sha256 = files.sha256(path)
         cleaning = _find_cleaning(
-            path, self.sha256, descriptions, {"uncased": uncased, "keep_accents": keep_accents}
+            path,
+            self.sha256,
+            descriptions,
+            {"uncased": uncased, "keep_accents": keep_accents},
         )
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
@@ -221,27 +231,40 @@ class Tokenizer:
             self.eop_id,
         }
         self.is_special = np.array(
-            [id in special or self._model.is_control(id) for id in range(self.vocab_size)]
+            [
+                id in special or self._model.is_control(id)
+                for id in range(self.vocab_size)
+            ]
         )
 
         # Properties of pieces, and what the rule for commas makes of them.
-        self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
-        self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
-        self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
+        self.is_word_start = self.is_special | np.array(
+            [begins_word(p) for p in self._pieces]
+        )
+        self.is_punctuation = np.array(
+            [is_punctuation(piece) for piece in self._pieces]
+        )
+        self.is_legacy_word_start = np.array(
+            [begins_legacy_word(p) for p in self._pieces]
+        )
         self.split_pieces = {
             piece: _split_digit_comma(self._model_with_prefix, piece)
             for piece in self._pieces
             if ends_in_digit_comma(piece)
         }
         to_id = self._model.piece_to_id
-        self.split_ids = {to_id(piece): to_id(parts) for piece, parts in self.split_pieces.items()}
+        self.split_ids = {
+            to_id(piece): to_id(parts) for piece, parts in self.split_pieces.items()
+        }
         self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`; unknown characters remain as they are."""
         _refuse_halves([text])
         pieces = self._model.encode(self.clean(text), out_type=str)
-        return [part for piece in pieces for part in self.split_pieces.get(piece, (piece,))]
+        return [
+            part for piece in pieces for part in self.split_pieces.get(piece, (piece,))
+        ]
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of `text`."""
@@ -257,7 +280,9 @@ class Tokenizer:
         """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]."""
         return self._encode(self._model, lines)
 
-    def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
+    def encode_words(
+        self, words: Sequence[str], after_space: Sequence[bool]
+    ) -> list[list[int]]:
         """Returns the ids, one or more, of W words, each encoded by itself.
 
         A word that follows a space is encoded with the mark of one, any other word without; a word
@@ -272,7 +297,9 @@ class Tokenizer:
         ):
             different = list(
                 dict.fromkeys(
-                    word for word, after in zip(words, after_space) if bool(after) is is_spaced
+                    word
+                    for word, after in zip(words, after_space)
+                    if bool(after) is is_spaced
                 )
             )
             ids, lengths = self._encode(model, different)
@@ -312,12 +339,16 @@ class Tokenizer:
         # Some lines at a time are cleaned and encoded; the rule for commas is applied to all at
         # once.
         for low in range(0, len(lines), _BATCH_LINES):
-            texts = clean_lines(lines[low : low + _BATCH_LINES], self.uncased, self.keep_accents)
+            texts = clean_lines(
+                lines[low : low + _BATCH_LINES], self.uncased, self.keep_accents
+            )
             _refuse_halves(texts)
             encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
             ids.append(
-                np.fromiter(itertools.chain.from_iterable(encoded), np.int32, lengths[-1].sum())
+                np.fromiter(
+                    itertools.chain.from_iterable(encoded), np.int32, lengths[-1].sum()
+                )
             )
         return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
 
@@ -377,7 +408,9 @@ class Tokenizer:
         """Returns the text of ids, without control pieces."""
         return self._model.decode([int(id) for id in ids])
 
-    def _split_commas(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _split_commas(
+        self, ids: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
         # Example: in the ids 5 8 6 8 7, 8 is the piece "▁2010,", which becomes the two pieces 3 4.
         # `where` is 1 3. Each of these ids is repeated as often as it has parts: 5 8 8 6 8 8 7. The
@@ -394,7 +427,9 @@ class Tokenizer:
         repeats[where] = sizes
         begins = np.cumsum(repeats)[where] - sizes
         ids = np.repeat(ids, repeats)
-        places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+        places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(
+            sizes.sum()
+        )
         ids[places] = list(itertools.chain.from_iterable(parts))
         return ids, lengths
 
@@ -417,7 +452,9 @@ def _read_model(path: str) -> tuple[bytes, bool]:
             raise RuntimeError("an empty file")
         sentencepiece.SentencePieceProcessor(model_proto=content)
     except (DecodeError, RuntimeError):
-        raise UserError(f"SentencePiece model {path}: not a SentencePiece model") from None
+        raise UserError(
+            f"SentencePiece model {path}: not a SentencePiece model"
+        ) from None
     # The mark before a piece tells where words begin, for masks, tags and answers.
     if model.trainer_spec.treat_whitespace_as_suffix:
         raise UserError(
@@ -428,7 +465,8 @@ def _read_model(path: str) -> tuple[bytes, bool]:
         piece
         for piece in model.pieces
         if piece.piece in _NEVER_TEXT
-        and piece.type in (ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED)
+        and piece.type
+        in (ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED)
     ]
     for piece in spelled:
         piece.type = ModelProto.SentencePiece.CONTROL
@@ -441,7 +479,9 @@ def ends_in_digit_comma(piece: str) -> bool:
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
-def _split_digit_comma(model: sentencepiece.SentencePieceProcessor, piece: str) -> list[str]:
+def _split_digit_comma(
+    model: sentencepiece.SentencePieceProcessor, piece: str
+) -> list[str]:
     """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","]."""
     # The digits are encoded as a text, and so get the mark of a word; it is removed again if the
     # piece had none.
@@ -455,7 +495,10 @@ def _split_digit_comma(model: sentencepiece.SentencePieceProcessor, piece: str) 
 
 
 def preprocess_text(
-    inputs: str, lower: bool = False, remove_space: bool = True, keep_accents: bool = False
+    inputs: str,
+    lower: bool = False,
+    remove_space: bool = True,
+    keep_accents: bool = False,
 ) -> str:
     """As `clean_text`, under the name and with the arguments of the original implementation."""
     return clean_text(inputs, lower, remove_space, keep_accents)
@@ -542,21 +585,30 @@ def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
     """The descriptions that the directories of checkpoints (directories, prefixes or None) may
     have."""
     directories = [
-        path if os.path.isdir(path) else os.path.dirname(path) for path in checkpoints if path
+        path if os.path.isdir(path) else os.path.dirname(path)
+        for path in checkpoints
+        if path
     ]
-    return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
+    return [
+        description_path(os.path.join(directory, SPIECE_NAME))
+        for directory in directories
+    ]
 
 
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     """Writes how text is cleaned for the SentencePiece model at `path`, which is to be written
     afterwards: without a description it would pass for a released one."""
     files.write_json(
-        description_path(path), {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents}
+        description_path(path),
+        {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents},
     )
 
 
 def _find_cleaning(
-    path: str, sha256: str, descriptions: Sequence[str], flags: Mapping[str, Optional[bool]]
+    path: str,
+    sha256: str,
+    descriptions: Sequence[str],
+    flags: Mapping[str, Optional[bool]],
 ) -> dict[str, bool]:
     """How text is cleaned before it is tokenized: as flags and descriptions say, which must agree,
     or else as in the released models.
@@ -640,4 +692,6 @@ def character_class(codes: Iterable[int]) -> str:
 @functools.cache
 def space_class() -> str:
     """The inside of a class that holds the characters of which `str.isspace` is true."""
-    return character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
+    return character_class(
+        code for code in range(sys.maxunicode + 1) if chr(code).isspace()
+    )

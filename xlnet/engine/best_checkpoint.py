@@ -33,7 +33,12 @@ class BestCheckpoint:
     """
 
     def __init__(
-        self, model_dir: str, metric: str, patience: int = 0, *, lower_is_better: bool = False
+        self,
+        model_dir: str,
+        metric: str,
+        patience: int = 0,
+        *,
+        lower_is_better: bool = False,
     ):
         self._path = os.path.join(model_dir, EVALUATIONS_NAME)
         self._model_dir = model_dir
@@ -46,10 +51,15 @@ class BestCheckpoint:
         content = files.read_json(self._path, "evaluations")
         kept = content.get("evaluations")
         if not isinstance(kept, list):
-            raise wrong(self._path, repr(kept), "a list of evaluations", "remove the file")
+            raise wrong(
+                self._path, repr(kept), "a list of evaluations", "remove the file"
+            )
         if content.get("metric") == metric:
             for one in kept:  # null: a number that is not finite
-                values = {name: math.nan if value is None else value for name, value in one.items()}
+                values = {
+                    name: math.nan if value is None else value
+                    for name, value in one.items()
+                }
                 self.evaluations.append(values)
 
     def has(self, step: int) -> bool:
@@ -82,7 +92,9 @@ class BestCheckpoint:
         if prefix is not None and best and best["step"] == step:
             export(prefix, os.path.join(self._model_dir, BEST))
         # Written last: a run that is killed before makes the evaluation again.
-        files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
+        files.write_json(
+            self._path, {"metric": self.metric, "evaluations": self.evaluations}
+        )
 
     def best(self) -> Optional[dict[str, Any]]:
         """As `best_evaluation`."""
@@ -95,7 +107,9 @@ class BestCheckpoint:
         best = self.best()
         if not self.patience or not best:
             return False
-        return sum(one["step"] > best["step"] for one in self.evaluations) >= self.patience
+        return (
+            sum(one["step"] > best["step"] for one in self.evaluations) >= self.patience
+        )
 
 
 def best_evaluation(
@@ -112,7 +126,9 @@ def best_evaluation(
     """
     # The loss is checked, too: it may be NaN although the metric is defined.
     sign = -1 if lower_is_better else 1
-    finite = [one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))]
+    finite = [
+        one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))
+    ]
     return max(
         finite,
         default=None,
@@ -126,7 +142,9 @@ def best_evaluation(
 def best_or_newest(model_dir: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there
     is no such directory. None if there is none."""
-    prefix = checkpoint.newest(os.path.join(model_dir, BEST)) or checkpoint.newest_of_run(model_dir)
+    prefix = checkpoint.newest(
+        os.path.join(model_dir, BEST)
+    ) or checkpoint.newest_of_run(model_dir)
     return (checkpoint.step_named(prefix), prefix) if prefix else None
 
 
@@ -150,12 +168,17 @@ def export(prefix: str, directory: str) -> None:
     for path in glob.glob(glob.escape(target) + ".*"):
         files.sync(path)  # before anything names them
     files.write_text(
-        state, f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+        state,
+        f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n',
     )
     # Remove all other weights, and unfinished files of killed runs.
     for path in glob.glob(os.path.join(glob.escape(directory), "*")):
         other = os.path.basename(path)
-        if ".partial-" in other or "model.ckpt-" in other and not other.startswith(name + "."):
+        if (
+            ".partial-" in other
+            or "model.ckpt-" in other
+            and not other.startswith(name + ".")
+        ):
             os.remove(path)
 
 

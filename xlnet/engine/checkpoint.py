@@ -36,7 +36,9 @@ class Comparison(NamedTuple):
     unexpected: list[str]
 
 
-UPDATES = "loss_scale/updates"  # the number of updates, where steps may be skipped (fp16)
+UPDATES = (
+    "loss_scale/updates"  # the number of updates, where steps may be skipped (fp16)
+)
 
 _SLOT = re.compile(
     r"/(Adam(_1)?|adam_[mv]|average)$"
@@ -44,7 +46,9 @@ _SLOT = re.compile(
 )
 _log = logging.getLogger(__name__)
 
-_UNFINISHED = "unfinished"  # where a checkpoint is written before it is moved into place
+_UNFINISHED = (
+    "unfinished"  # where a checkpoint is written before it is moved into place
+)
 _REMEDY = "it is not complete: copy it again, or use another one"
 
 
@@ -68,7 +72,9 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
     else:
         prefix = path
     if not os.path.exists(prefix + ".index"):
-        raise errors.wrong(flag, f"no checkpoint {path}", f"{prefix}.index, or a directory")
+        raise errors.wrong(
+            flag, f"no checkpoint {path}", f"{prefix}.index, or a directory"
+        )
     return prefix
 
 
@@ -99,7 +105,9 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
         match = re.fullmatch(r"model\.ckpt-(\d+)\.index", name)
         if match:
-            found.append((int(match.group(1)), os.path.join(directory, name[: -len(".index")])))
+            found.append(
+                (int(match.group(1)), os.path.join(directory, name[: -len(".index")]))
+            )
     return sorted(found)
 
 
@@ -134,7 +142,11 @@ def write_state_file(directory: str) -> None:
 
 
 def write(
-    saver: tf.train.Saver, session: tf.Session, directory: str, step: int, max_save: int = 0
+    saver: tf.train.Saver,
+    session: tf.Session,
+    directory: str,
+    step: int,
+    max_save: int = 0,
 ) -> str:
     """Writes a checkpoint to a temporary directory, moves it into place, and removes all but the
     last `max_save` (0: none); returns its prefix."""
@@ -151,7 +163,9 @@ def write(
         )
         # The index is moved last: without it a checkpoint does not exist.
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-            files.sync_and_rename(os.path.join(aside, name), os.path.join(directory, name))
+            files.sync_and_rename(
+                os.path.join(aside, name), os.path.join(directory, name)
+            )
     finally:
         remove_unfinished(directory)  # it would waste a full disk
     # Of those removed the index goes first.
@@ -230,7 +244,11 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     stored = stored_names(prefix)
     found = {}
     for name, array in zip(stored, arrays(prefix, stored.values())):
-        count = int(np.size(array) - np.isfinite(array).sum()) if array.dtype.kind == "f" else 0
+        count = (
+            int(np.size(array) - np.isfinite(array).sum())
+            if array.dtype.kind == "f"
+            else 0
+        )
         if count:
             raise errors.wrong(
                 f"checkpoint {prefix}: {stored[name]}",
@@ -246,7 +264,9 @@ def check_type(prefix: str) -> None:
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
     for name in sorted(stored_names(prefix).values()):
         if types[name] != tf.float32:
-            raise errors.wrong(f"checkpoint {prefix}: {name}", types[name].name, "float32")
+            raise errors.wrong(
+                f"checkpoint {prefix}: {name}", types[name].name, "float32"
+            )
 
 
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
@@ -254,7 +274,9 @@ def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
     fails leaves files behind."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors = [tf.placeholder(values[name].dtype, values[name].shape) for name in names]
+        tensors = [
+            tf.placeholder(values[name].dtype, values[name].shape) for name in names
+        ]
         session.run(
             tf.raw_ops.SaveV2(
                 prefix=prefix,
@@ -284,9 +306,13 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     for name in matched:
         if stored[name] != wanted[name]:
             raise errors.wrong(
-                f"checkpoint {prefix}: {name}", f"shape {stored[name]}", f"{wanted[name]}"
+                f"checkpoint {prefix}: {name}",
+                f"shape {stored[name]}",
+                f"{wanted[name]}",
             )
-    return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
+    return Comparison(
+        matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted))
+    )
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
@@ -326,7 +352,9 @@ def warm_start(prefix: str, config: XLNetConfig) -> Comparison:
     return comparison
 
 
-def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
+def start_from(
+    init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str
+) -> None:
     """Makes the network's variables start from the weights of `init_checkpoint`, unless the run in
     `model_dir` has a checkpoint; call it in a `model_fn`."""
     if init_checkpoint and not newest_of_run(model_dir):
@@ -362,7 +390,8 @@ class Restoring:
         self._restore = tf.group(
             *[
                 part.assign(
-                    tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False
+                    tf.cast(tf.ensure_shape(value, part.shape), part.dtype),
+                    read_value=False,
                 )
                 for variable, value in zip(self._variables, values)
                 for part in devices.local_parts(variable)
@@ -373,7 +402,9 @@ class Restoring:
         """Reads a checkpoint; a UserError if it is not complete, not float32, not finite or lacks a
         variable."""
         named = zip(self._names, self._variables)
-        missing = compare(prefix, [variable for name, variable in named if is_weight(name)]).missing
+        missing = compare(
+            prefix, [variable for name, variable in named if is_weight(name)]
+        ).missing
         if missing:
             raise errors.wrong(
                 f"checkpoint {prefix}", f"no {missing[0]}", "all variables of the model"

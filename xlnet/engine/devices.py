@@ -49,7 +49,9 @@ class Devices:
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
     tf32: bool = False  # whether GPUs multiply float32 as TF32
-    fused_attention: Optional[tuple[int, int]] = None  # the compute capability it is compiled for
+    fused_attention: Optional[tuple[int, int]] = (
+        None  # the compute capability it is compiled for
+    )
 
     @property
     def replicas(self) -> int:
@@ -66,7 +68,11 @@ class Devices:
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
         hardly speeds up the operations between them (benchmarks/README.md).
         """
-        return 2 if not (self.on_accelerator or self.strategy) and cores.available() > 1 else 1
+        return (
+            2
+            if not (self.on_accelerator or self.strategy) and cores.available() > 1
+            else 1
+        )
 
     @property
     def is_chief(self) -> bool:
@@ -107,7 +113,9 @@ class Devices:
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
         # The first GPUs, as in `connect`.
-        config.gpu_options.visible_device_list = ",".join(map(str, range(len(self.gpus))))
+        config.gpu_options.visible_device_list = ",".join(
+            map(str, range(len(self.gpus)))
+        )
         config.graph_options.rewrite_options.disable_meta_optimizer = is_training
         config.graph_options.optimizer_options.do_function_inlining = is_training
         if self.strategy and self.hosts == 1:
@@ -147,7 +155,9 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
         if settings.fused_attention:
-            raise UserError("fused_attention is for NVIDIA GPUs, but use_tpu is True; leave it out")
+            raise UserError(
+                "fused_attention is for NVIDIA GPUs, but use_tpu is True; leave it out"
+            )
         if settings.xla:
             set_xla_flags()
         return _tpu(settings)
@@ -169,11 +179,17 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
 
     # Wait until all hosts are there, then connect them.
     if hosts > 1:
-        description = f"{hosts} hosts of {description}, named by {source}, this is number {host}"
+        description = (
+            f"{hosts} hosts of {description}, named by {source}, this is number {host}"
+        )
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
-            raise errors.wrong("num_core_per_host", count, "1: hosts without GPUs are a replica")
-        multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
+            raise errors.wrong(
+                "num_core_per_host", count, "1: hosts without GPUs are a replica"
+            )
+        multi_host.wait_for_all(
+            [address for _, address in multi_host.all_hosts()], host
+        )
         handler = signal.getsignal(signal.SIGTERM)
         strategy = tf2.distribute.MultiWorkerMirroredStrategy()
         # TensorFlow has installed a handler that waits for the other hosts; it is removed.
@@ -193,7 +209,10 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     )
 
 
-FUSED_WITHOUT_ASKING = (9, 0)  # the compute capability of H100 and H200, where it was tried
+FUSED_WITHOUT_ASKING = (
+    9,
+    0,
+)  # the compute capability of H100 and H200, where it was tried
 
 
 def _fused_attention(
@@ -220,7 +239,9 @@ def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
     capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
     if not xla or len(capabilities) != 1 or None in capabilities:
         found = f"{len(gpus)} GPUs, xla {xla}"
-        raise errors.wrong("fused_attention", found, "NVIDIA GPUs of one kind, and --xla")
+        raise errors.wrong(
+            "fused_attention", found, "NVIDIA GPUs of one kind, and --xla"
+        )
     if not _has_custom_calls():
         raise errors.wrong("fused_attention", f"TensorFlow {tf2.__version__}", "2.21")
     major, minor = capabilities.pop() or (0, 0)
@@ -255,7 +276,9 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
-    with tf.Graph().as_default():  # the CPU devices of replicas are made with the session, later
+    with (
+        tf.Graph().as_default()
+    ):  # the CPU devices of replicas are made with the session, later
         return tf2.distribute.MirroredStrategy(
             [f"/cpu:{i}" for i in range(count)],
             cross_device_ops=tf2.distribute.ReductionToOneDevice(),
@@ -273,7 +296,9 @@ def _tpu(settings: DeviceSettings) -> Devices:
         tf2.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
         reason = errors.reason(e).partition(". ")[0]
-        raise errors.wrong(f"tpu_name {settings.tpu_name}", reason, "a TPU", "--use_tpu") from e
+        raise errors.wrong(
+            f"tpu_name {settings.tpu_name}", reason, "a TPU", "--use_tpu"
+        ) from e
     strategy = tf2.distribute.TPUStrategy(resolver)
     return Devices(
         strategy,
@@ -292,7 +317,9 @@ def _claim(used: Sequence[Any]) -> None:
         tf2.config.set_visible_devices(list(used), "GPU")
         for gpu in used:
             tf2.config.experimental.set_memory_growth(gpu, True)
-    except RuntimeError:  # within another program; the session's memory grows all the same
+    except (
+        RuntimeError
+    ):  # within another program; the session's memory grows all the same
         _log.info("note: TensorFlow already uses GPUs; its settings stay")
 
 
@@ -305,7 +332,9 @@ def set_xla_flags() -> None:
     largest tensors of a layer, the scores, to do so.
     """
     wanted = os.environ.get("XLA_FLAGS", "").strip()
-    if wanted and not wanted.startswith("-"):  # the name of a file of flags, which is alone
+    if wanted and not wanted.startswith(
+        "-"
+    ):  # the name of a file of flags, which is alone
         return
     flags = ["--xla_gpu_enable_triton_gemm=false"]
     if tf2.__version__.startswith("2.21."):  # an unknown flag ends the program
@@ -340,7 +369,9 @@ def set_up_process() -> None:
     """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
     share_one_heap()
     tf.logging.set_verbosity(tf.logging.ERROR)
-    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
+    warnings.filterwarnings(
+        "ignore", message="To make it possible to preserve tf.data options"
+    )
 
 
 def share_one_heap() -> None:
@@ -406,12 +437,15 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
-    groups = _groups([tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors])
+    groups = _groups(
+        [tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors]
+    )
 
     def reduce(strategy: tf2.distribute.Strategy, *tensors: Any) -> list[Any]:
         means = [
             strategy.extended.batch_reduce_to(
-                tf2.distribute.ReduceOp.MEAN, [(tensor, tensor) for tensor in tensors[group]]
+                tf2.distribute.ReduceOp.MEAN,
+                [(tensor, tensor) for tensor in tensors[group]],
             )
             for group in groups
         ]

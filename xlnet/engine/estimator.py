@@ -42,7 +42,9 @@ class Training:
       step: the global step.
     """
 
-    def __init__(self, monitored: tf.train.SingularMonitoredSession, fetches: dict[str, Any]):
+    def __init__(
+        self, monitored: tf.train.SingularMonitoredSession, fetches: dict[str, Any]
+    ):
         self._monitored = monitored
         self._fetches = fetches
         self.session: tf.Session = monitored.raw_session()  # the hooks see steps alone
@@ -148,7 +150,9 @@ class Estimator:
             # Build the graph: each replica makes a step on its part of the host's next batch.
             tf.set_random_seed(self._seed)
             iterator = strategy.make_input_fn_iterator(on_cpu)
-            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
+            tf.add_to_collection(
+                tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize())
+            )
             tf.train.create_global_step()
             of_replicas = strategy.run(on_replica, args=(iterator.get_next(),))
             fetches = {
@@ -157,7 +161,10 @@ class Estimator:
             }
             tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
 
-            with self._session(strategy, monitors, hooks) as monitored, failures_not_silent():
+            with (
+                self._session(strategy, monitors, hooks) as monitored,
+                failures_not_silent(),
+            ):
                 yield Training(monitored, fetches)
 
     def _session(

@@ -105,7 +105,9 @@ def fit(
             os.path.join(model_dir, LOCK), f"model_dir: a run trains in {model_dir}"
         )
     with exclusive, StopSignal() as stop, contextlib.ExitStack() as stack:
-        stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's files would stay open
+        stack.callback(
+            tf.summary.FileWriterCache.clear
+        )  # TensorBoard's files would stay open
         # Resume from the newest checkpoint; what a killed run left unfinished goes.
         prefix = checkpoint.newest_of_run(model_dir)
         first = checkpoint.step_named(prefix) if prefix else 0
@@ -133,7 +135,11 @@ def _steps(
 ) -> None:
     """The loop; arguments and errors as of `fit`."""
     settings, devices = run.settings, run.devices
-    model_dir, last, first = settings.model_dir, run.optimization.train_steps, training.step
+    model_dir, last, first = (
+        settings.model_dir,
+        run.optimization.train_steps,
+        training.step,
+    )
     memories = MemoryFiles(model_dir, devices)
     memories.load(training.session, first)
     if devices.is_chief:
@@ -165,7 +171,12 @@ def _steps(
         # All hosts see the same number, so all stop after the same step.
         is_stopped = values["stop"] > 0 or step == last and stop.is_received
         is_evaluated = is_evaluation_due(run, step) and not is_stopped
-        if is_stopped or is_evaluated or step == last or step % settings.save_steps == 0:
+        if (
+            is_stopped
+            or is_evaluated
+            or step == last
+            or step % settings.save_steps == 0
+        ):
             memories.save(training.session, step)
             if devices.is_chief:
                 checkpoint.write(
@@ -196,7 +207,9 @@ def is_evaluation_due(run: TrainingRun, step: int) -> bool:
     return step == run.optimization.train_steps or bool(every) and step % every == 0
 
 
-def _evaluate(run: TrainingRun, selection: BestCheckpoint, step: int, stop: StopSignal) -> None:
+def _evaluate(
+    run: TrainingRun, selection: BestCheckpoint, step: int, stop: StopSignal
+) -> None:
     """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
     model_dir = run.settings.model_dir
     prefix = checkpoint.newest_of_run(model_dir)
@@ -204,7 +217,11 @@ def _evaluate(run: TrainingRun, selection: BestCheckpoint, step: int, stop: Stop
         if run.devices.hosts == 1:  # the others would wait for a host that is gone
             stack.enter_context(stop.ends(f"the evaluation of step {step}"))
         result = run.evaluate(step, prefix)
-        curves = {f"eval/{name}": each for name, each in result.items() if isinstance(each, float)}
+        curves = {
+            f"eval/{name}": each
+            for name, each in result.items()
+            if isinstance(each, float)
+        }
         add_to_board(model_dir, step, curves)
         selection.add(step, result, prefix)
 

@@ -61,7 +61,10 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
         if os.environ.pop(source, None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
-    if not os.environ.get(source) and int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
+    if (
+        not os.environ.get(source)
+        and int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1
+    ):
         source = "SLURM"
         os.environ["TF_CONFIG"] = json.dumps(_of_slurm())
 
@@ -69,9 +72,16 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     found = all_hosts()
     count = max(len(found), 1)
     if num_hosts and count != num_hosts:
-        raise wrong("num_hosts", num_hosts, f"{count}, as {source} names", f"or set {_TF_CONFIG}")
+        raise wrong(
+            "num_hosts",
+            num_hosts,
+            f"{count}, as {source} names",
+            f"or set {_TF_CONFIG}",
+        )
     if len({address.lower() for _, address in found}) < len(found):
-        raise wrong(source, ", ".join(address for _, address in found), "different addresses")
+        raise wrong(
+            source, ", ".join(address for _, address in found), "different addresses"
+        )
     if len(found) < 2:
         os.environ.pop("TF_CONFIG", None)
         return 1, 0, source
@@ -80,7 +90,9 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     own = _TASK % (task.get("type"), task.get("index"))
     if own not in names:
         raise wrong(
-            "TF_CONFIG", f"the task {json.dumps(task)}", f"one of the cluster: {_TF_CONFIG}"
+            "TF_CONFIG",
+            f"the task {json.dumps(task)}",
+            f"one of the cluster: {_TF_CONFIG}",
         )
     return count, names.index(own), source
 
@@ -104,7 +116,9 @@ def _of_slurm() -> dict[str, Any]:
             "SLURM", f"no hosts: {e}", "those of a step", f"set TF_CONFIG: {_TF_CONFIG}"
         ) from e
     if len(names) != processes:
-        raise wrong("SLURM", f"{processes} processes on {len(names)} machines", "one on each")
+        raise wrong(
+            "SLURM", f"{processes} processes on {len(names)} machines", "one on each"
+        )
     workers = [f"{name}:{port}" for name in names]
     return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
 
@@ -154,7 +168,9 @@ def _tf_config() -> dict[str, Any]:
     try:
         found = files.parse_json(text)
         jobs = found.get("cluster", {})
-        is_good = set(jobs) <= {"chief", "worker"} and isinstance(found.get("task", {}), dict)
+        is_good = set(jobs) <= {"chief", "worker"} and isinstance(
+            found.get("task", {}), dict
+        )
         for addresses in jobs.values():
             is_good &= isinstance(addresses, list)
             is_good &= all(isinstance(each, str) for each in addresses)
@@ -210,7 +226,9 @@ def _listening(address: str, port: int) -> Iterator[None]:
     try:
         server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
     except OSError as e:
-        raise wrong("TF_CONFIG", f"{address}: {e.strerror}", "a port that is free here") from e
+        raise wrong(
+            "TF_CONFIG", f"{address}: {e.strerror}", "a port that is free here"
+        ) from e
     with server:
         yield
 
@@ -301,7 +319,9 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
         is_broken = isinstance(e, (tf.errors.UnavailableError, tf.errors.AbortedError))
         if not monitor.lost and not is_broken:
             raise
-        raise Lost(monitor.lost or missing() or "the connection to another host") from None
+        raise Lost(
+            monitor.lost or missing() or "the connection to another host"
+        ) from None
     finally:
         monitor.stop()
 
@@ -321,14 +341,18 @@ class HostMonitor(tf.train.SessionRunHook):
     def begin(self) -> None:
         self._looking.start()
 
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+    def after_create_session(
+        self, session: tf.Session, coord: tf.train.Coordinator
+    ) -> None:
         self._session, self._in_step = session, False
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         self._in_step = True
 
     def after_run(
-        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+        self,
+        run_context: tf.train.SessionRunContext,
+        run_values: tf.train.SessionRunValues,
     ) -> None:
         self._in_step = False
 
@@ -342,7 +366,9 @@ class HostMonitor(tf.train.SessionRunHook):
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
                 return
             self.lost = lost(lambda: self._in_step, self._ended.wait)
-        if self._session:  # the step ends with an error, except a first step, which may still wait
+        if (
+            self._session
+        ):  # the step ends with an error, except a first step, which may still wait
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):
             _end_program(Lost(self.lost))

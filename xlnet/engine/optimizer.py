@@ -30,7 +30,9 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
     after = tf.cast(step - warmup, tf.float32)
     steps = max(settings.train_steps - warmup, 1)
     if settings.decay_method == "poly":
-        rate = tf.train.polynomial_decay(peak, after, steps, peak * settings.min_lr_ratio)
+        rate = tf.train.polynomial_decay(
+            peak, after, steps, peak * settings.min_lr_ratio
+        )
     elif settings.decay_method == "cos":
         rate = tf.train.cosine_decay(peak, after, steps, alpha=settings.min_lr_ratio)
     else:
@@ -81,7 +83,11 @@ class AdamW(tf.train.Optimizer):
         self._frozen_rows = frozen_rows
         self._updates = tf.cast(step + 1, tf.float32)
         # A power of 0 makes the fused kernel's correction factor 1.
-        powers = (BETA1**self._updates, BETA2**self._updates) if bias_correction else (0.0, 0.0)
+        powers = (
+            (BETA1**self._updates, BETA2**self._updates)
+            if bias_correction
+            else (0.0, 0.0)
+        )
         betas = [BETA1, BETA2]
         if is_valid is not None:  # betas of 1 and a rate of 0 change nothing
             rate = tf.where(is_valid, rate, tf.zeros_like(rate))
@@ -108,7 +114,12 @@ class AdamW(tf.train.Optimizer):
         for variable in var_list:
             for slot, name in slots:
                 self._get_or_make_slot_with_initializer(
-                    variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name
+                    variable,
+                    zeros,
+                    variable.shape,
+                    variable.dtype.base_dtype,
+                    slot,
+                    name,
                 )
 
     def _distributed_apply(
@@ -132,7 +143,9 @@ class AdamW(tf.train.Optimizer):
             for gradient, variable in grads_and_vars
         ]
         with tf.control_dependencies(updates):
-            return extended.update(global_step, lambda step: step.assign_add(1, read_value=False))
+            return extended.update(
+                global_step, lambda step: step.assign_add(1, read_value=False)
+            )
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         name = base_name(var)
@@ -147,7 +160,9 @@ class AdamW(tf.train.Optimizer):
                 change = decay_rate * var.read_value()
                 frozen = self._frozen_rows(name)  # rows
                 if frozen:
-                    change = tf.concat([tf.zeros_like(change[:frozen]), change[frozen:]], axis=0)
+                    change = tf.concat(
+                        [tf.zeros_like(change[:frozen]), change[frozen:]], axis=0
+                    )
                 decayed = [var.assign_sub(change, read_value=False)]
         # The fused kernel of tf.train, with gradient g, betas b1 and b2, update t:
         #
@@ -174,7 +189,9 @@ class AdamW(tf.train.Optimizer):
         # `expm1` computes 1 - decay^n: a difference in float32 would be 0 for the first n of
         # 0.99999999.
         one_minus_power = -tf.math.expm1(self._updates * math.log(decay))
-        weight_of_newest = tf.where(self._updates > 1.0, (1.0 - decay) / one_minus_power, 1.0)
+        weight_of_newest = tf.where(
+            self._updates > 1.0, (1.0 - decay) / one_minus_power, 1.0
+        )
         if self._is_valid is not None:
             weight_of_newest = tf.where(self._is_valid, weight_of_newest, 0.0)
         with tf.control_dependencies([update]):
@@ -213,7 +230,11 @@ def layer_rate_factor(layer_decay: float, n_layer: int) -> Callable[[str], float
         layer = layer_of(name)
         if layer is not None:
             return layer_decay ** (n_layer - 1 - layer)
-        return layer_decay**n_layer if "word_embedding" in name or "mask_emb" in name else 1.0
+        return (
+            layer_decay**n_layer
+            if "word_embedding" in name or "mask_emb" in name
+            else 1.0
+        )
 
     return rate_factor
 
@@ -240,7 +261,10 @@ class LossScale:
             )
 
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
-            self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.0)
+            self._scale, self._good_steps = (
+                state("scale", FIRST_SCALE),
+                state("good_steps", 0.0),
+            )
             self._updates = state("updates", 0.0)
         self.updates = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
@@ -267,7 +291,9 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     variables = tf.trainable_variables()
     gradients = ops.gradients(loss, variables)
     lost = [
-        base_name(variable) for gradient, variable in zip(gradients, variables) if gradient is None
+        base_name(variable)
+        for gradient, variable in zip(gradients, variables)
+        if gradient is None
     ]
     if lost:
         raise ValueError("no gradient reaches {}".format(", ".join(lost)))
@@ -294,7 +320,9 @@ def minimize(
       train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
       (before clipping) and gradient_scale.
     """
-    pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
+    pairs = gradients_and_variables or list(
+        zip(gradients_of(loss), tf.trainable_variables())
+    )
     gradients, variables = [list(part) for part in zip(*pairs)]
 
     # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
@@ -308,7 +336,9 @@ def minimize(
     # gradients in place of them, and not those of the embedding.
     names = [base_name(variable) for variable in variables]
     layers = [layer for layer in map(layer_of, names) if layer is not None]
-    n_layer = 1 + max(layers, default=-1)  # lower layers may be frozen, and so not in the list
+    n_layer = 1 + max(
+        layers, default=-1
+    )  # lower layers may be frozen, and so not in the list
     rate_factor = layer_rate_factor(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
     if legacy:

@@ -56,7 +56,9 @@ class Predictor:
         ):
             tf.set_random_seed(seed)
             with tf.device("/cpu:0"):
-                iterators = [tf.data.make_initializable_iterator(make()) for make in sources]
+                iterators = [
+                    tf.data.make_initializable_iterator(make()) for make in sources
+                ]
 
             def copy() -> dict[str, Any]:
                 # Either all devices share one source of batches (fine-tuning), or each has its own
@@ -105,7 +107,9 @@ class Predictor:
                         if not is_end_of_data(e):
                             raise
                         continue
-                    running[pool.submit(self._session.run, self._copies[number])] = number
+                    running[pool.submit(self._session.run, self._copies[number])] = (
+                        number
+                    )
                     yield number, outputs
 
 

@@ -38,7 +38,10 @@ def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
     writer = _board(model_dir)
     writer.add_summary(
         tf.Summary(
-            value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+            value=[
+                tf.Summary.Value(tag=tag, simple_value=value)
+                for tag, value in scalars.items()
+            ]
         ),
         step,
     )
@@ -96,7 +99,9 @@ class Progress:
                     if step.isdecimal() and int(step) <= first:
                         lines.append(line)
         files.write_text(self._path, "\n".join(lines) + "\n")
-        _board(model_dir).add_session_log(tf.SessionLog(status=tf.SessionLog.START), first + 1)
+        _board(model_dir).add_session_log(
+            tf.SessionLog(status=tf.SessionLog.START), first + 1
+        )
 
     def add(self, step: int, values: dict[str, Any]) -> None:
         """Reports a step; values: its scalars by name.
@@ -131,7 +136,9 @@ class Progress:
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / len(self._losses)
         per_second = self._per_step / pace
-        perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._with_perplexity else ""
+        perplexity = (
+            f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._with_perplexity else ""
+        )
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(self._last)),
@@ -174,7 +181,9 @@ class Remaining:
                 self.done,
                 self._total,
                 self._unit,
-                clock((self._said - self._began) / self.done * (self._total - self.done)),
+                clock(
+                    (self._said - self._began) / self.done * (self._total - self.done)
+                ),
             )
 
 

@@ -21,7 +21,9 @@ from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_MEMORIES = "memories"  # the graph's collection of memory variables, one from each replica
+_MEMORIES = (
+    "memories"  # the graph's collection of memory variables, one from each replica
+)
 _SECONDS_FOR_OTHER_HOSTS = 600
 
 
@@ -68,7 +70,9 @@ class MemoryFiles:
         if not self._parts or not step:
             return
         # Each host of the earlier run wrote a file with its part of the global batch.
-        paths = [path for saved_at, _, path in _found(self._model_dir) if saved_at == step]
+        paths = [
+            path for saved_at, _, path in _found(self._model_dir) if saved_at == step
+        ]
         stored = []
         for path in paths:
             with errors.reading(path, "remove it: memories start empty"):

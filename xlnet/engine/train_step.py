@@ -23,7 +23,9 @@ def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, a function of the run's seed and the step. In the type of the device, see
     `stateless_random`."""
     dtype = tf.uint32 if kernels_tuned.device_here() == "tpu" else tf.uint64
-    of_step = stateless_random.seed_of(seed, step, dtype)  # of the low 32 bits of the seed
+    of_step = stateless_random.seed_of(
+        seed, step, dtype
+    )  # of the low 32 bits of the seed
     return stateless_random.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
 
 
@@ -54,10 +56,16 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
 
     # The variables are reused: replicas, micro-batches and a compiled step use the same ones.
     def named(
-        getter: Callable[..., Any], name: str, *args: Any, initializer: Any = None, **kwargs: Any
+        getter: Callable[..., Any],
+        name: str,
+        *args: Any,
+        initializer: Any = None,
+        **kwargs: Any,
     ) -> Any:
         # Each weight has a seed of its own, a function of its name.
-        if isinstance(initializer, (tf.initializers.random_normal, tf.initializers.random_uniform)):
+        if isinstance(
+            initializer, (tf.initializers.random_normal, tf.initializers.random_uniform)
+        ):
             initializer = type(initializer).from_config(
                 dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1)
             )
@@ -98,7 +106,9 @@ def loss_and_gradients(
       loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
     if xla:
-        forward(inputs, 0)  # never run: it makes the variables, which a compiled function cannot
+        forward(
+            inputs, 0
+        )  # never run: it makes the variables, which a compiled function cannot
         compiled = tf2.function(
             lambda inputs: _over_micro_batches(forward, inputs, micro_batches, scale),
             jit_compile=True,
@@ -123,7 +133,9 @@ def _over_micro_batches(
     for name, value in inputs.items():
         parts[name] = tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
 
-    def micro_batch(index: Any) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
+    def micro_batch(
+        index: Any,
+    ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
         part = {name: values[index] for name, values in parts.items()}
         loss, kept = forward(part, index * rows)
         return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
@@ -148,7 +160,9 @@ def _over_micro_batches(
     ) -> tuple[Any, ...]:
         more_loss, more, kept = micro_batch(index)
         sums = [a + b for a, b in zip(gradients, more)]
-        collected = {name: arrays[name].write(index, value) for name, value in kept.items()}
+        collected = {
+            name: arrays[name].write(index, value) for name, value in kept.items()
+        }
         return index + 1, loss + more_loss, sums, collected
 
     _, loss, gradients, arrays = tf.while_loop(

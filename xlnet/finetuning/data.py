@@ -26,7 +26,9 @@ from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
 
-MOST_LENGTHS = 6  # of batches, where XLA compiles the step: it makes a program for each length
+MOST_LENGTHS = (
+    6  # of batches, where XLA compiles the step: it makes a program for each length
+)
 
 
 def compiled_multiple(max_seq_length: int, multiple: int) -> int:
@@ -74,20 +76,26 @@ class TaskData:
         paths: list[str] = []
         for part in expand_split(self._task, split):
             names = named.get(part) or named["train"]
-            paths += readers.each_path(readers.find_file(self._settings.data_dir, names))
+            paths += readers.each_path(
+                readers.find_file(self._settings.data_dir, names)
+            )
         return paths
 
     def digests(self, split: str) -> list[str]:
         """The content of the files of a split."""
         digests = []
         for path in self.paths(split):
-            digests += [files.digest_of(each) for each in self._task.reader.files_of(path)]
+            digests += [
+                files.digest_of(each) for each in self._task.reader.files_of(path)
+            ]
         return digests
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
         missing file is an error."""
-        return self._settings.eval_steps is not None or self.has(self._settings.eval_split)
+        return self._settings.eval_steps is not None or self.has(
+            self._settings.eval_split
+        )
 
     # -- files to rows
 
@@ -107,7 +115,9 @@ class TaskData:
     def to_train(self) -> Sequence[Row]:
         """The rows to train on, made by the reader of those of the train file."""
         rows = self.of_split("train", need_labels=True)["train"]
-        return self._task.reader.training_rows(rows, self._settings.seed, self._settings.data_dir)
+        return self._task.reader.training_rows(
+            rows, self._settings.seed, self._settings.data_dir
+        )
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file` (`readers.Paths` are several), or else of
@@ -187,7 +197,9 @@ class TaskData:
 
     # -- prediction: rows to batches in memory
 
-    def to_predictor(self, rows: Sequence[Row], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
+    def to_predictor(
+        self, rows: Sequence[Row], batch_size: int
+    ) -> Iterator[dict[str, np.ndarray]]:
         """Yields `predictor.batches_of_rows`. Warns if texts are cut."""
         cut = 0
         for batch in batches_of_rows(rows, self._tuned, self.tokenizer, batch_size):
@@ -195,9 +207,13 @@ class TaskData:
             cut += int(is_cut[batch["is_first"] > 0].sum())
             yield batch
         if cut:
-            _log.warning("note: %d of %d rows: %s", cut, len(rows), self._task.reader.cut_words)
+            _log.warning(
+                "note: %d of %d rows: %s", cut, len(rows), self._task.reader.cut_words
+            )
 
-    def types_and_shapes(self) -> tuple[dict[str, tf.DType], dict[str, list[Optional[int]]]]:
+    def types_and_shapes(
+        self,
+    ) -> tuple[dict[str, tf.DType], dict[str, list[Optional[int]]]]:
         """The types and the shapes of the batches of `to_predictor`, by feature."""
         length = self._layout.max_seq_length
         by_token = {*by_length.IDS, *self._padding.token_features}
@@ -218,7 +234,9 @@ class TaskData:
 # ---- texts that occur more than once
 
 
-def note_repeated_texts(train: Sequence[Row], evaluated: Mapping[str, Sequence[Row]]) -> None:
+def note_repeated_texts(
+    train: Sequence[Row], evaluated: Mapping[str, Sequence[Row]]
+) -> None:
     """Notes rows to train on whose label contradicts that of the same text, and rows to evaluate
     that are trained on. Texts are compared, whatever files they come from."""
     first: dict[int, Row] = {}  # of each text
@@ -252,5 +270,7 @@ def _digest(row: Row) -> int:
     texts = []
     for pair in row.pairs:
         for text in pair:
-            texts.append(" ".join(unicodedata.normalize("NFC", str(text or "")).split()))
+            texts.append(
+                " ".join(unicodedata.normalize("NFC", str(text or "")).split())
+            )
     return digest("\0".join(texts))

@@ -59,7 +59,9 @@ class Evaluator:
         directory: Optional[str] = self._settings.model_dir
         if not files.is_writable(self._settings.model_dir):
             directory = self._settings.predict_dir
-        self._evaluation = Evaluation(self._task, directory, self._settings.predict_threshold)
+        self._evaluation = Evaluation(
+            self._task, directory, self._settings.predict_threshold
+        )
 
     # -- evaluation
 
@@ -79,7 +81,9 @@ class Evaluator:
         files."""
         # Of the evaluations before, those of the best checkpoint are kept.
         best = best_checkpoint.best_or_newest(self._settings.model_dir)
-        self._predicted = [each for each in self._predicted if best and each.step == best[0]]
+        self._predicted = [
+            each for each in self._predicted if best and each.step == best[0]
+        ]
         results = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluate(split, rows, step, prefix)[0])
@@ -96,7 +100,9 @@ class Evaluator:
                 result, predictions = self._evaluate(split, rows, step, prefix)
                 results.append(dict(step=step, **result))
                 values.append(predictions.values)
-            best = best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
+            best = best_checkpoint.best_evaluation(
+                results, task.metrics[0], task.lower_is_better
+            )
             name = self._name_of(split)
             thresholds = {}
             if task.scorer.has_threshold:
@@ -104,7 +110,9 @@ class Evaluator:
             constant = evaluation.constant_answer(split, rows)
             evaluation.keep_results(name, rows, constant, results, best, thresholds)
             # The tables show the best checkpoint; if none is better than others, the newest.
-            evaluation.keep_tables(name, rows, values[results.index(best) if best else -1])
+            evaluation.keep_tables(
+                name, rows, values[results.index(best) if best else -1]
+            )
 
     def _evaluate(
         self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
@@ -124,7 +132,11 @@ class Evaluator:
         command names in its place, so that no evaluation replaces one of other rows."""
         named = self._settings.named_files.get(split)
         run = read_model(self._settings.model_dir)
-        if not named or not run or run.resolved.get(f"{split}_file") == os.path.abspath(named):
+        if (
+            not named
+            or not run
+            or run.resolved.get(f"{split}_file") == os.path.abspath(named)
+        ):
             return split
         return readers.stem(os.path.basename(self._data.paths(split)[0]))
 
@@ -147,7 +159,8 @@ class Evaluator:
                 step=step,
                 threshold=settings.predict_threshold,
                 output=settings.output,
-                is_official=not settings.predict_file and split not in settings.named_files,
+                is_official=not settings.predict_file
+                and split not in settings.named_files,
             )
 
     def _predictions(
@@ -171,7 +184,10 @@ class Evaluator:
         for known in self._predicted:
             if known.step == step and len(known.rows) == len(rows):
                 pairs = zip(known.rows, rows)
-                if all((a.id, a.pairs, a.source) == (b.id, b.pairs, b.source) for a, b in pairs):
+                if all(
+                    (a.id, a.pairs, a.source) == (b.id, b.pairs, b.source)
+                    for a, b in pairs
+                ):
                     return known.predictions
         return None
 

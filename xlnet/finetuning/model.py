@@ -46,7 +46,9 @@ class TaskModel:
             nn, logits = self._logits(features)
             return self.tuned.task.head.outputs(nn, logits, features)
 
-    def outputs_of_records(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def outputs_of_records(
+        self, features: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
         """`outputs` with the `loss` of each record, its number `index` and the row that it belongs
         to (`predictor.OF_ROWS`), [B], for evaluation and prediction files. The loss of a record
         without a label is that of label 0: not read."""
@@ -93,13 +95,21 @@ class TaskModel:
         is_training = seed is not None
         with_memory = settings.long_document == "memory"
         run = self.network.run_config(
-            is_training, device=device, mem_len=settings.max_seq_length if with_memory else None
+            is_training,
+            device=device,
+            mem_len=settings.max_seq_length if with_memory else None,
         )
         texts = self._texts(features, is_training)
         ids, segments, padding = texts
         if with_memory:
             sequence, padding = encode_with_memory(
-                self.config, run, ids, segments, padding, seed, length=settings.max_seq_length
+                self.config,
+                run,
+                ids,
+                segments,
+                padding,
+                seed,
+                length=settings.max_seq_length,
             )
         else:
             sequence = self._read(run, features, texts, seed).sequence
@@ -121,12 +131,18 @@ class TaskModel:
         )
         return nn, head.logits(nn, features, is_training)
 
-    def _texts(self, features: dict[str, tf.Tensor], is_training: bool = False) -> list[tf.Tensor]:
+    def _texts(
+        self, features: dict[str, tf.Tensor], is_training: bool = False
+    ) -> list[tf.Tensor]:
         """ids, segments, padding: [B*C,T], the choices of an example one after the other."""
         count = self.tuned.task.head.num_choices(is_training)
         return [
             tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x
-            for x in (features["input_ids"], features["segment_ids"], features["input_mask"])
+            for x in (
+                features["input_ids"],
+                features["segment_ids"],
+                features["input_mask"],
+            )
         ]
 
     def _read(
@@ -176,10 +192,15 @@ def encode_with_memory(
     mem_len = run.mem_len
     assert mem_len, "memory is off"
 
-    def read(index: Any, mems: Sequence[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
+    def read(
+        index: Any, mems: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         """Reads a segment with the memory of those before it: (its sequence, the new memory, in
         which padding is zero, its padding)."""
-        part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
+        part = [
+            tf.slice(x, [0, index * length], [-1, length])
+            for x in (ids, segments, padding)
+        ]
         outputs = modeling.transformer_xl(
             config,
             run,
@@ -192,13 +213,18 @@ def encode_with_memory(
         )
         real = tf.concat([tf.ones([batch, mem_len]), 1.0 - part[2]], axis=1)
         real = real[:, -mem_len:, None]  # [B,M,1]
-        kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
+        kept = [
+            tf.stop_gradient(tf.cast(mem, tf.float32) * real)
+            for mem in outputs.new_mems
+        ]
         return outputs.sequence, kept, part[2]
 
     batch, total = modeling.shape_of(ids)
     mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
     # The variables are made by a call on one token, as they cannot be made within a loop.
-    modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1], seed=seed)
+    modeling.transformer_xl(
+        config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1], seed=seed
+    )
     # All segments but the last are read for their memory alone.
     last = total // length - 1
     _, *mems = tf.while_loop(
@@ -226,11 +252,17 @@ class TrainingModel:
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: its part of
         `input_pipeline.finetuning_batches`, [b,...]."""
-        model, settings, config = self.model, self.model.tuned.settings, self.model.config
+        model, settings, config = (
+            self.model,
+            self.model.tuned.settings,
+            self.model.config,
+        )
         options = LossOptions(settings.label_smoothing, self.class_weights)
         batch = train_step.on_device(features)
         # The index of the first example in the global batch.
-        first_row = devices.replica_index() * batch["is_real_example"].shape.as_list()[0]
+        first_row = (
+            devices.replica_index() * batch["is_real_example"].shape.as_list()[0]
+        )
 
         # Forward and loss, of each micro-batch. In pretraining, dropout masks are sampled for each
         # batch element, so micro-batches have the masks of one large batch. That needs shapes that
@@ -240,7 +272,8 @@ class TrainingModel:
         def forward(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             with tf.variable_scope(
-                tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)
+                tf.get_variable_scope(),
+                custom_getter=frozen(config, settings.freeze_layers),
             ):
                 losses = model.training_loss(
                     part,

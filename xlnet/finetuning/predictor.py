@@ -28,7 +28,11 @@ Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 _BATCHES_AT_ONCE = 8  # that a call of a loaded model waits for, at most
-OF_ROWS = ("is_first", TOKENS_READ, TOKENS)  # in batches, what says to which rows records belong
+OF_ROWS = (
+    "is_first",
+    TOKENS_READ,
+    TOKENS,
+)  # in batches, what says to which rows records belong
 
 
 class Network(Protocol):
@@ -78,7 +82,9 @@ class Predictor:
             rows, self._tuned, self._tokenizer, self._batch_size, self._most_tokens
         ):
             outputs = self._network.outputs(batch)
-            outputs["loss"] = np.zeros(len(batch["index"]), np.float32)  # without labels
+            outputs["loss"] = np.zeros(
+                len(batch["index"]), np.float32
+            )  # without labels
             for name in ("index", *OF_ROWS):
                 outputs[name] = batch[name]
             parts.append(outputs)
@@ -106,7 +112,9 @@ def batches_of_rows(
     first = 0
     # Some rows at a time: their features take more memory than their outputs.
     while block := list(itertools.islice(rest, POOL_BATCHES * batch_size)):
-        records, windows = reader.encode(list(reader.examples(block)), tokenizer, layout)
+        records, windows = reader.encode(
+            list(reader.examples(block)), tokenizer, layout
+        )
         counts = encoding.pop_token_counts(records)
         records[TOKENS_READ], records[TOKENS] = counts.read, counts.total
         records["is_first"] = np.zeros(len(counts.read), np.int32)
@@ -127,7 +135,9 @@ def join(parts: Sequence[Arrays], tuned: FineTunedTask) -> Predicted:
     # A row may have several records; `join` makes one prediction of their outputs.
     windows = np.diff(starts, append=len(outputs["loss"]))
     has_windows = encoding.has_windows(tuned.layout)
-    return Predicted(tuned.task.head.join(outputs, windows if has_windows else None), counts)
+    return Predicted(
+        tuned.task.head.join(outputs, windows if has_windows else None), counts
+    )
 
 
 def placeholders(tuned: FineTunedTask) -> dict[str, tf.Tensor]:

@@ -63,7 +63,10 @@ def train(
     rows = data.to_train()
     labelled = data.of_split("train", need_labels=True)["train"]
     if not data.can_evaluate():
-        _log.warning("note: there is no file %s to evaluate on while training", settings.eval_split)
+        _log.warning(
+            "note: there is no file %s to evaluate on while training",
+            settings.eval_split,
+        )
         settings = dataclasses.replace(settings, eval_steps=0)
     settings, optimization = in_steps(settings, optimization, len(rows))
     evaluated = {}
@@ -78,12 +81,19 @@ def train(
 
     # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
     # are the copies in its directory.
-    resolved = run_document.values_of((given, model.network, optimization, device_settings))
+    resolved = run_document.values_of(
+        (given, model.network, optimization, device_settings)
+    )
     resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
-    read = {"train": data.digests("train"), "code": own_code(task.reader, task.head, task.scorer)}
+    read = {
+        "train": data.digests("train"),
+        "code": own_code(task.reader, task.head, task.scorer),
+    }
     document = dataclasses.replace(document, resolved=resolved, read=read)
-    run_document.check_resumed(document, model.config, data.tokenizer, settings.allow_changes)
+    run_document.check_resumed(
+        document, model.config, data.tokenizer, settings.allow_changes
+    )
 
     # Train.
     run = FineTuningRun(
@@ -157,30 +167,40 @@ class FineTuningRun(loop.TrainingRun):
         self._document = document
 
     def batches(self, start: int) -> tf.data.Dataset:
-        return self._data.batches(self.records, start, self.devices.replicas, self.devices.xla)
+        return self._data.batches(
+            self.records, start, self.devices.replicas, self.devices.xla
+        )
 
     def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         return self._evaluator.evaluate_step(step, prefix)
 
     def write_document(self) -> None:
         tokenizer = self._data.tokenizer
-        run_document.write(self.settings.model_dir, self._document, self.config, tokenizer)
+        run_document.write(
+            self.settings.model_dir, self._document, self.config, tokenizer
+        )
 
     def banner(self) -> dict[str, str]:
         settings, tuned = self.settings, self._model.model.tuned
         task = tuned.task
         held_out = ""
-        if task.files.dev_share:  # which decides by a hash: of few rows it is another share
+        if (
+            task.files.dev_share
+        ):  # which decides by a hash: of few rows it is another share
             count = len(self._data.of_split("dev", True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
-        epochs = self.optimization.train_steps * settings.train_batch_size / len(self._rows)
+        epochs = (
+            self.optimization.train_steps * settings.train_batch_size / len(self._rows)
+        )
         return {
             "precision": self.devices.precision_in_words(self._model.model.network),
             "task": (
                 f"{task.name}: {len(self._rows):,} {task.reader.unit}, "
                 f"{task.head.outputs_in_words()}{held_out}"
             ),
-            "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
+            "labels": task.scorer.counts_in_words(
+                self._data.of_split("train", True)["train"]
+            ),
             "length": f"{tuned.settings.max_seq_length} tokens, {tuned.settings.long_document}",
             "text": self.records.seen.in_words(),
             "epochs": (

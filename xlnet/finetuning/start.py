@@ -64,7 +64,9 @@ def run(run: TaskRun, device: DeviceSettings) -> None:
             )
             # A signal still means that the run is not done.
             stop = stack.enter_context(StopSignal())
-            stack.enter_context(stop.ends("the evaluation and prediction after training"))
+            stack.enter_context(
+                stop.ends("the evaluation and prediction after training")
+            )
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_predict:
@@ -75,7 +77,9 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
     """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     settings, task = tuned.settings, tuned.task
     if settings.do_train and not data.can_evaluate():
-        settings.check_without_evaluations(f"a file {settings.eval_split} to evaluate on")
+        settings.check_without_evaluations(
+            f"a file {settings.eval_split} to evaluate on"
+        )
     output = settings.output
     to_predict = settings.predict_file
     if settings.do_predict and output and not to_predict:
@@ -99,19 +103,29 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
         )
 
 
-def _check_settings(tuned: FineTunedTask, config: XLNetConfig, devices: Devices) -> None:
+def _check_settings(
+    tuned: FineTunedTask, config: XLNetConfig, devices: Devices
+) -> None:
     """Raises UserError for settings that contradict the network, the task or the devices."""
     settings, task = tuned.settings, tuned.task
     encoding.check_max_seq_length(settings.max_seq_length)
     if settings.freeze_layers > config.n_layer:
-        raise wrong("freeze_layers", settings.freeze_layers, f"at most {config.n_layer}")
+        raise wrong(
+            "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"
+        )
     if settings.label_smoothing and not task.head.smooths_labels:
-        raise wrong("label_smoothing", settings.label_smoothing, f"0: {task.name} has no classes")
+        raise wrong(
+            "label_smoothing",
+            settings.label_smoothing,
+            f"0: {task.name} has no classes",
+        )
     if settings.do_train:
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
 
-def _check_model(tuned: FineTunedTask, config: XLNetConfig, document: RunDocument) -> None:
+def _check_model(
+    tuned: FineTunedTask, config: XLNetConfig, document: RunDocument
+) -> None:
     """Raises UserError if the model directory or the initial weights are of something else than the
     `document` of this run."""
     from xlnet.engine import best_checkpoint, checkpoint
@@ -131,23 +145,33 @@ def _check_model(tuned: FineTunedTask, config: XLNetConfig, document: RunDocumen
         checkpoint.check_config(prefix, config)
         if settings.do_train:
             checkpoint.read_weights(prefix)  # which must be finite
-            task_settings.check_start(settings.init_checkpoint, tuned.task, document.task or {})
+            task_settings.check_start(
+                settings.init_checkpoint, tuned.task, document.task or {}
+            )
 
 
 def make_records(settings: SpanSettings) -> None:
     """Makes the records of the train file; arguments and errors as for `run`."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
     task_settings.check_directories(settings)
-    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
+    tokenizer = Tokenizer(
+        settings.spiece_model_file, settings.uncased, settings.keep_accents
+    )
     task_settings.check_columns(settings)
     quiet.import_tensorflow()
     from xlnet.finetuning.data import TaskData
 
-    model_run = task_settings.read_model(settings.model_dir) if settings.model_dir else None
+    model_run = (
+        task_settings.read_model(settings.model_dir) if settings.model_dir else None
+    )
     tuned = FineTunedTask(task_settings.task_of_run(settings, model_run), settings)
     data = TaskData(tuned, tokenizer)
     rows = data.to_train()
     made = data.records(rows)
     _log.info(
-        "train: %d %s, %d records: %s", len(rows), tuned.task.reader.unit, made.count, made.path
+        "train: %d %s, %d records: %s",
+        len(rows),
+        tuned.task.reader.unit,
+        made.count,
+        made.path,
     )

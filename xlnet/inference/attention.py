@@ -14,7 +14,11 @@ from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.inference import session
 from xlnet.inference.inference import Inference, row_of
-from xlnet.inference.settings import ATTENTION_ORDERS, AttentionSettings, numbers_in_order
+from xlnet.inference.settings import (
+    ATTENTION_ORDERS,
+    AttentionSettings,
+    numbers_in_order,
+)
 from xlnet.inference.texts import as_text, layers_of, pair_of
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
@@ -108,15 +112,21 @@ def _of_fine_tuned(
     """The attention probabilities of a fine-tuned network, whose tokens see each other."""
     tuned, tokenizer = inference.tuned(), inference.tokenizer
     if settings.order not in (None, "none"):
-        raise wrong("order", settings.order, "none: tokens of a fine-tuned model see each other")
+        raise wrong(
+            "order", settings.order, "none: tokens of a fine-tuned model see each other"
+        )
     # One record, without its padding: a plot shows the tokens of the text alone.
     row = row_of(tuned, 0, InlineExample(*pair_of(text, tuned.task)))
     reader, layout = tuned.task.reader, tuned.layout
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
     counts = encoding.pop_token_counts(records)
-    is_in_parts = len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1
+    is_in_parts = (
+        len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1
+    )
     if is_in_parts or layout.long_document == "memory" or counts.is_cut.any():
-        raise wrong("text", "one that is cut or read in parts", "one that is read at once")
+        raise wrong(
+            "text", "one that is cut or read in parts", "one that is read at once"
+        )
     padding = tuned.padding._replace(multiple=1)
     ((_, record),) = batches_by_length(records, layout.max_seq_length, padding, 1)
     ids = record["input_ids"][0].tolist()
@@ -124,13 +134,15 @@ def _of_fine_tuned(
 
     def build() -> tuple[session.Tensors, session.Tensors]:
         inputs = predictor.placeholders(tuned)
-        by_layer = TaskModel(inference.loaded.config, tuned, inference.loaded.network).attention(
-            inputs
-        )
+        by_layer = TaskModel(
+            inference.loaded.config, tuned, inference.loaded.network
+        ).attention(inputs)
         return inputs, {str(layer + 1): each for layer, each in enumerate(by_layer)}
 
     subgraph = inference.open().subgraph("attention", build)
-    found = np.array(subgraph([str(layer) for layer in layers], record))[:, 0]  # [k,N,T,T]
+    found = np.array(subgraph([str(layer) for layer in layers], record))[
+        :, 0
+    ]  # [k,N,T,T]
     return Attention(
         [tokenizer.id_to_piece(id) for id in ids],
         layers,

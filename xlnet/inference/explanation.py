@@ -74,7 +74,9 @@ def explanation_call(inference: Inference, **settings: Any) -> Call:
         read = characters_read(texts, inference.aligner, tuned.layout)
         words: list[str] = []
         words_read: list[int] = []
-        rows = [row]  # the complete text, then the text without each of its words that are read
+        rows = [
+            row
+        ]  # the complete text, then the text without each of its words that are read
         for number, text in enumerate(texts):
             for start, end in words_of(text):
                 if any(start < last and first < end for first, last in read[number]):
@@ -112,7 +114,9 @@ def check_label(tuned: FineTunedTask, label: Optional[str], source: str = "") ->
     """Raises UserError, which begins with `source`, for a label that a model does not have."""
     names = tuned.task.scorer.probabilities
     if label is not None and label not in names:
-        expected = f"one of {', '.join(names)}" if names else "none: the model has one score"
+        expected = (
+            f"one of {', '.join(names)}" if names else "none: the model has one score"
+        )
         where = f"{source}: label" if source else "label"
         raise wrong(where, repr(label), expected + did_you_mean(label, names))
 
@@ -137,7 +141,9 @@ def characters_read(
     # The numbers of the tokens are cut as their ids are.
     aligned = aligner.encode(texts)
     numbers = [list(range(len(each.ids))) for each in aligned]
-    windows = encoding.fit_to_length(numbers[0], numbers[1] if len(texts) > 1 else None, layout)
+    windows = encoding.fit_to_length(
+        numbers[0], numbers[1] if len(texts) > 1 else None, layout
+    )
     spans: list[list[tuple[int, int]]] = []
     for position, text in enumerate(aligned):
         kept = sorted({number for window in windows for number in window[position]})
@@ -154,7 +160,9 @@ def characters_read(
     return spans
 
 
-def _output(tuned: FineTunedTask, values: np.ndarray, label: Optional[str]) -> tuple[int, str]:
+def _output(
+    tuned: FineTunedTask, values: np.ndarray, label: Optional[str]
+) -> tuple[int, str]:
     """(index, name) of the output that is explained: of the label, or the most probable one of the
     first of `values`."""
     names = tuned.task.scorer.probabilities

@@ -16,7 +16,11 @@ import numpy as np
 
 from xlnet.inference.generation import best
 from xlnet.inference.inference import Inference, require_finite
-from xlnet.inference.settings import FACTORIZATION_ORDERS, FactorizationSettings, numbers_in_order
+from xlnet.inference.settings import (
+    FACTORIZATION_ORDERS,
+    FactorizationSettings,
+    numbers_in_order,
+)
 from xlnet.inference.texts import as_text
 from xlnet.support.errors import escape_control_characters, wrong
 
@@ -64,13 +68,19 @@ class Factorization:
             hides = self.content_hides[position]
             if place >= self.known:
                 rank = str(place - self.known)
-                probability = f"{100 * math.exp(self.log_probabilities[position]):.2f} %"
+                probability = (
+                    f"{100 * math.exp(self.log_probabilities[position]):.2f} %"
+                )
                 candidates = " ".join(self.candidates[position])
                 hides = self.query_hides[position]
             seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
             piece = self.pieces[position]
-            rows.append((piece, rank, " ".join(seen) or "nothing", probability, candidates))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+            rows.append(
+                (piece, rank, " ".join(seen) or "nothing", probability, candidates)
+            )
+        widths = [
+            max(len(row[column]) for row in rows) for column in range(len(rows[0]))
+        ]
         lines = []
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row, widths)]
@@ -80,7 +90,9 @@ class Factorization:
         return "\n".join(lines)
 
 
-def factorize(inference: Inference, text: Any, settings: FactorizationSettings) -> Factorization:
+def factorize(
+    inference: Inference, text: Any, settings: FactorizationSettings
+) -> Factorization:
     """Predicts each token of a text from those before it in a factorization order.
 
     Args:
@@ -96,7 +108,9 @@ def factorize(inference: Inference, text: Any, settings: FactorizationSettings) 
     ids = tokenizer.ids(as_text(text))
     count = len(ids)
     if not settings.known < count <= settings.most_tokens:
-        raise wrong("text", f"{count} pieces", f"{settings.known + 1} to {settings.most_tokens}")
+        raise wrong(
+            "text", f"{count} pieces", f"{settings.known + 1} to {settings.most_tokens}"
+        )
     order = _order(count, settings)  # [T]
     targets = order[settings.known :]  # [P], in the order in which they are predicted
 

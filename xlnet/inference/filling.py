@@ -107,7 +107,9 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
     return Call(prepare, compute, 1)
 
 
-def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> list[Filling]:
+def fill(
+    model: LanguageModel, blanks: Blanks, settings: FillingSettings
+) -> list[Filling]:
     """The likeliest fillings, at most `top`, the likeliest first.
 
     Fillings of different numbers of pieces are compared as if every number were as likely before.
@@ -123,13 +125,21 @@ class BlankPieces:
 
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
-        names = np.array([tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)])
-        self._is_marked = np.char.startswith(names, WORD_START)  # bool [V], with that of a space
+        names = np.array(
+            [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
+        )
+        self._is_marked = np.char.startswith(
+            names, WORD_START
+        )  # bool [V], with that of a space
         self._is_mark = names == WORD_START  # nothing but the mark
         self._is_special = tokenizer.is_special.copy()
-        self._is_special[list(tokenizer.byte_ids)] = True  # a byte alone is not a character
+        self._is_special[list(tokenizer.byte_ids)] = (
+            True  # a byte alone is not a character
+        )
 
-    def allowed(self, width: int, after_space: bool, whole_words: bool) -> list[np.ndarray]:
+    def allowed(
+        self, width: int, after_space: bool, whole_words: bool
+    ) -> list[np.ndarray]:
         """Which pieces each position of a blank of `width` pieces may have, bool [V] of each."""
         # In a vocabulary of characters every word begins with a piece that is only the mark.
         may_be_alone = not whole_words or not (self._is_marked & ~self._is_mark).any()
@@ -179,7 +189,11 @@ class Blanks:
         self._after_space = []  # whether the first piece of each blank has the mark of a space
         for number, part in enumerate(self._parts):
             begins_word = part[:1].isspace() if number else tokenizer.marks_first_word
-            words = tokenizer.encode_words([part.strip()], [begins_word]) if part.strip() else [[]]
+            words = (
+                tokenizer.encode_words([part.strip()], [begins_word])
+                if part.strip()
+                else [[]]
+            )
             ids += words
             is_first_word = number == 0 and not part.strip()
             self._after_space.append(
@@ -193,7 +207,9 @@ class Blanks:
         self.tokens = sum(map(len, ids))
         if settings.order not in ORDERS:
             if len(numbers_in_order(settings.order, ORDERS, "blanks")) != self.count:
-                raise wrong("order", repr(settings.order), f"the numbers of {self.count} blanks")
+                raise wrong(
+                    "order", repr(settings.order), f"the numbers of {self.count} blanks"
+                )
         self.forms = self._forms()
         if not self.forms:
             found = f"{settings.pieces} with whole_words={settings.whole_words}"
@@ -206,7 +222,9 @@ class Blanks:
         first, *between, last = ids
         apart = sum(map(len, between))
         if apart > CONTEXT:
-            raise wrong("text", f"blanks that are {apart} tokens apart", f"at most {CONTEXT}")
+            raise wrong(
+                "text", f"blanks that are {apart} tokens apart", f"at most {CONTEXT}"
+            )
         room = CONTEXT - apart
         before = min(len(first), max(room - room // 2, room - len(last)))
         return [first[len(first) - before :], *between, last[: room - before]]
@@ -241,7 +259,9 @@ class Blanks:
             rows += self._pieces.allowed(width, after_space, self._settings.whole_words)
         return np.array(rows)
 
-    def filling(self, widths: Sequence[int], ids: np.ndarray, log_probability: float) -> Filling:
+    def filling(
+        self, widths: Sequence[int], ids: np.ndarray, log_probability: float
+    ) -> Filling:
         """The `Filling` of pieces ids [P]."""
         words: list[str] = []
         pieces: list[tuple[str, ...]] = []
@@ -258,7 +278,10 @@ class Blanks:
 
 
 def _of_widths(
-    model: LanguageModel, blanks: Blanks, widths: Sequence[int], settings: FillingSettings
+    model: LanguageModel,
+    blanks: Blanks,
+    widths: Sequence[int],
+    settings: FillingSettings,
 ) -> Iterator[Filling]:
     """The best fillings for blanks of these widths, their numbers of pieces."""
     ids, positions, places = blanks.layout(widths)
@@ -271,7 +294,10 @@ def _of_widths(
             # Only the first and the last order are searched, which go from left to right and from
             # right to left. A filling that is likely on average over the orders is mostly among the
             # best of one of these. The mean of the probabilities in all orders decides.
-            found = [search.best(order, settings.beams)[0] for order in (orders[0], orders[-1])]
+            found = [
+                search.best(order, settings.beams)[0]
+                for order in (orders[0], orders[-1])
+            ]
             fillings = np.unique(np.concatenate(found), axis=0)
             every = np.array([search.joint(fillings, order) for order in orders])
             scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
@@ -291,7 +317,11 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
     if settings.order == "all":
         if count <= _ALL_ORDERED:
             return [list(order) for order in itertools.permutations(places)]
-        _log.info("note: of the orders of %d pieces %d are averaged, sampled", count, _MOST_ORDERS)
+        _log.info(
+            "note: of the orders of %d pieces %d are averaged, sampled",
+            count,
+            _MOST_ORDERS,
+        )
         # The first and the last one are searched.
         random = np.random.default_rng(count)
         between = [random.permutation(count).tolist() for _ in range(_MOST_ORDERS - 2)]
@@ -366,5 +396,7 @@ class _Search:
             hidden=np.concatenate([content_hides, query_hides]),
         )  # [C,P,V]
         require_finite(log_probabilities)
-        of_pieces = np.take_along_axis(log_probabilities, fillings[:, :, None], axis=2)  # [C,P,1]
+        of_pieces = np.take_along_axis(
+            log_probabilities, fillings[:, :, None], axis=2
+        )  # [C,P,1]
         return of_pieces.sum(axis=(1, 2))

@@ -45,11 +45,18 @@ from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 from xlnet.inference import session
 from xlnet.inference.inference import Call, Inference, require_finite
 from xlnet.inference.language_model import LanguageModel, Reading
-from xlnet.inference.settings import CONTEXT, GenerationSettings, from_keywords, stop_texts
+from xlnet.inference.settings import (
+    CONTEXT,
+    GenerationSettings,
+    from_keywords,
+    stop_texts,
+)
 from xlnet.inference.texts import as_text, count_unknown
 
 _MOST_TEXTS = 32  # side by side; prompts wait for a place
-_MOST_TOKENS = 2048  # of prompts that are read in a step, padding included, or a single prompt
+_MOST_TOKENS = (
+    2048  # of prompts that are read in a step, padding included, or a single prompt
+)
 _SLOTS_MULTIPLE = 32  # few sizes, as each new one copies all keys and values
 
 
@@ -123,7 +130,9 @@ class _Pieces:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        self.byte_of = {id: int(tokenizer.id_to_piece(id)[3:5], 16) for id in tokenizer.byte_ids}
+        self.byte_of = {
+            id: int(tokenizer.id_to_piece(id)[3:5], 16) for id in tokenizer.byte_ids
+        }
         self.end_id = tokenizer.eod_id
         self.is_banned = tokenizer.is_special.copy()  # [V]
         self.is_banned[self.end_id] = False
@@ -190,7 +199,9 @@ class _Text:
         if byte is not None:
             self._at_line_start = False
             return self._decoder.decode(bytes([byte]))
-        broken = self._decoder.decode(b"", final=True)  # a character that is not complete
+        broken = self._decoder.decode(
+            b"", final=True
+        )  # a character that is not complete
         text = self._pieces.text_of(id)
         if self._at_line_start:
             text = text.lstrip(" ")
@@ -216,7 +227,9 @@ def likeliest(logs: np.ndarray, top_k: int, top_p: float) -> np.ndarray:
     return order[before < top_p]
 
 
-def sample(logs: np.ndarray, settings: GenerationSettings, seed: int, token: int) -> int:
+def sample(
+    logs: np.ndarray, settings: GenerationSettings, seed: int, token: int
+) -> int:
     """The id of a token, sampled by log probabilities float [V].
 
     Args:
@@ -267,7 +280,9 @@ class _Sample:
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         text = self._text
-        allowed = np.where(self._pieces.is_banned, -np.inf, log_probabilities[0].astype(np.float64))
+        allowed = np.where(
+            self._pieces.is_banned, -np.inf, log_probabilities[0].astype(np.float64)
+        )
         id = sample(allowed, self._settings, self._seed or 0, text.tokens)
         log_probability = float(log_probabilities[0, id])
         before = len(text.released)
@@ -289,7 +304,9 @@ class _Beams:
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
-        scores = np.where(self._pieces.is_banned, -np.inf, before + log_probabilities)  # [b,V]
+        scores = np.where(
+            self._pieces.is_banned, -np.inf, before + log_probabilities
+        )  # [b,V]
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
         # Until then it continues with the `beams` likeliest candidates that do not end. Each beam
@@ -312,7 +329,9 @@ class _Beams:
         if len(self._done) < self._width:
             self._done += [text.whole("length") for text in alive]
         # A longer text has more factors: texts are compared by the mean of their tokens.
-        found = max(self._done, key=lambda text: text.log_probability / max(text.tokens, 1))
+        found = max(
+            self._done, key=lambda text: text.log_probability / max(text.tokens, 1)
+        )
         return TextChunk(found.text, found), []
 
 
@@ -332,7 +351,10 @@ class _Generation:
     """
 
     def __init__(
-        self, search: Union[_Sample, _Beams], ids: Sequence[int], settings: GenerationSettings
+        self,
+        search: Union[_Sample, _Beams],
+        ids: Sequence[int],
+        settings: GenerationSettings,
     ) -> None:
         self.search, self.ids, self.beams = search, ids, settings.beams
         self.slots = min(CONTEXT, len(ids) + settings.max_tokens)
@@ -354,10 +376,14 @@ class GenerationBatch:
         self._running: list[_Generation] = []
         self._context: Any = None  # of `_reading`
         self._reading: Optional[Reading] = None
-        self._log_probabilities = np.zeros((0, 0), np.float32)  # [B,V], of each text's next token
+        self._log_probabilities = np.zeros(
+            (0, 0), np.float32
+        )  # [B,V], of each text's next token
         self._position = 0  # of the next token
 
-    def texts(self, prompts: Sequence[str], settings: GenerationSettings) -> list[GeneratedText]:
+    def texts(
+        self, prompts: Sequence[str], settings: GenerationSettings
+    ) -> list[GeneratedText]:
         """The texts that continue some prompts."""
         found: list[Any] = [None] * len(prompts)
         for number, chunk in self._chunks(prompts, settings):
@@ -382,7 +408,9 @@ class GenerationBatch:
         for prompt in prompts:
             ids = self._tokenizer.ids(prompt)[-CONTEXT:] or [self._tokenizer.eod_id]
             search_type = _Beams if settings.beams > 1 else _Sample
-            generations.append(_Generation(search_type(self._pieces, settings), ids, settings))
+            generations.append(
+                _Generation(search_type(self._pieces, settings), ids, settings)
+            )
         if settings.beams == 1:
             yield from self._join(generations)
             return
@@ -392,7 +420,9 @@ class GenerationBatch:
             for _, chunk in own_batch._join([each]):
                 yield number, chunk
 
-    def _join(self, generations: Sequence[_Generation]) -> Iterator[tuple[int, TextChunk]]:
+    def _join(
+        self, generations: Sequence[_Generation]
+    ) -> Iterator[tuple[int, TextChunk]]:
         # The generations end if the caller takes no more chunks.
         try:
             self._waiting.extend(generations)
@@ -454,10 +484,14 @@ class GenerationBatch:
             if each.is_left:
                 continue
             each.steps_left -= 1
-            log_probabilities = self._log_probabilities[each.rows.start : each.rows.stop]
+            log_probabilities = self._log_probabilities[
+                each.rows.start : each.rows.stop
+            ]
             try:
                 require_finite(log_probabilities)
-                chunk, continued = each.search.step(log_probabilities, each.steps_left == 0)
+                chunk, continued = each.search.step(
+                    log_probabilities, each.steps_left == 0
+                )
             except Exception as e:  # of this prompt alone: nothing was read for it yet
                 each.error = e
                 each.is_done = True

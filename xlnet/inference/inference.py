@@ -60,7 +60,9 @@ class Inference:
             loaded.prefix, device
         )
         self._language_model: Optional[LanguageModel] = None
-        self.generation_batch: Any = None  # made by `generation.batch_of` when it is needed
+        self.generation_batch: Any = (
+            None  # made by `generation.batch_of` when it is needed
+        )
         self.blank_pieces: Any = None  # made by `filling` when they are needed
 
     def open(self) -> session.RestoredSession:
@@ -80,7 +82,9 @@ class Inference:
         """The task of a fine-tuned model; UserError if it has none, or its method is another."""
         tuned = self.loaded.tuned
         if tuned is None:
-            raise wrong("model", "a pretrained one", "one that was fine-tuned for a task")
+            raise wrong(
+                "model", "a pretrained one", "one that was fine-tuned for a task"
+            )
         if verb not in (None, tuned.task.type.verb):
             raise UserError(
                 f"the model was trained for {tuned.task.type.name} ({tuned.task.name}): its method "
@@ -94,10 +98,14 @@ class Inference:
 
         def build() -> tuple[session.Tensors, session.Tensors]:
             inputs = placeholders(tuned)
-            return inputs, TaskModel(self.loaded.config, tuned, self.loaded.network).outputs(inputs)
+            return inputs, TaskModel(
+                self.loaded.config, tuned, self.loaded.network
+            ).outputs(inputs)
 
         subgraph = self.open().subgraph("task", build)
-        return Predictor(tuned, self.tokenizer, subgraph, self.batch_size, self.most_tokens)
+        return Predictor(
+            tuned, self.tokenizer, subgraph, self.batch_size, self.most_tokens
+        )
 
     def language_model(self) -> LanguageModel:
         """The network with its output layer over the vocabulary; one for all threads."""
@@ -137,7 +145,9 @@ def require_finite(values: np.ndarray) -> None:
         )
 
 
-def row_of(tuned: FineTunedTask, number: int, asked: InlineExample, place: str = "") -> Row:
+def row_of(
+    tuned: FineTunedTask, number: int, asked: InlineExample, place: str = ""
+) -> Row:
     """The row of an inline example; UserError, which begins with `place`, if it is bad."""
     row, fault = tuned.task.reader.row(str(number), asked)
     if fault:

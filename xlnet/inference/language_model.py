@@ -38,7 +38,9 @@ class LanguageModel:
     def __init__(self, loaded: LoadedModel, restored: RestoredSession):
         if loaded.tuned is not None:
             found = f"fine-tuned for {loaded.tuned.task.name}"
-            raise wrong(loaded.prefix, found, "a pretrained model, which has an output layer")
+            raise wrong(
+                loaded.prefix, found, "a pretrained model, which has an output layer"
+            )
         if loaded.objective not in ("permutation", "causal"):
             found = f"trained with objective={loaded.objective}"
             raise wrong(loaded.prefix, found, "permutation or causal")
@@ -76,8 +78,15 @@ class LanguageModel:
         i."""
         run = self._loaded.network.run_config(is_training=False)
         with train_step.model_scope(kept_in=run.precision):
-            made = IncrementalNetwork(self._loaded.config, run, has_queries=not self.is_causal)
-        inputs = dict(made.inputs._asdict(), size=made.size, parents=made.parents, order=made.order)
+            made = IncrementalNetwork(
+                self._loaded.config, run, has_queries=not self.is_causal
+            )
+        inputs = dict(
+            made.inputs._asdict(),
+            size=made.size,
+            parents=made.parents,
+            order=made.order,
+        )
         outputs = {
             "log_probabilities": made.log_probabilities,
             "clear": made.clear,
@@ -124,13 +133,19 @@ class Reading:
     #   positions   0   1   2   3      4   1   2   3      4   5   2   3
     # Attention depends on the positions of tokens, so their order in the slots makes no difference.
     def __init__(
-        self, part: Subgraph, is_causal: bool, size: int, tokens_before: Optional[int] = None
+        self,
+        part: Subgraph,
+        is_causal: bool,
+        size: int,
+        tokens_before: Optional[int] = None,
     ) -> None:
         self._subgraph, self._is_causal = part, is_causal
         self._tokens_before = tokens_before
         self.size = size
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
-        self._is_hidden = np.zeros((1, size), bool)  # [B,S], slots that a text may not see
+        self._is_hidden = np.zeros(
+            (1, size), bool
+        )  # [B,S], slots that a text may not see
         self._count = 0  # tokens read
         self._subgraph("clear", {"size": size})
 
@@ -172,7 +187,12 @@ class Reading:
         return found[0], [layer[..., : len(positions)] for layer in found[1:]]
 
     def read_prompts(
-        self, ids: np.ndarray, end: int, asked: Sequence[int], padding: np.ndarray, first_text: int
+        self,
+        ids: np.ndarray,
+        end: int,
+        asked: Sequence[int],
+        padding: np.ndarray,
+        first_text: int,
     ) -> np.ndarray:
         """Reads the prompts of the B texts from number `first_text` on, which were added last, so
         that they end before the position `end`; padding: bool [B,T], True for tokens that nobody
@@ -181,7 +201,12 @@ class Reading:
         self._count = self.size - tokens
         positions = range(end - tokens, end)
         return self._run(
-            ["log_probabilities"], ids, positions, asked, padding=padding, first_text=first_text
+            ["log_probabilities"],
+            ids,
+            positions,
+            asked,
+            padding=padding,
+            first_text=first_text,
         )[0]
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -189,7 +214,9 @@ class Reading:
         self._subgraph("select", {"parents": rows})
         self._is_hidden = self._is_hidden[list(rows)]
 
-    def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
+    def add_texts(
+        self, kept: Sequence[int], count: int, size: int, position: int
+    ) -> None:
         """Continues with the texts of some numbers and `count` new ones, which see nothing yet, and
         with `size` slots. `position` is that of the next token: the slots are those of the
         positions before it, the newest one last. If they are fewer, the oldest tokens are lost."""
@@ -202,7 +229,9 @@ class Reading:
         order = np.concatenate([np.zeros(added, int), by_age])
         self.size = size
         parents = [*kept, *[0] * count]
-        self._subgraph("arrange", {"parents": parents, "order": order, "size": self.size})
+        self._subgraph(
+            "arrange", {"parents": parents, "order": order, "size": self.size}
+        )
         is_hidden = np.ones((len(parents), self.size), bool)
         is_hidden[: len(kept), added:] = self._is_hidden[list(kept)][:, by_age]
         self._is_hidden = is_hidden
@@ -249,6 +278,8 @@ class Reading:
                 "first_slot": first,
                 "hidden": hides | is_hidden[:, None],
                 "distances": np.where(is_empty, 0, rows - self._positions),
-                "wanted": [tokens - 1] if self._is_causal else np.arange(tokens, len(rows)),
+                "wanted": [tokens - 1]
+                if self._is_causal
+                else np.arange(tokens, len(rows)),
             },
         )

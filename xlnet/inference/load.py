@@ -61,7 +61,9 @@ def load(
 
     # All arguments are checked before a file is read; a task type that `own_module` registers must
     # be known before the model directory names it.
-    own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
+    own = from_keywords(
+        PythonSettings, {"batch_size": batch_size, "progress": progress}
+    )
     chosen = from_keywords(
         LoadSettings,
         {

@@ -29,7 +29,14 @@ from xlnet.inference.settings import (
     GenerationSettings,
     from_keywords,
 )
-from xlnet.inference.texts import VERBS, as_text, iterate_items, list_items, require_list, zip_lists
+from xlnet.inference.texts import (
+    VERBS,
+    as_text,
+    iterate_items,
+    list_items,
+    require_list,
+    zip_lists,
+)
 from xlnet.runs.model_files import LoadedModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import NotFinite, UserError, did_you_mean, wrong
@@ -121,7 +128,9 @@ class Model:
 
     # ---- lists of texts
 
-    def predict(self, texts: Any, threshold: Optional[float] = None, errors: str = "raise") -> Any:
+    def predict(
+        self, texts: Any, threshold: Optional[float] = None, errors: str = "raise"
+    ) -> Any:
         """The predictions for which the model was trained, of any task type.
 
         Args:
@@ -137,10 +146,16 @@ class Model:
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all(prediction_call(self.inference, threshold=threshold), texts, errors)
+        return self._all(
+            prediction_call(self.inference, threshold=threshold), texts, errors
+        )
 
     def pipe(
-        self, texts: Iterable[Any], verb: str = "predict", errors: str = "raise", **settings: Any
+        self,
+        texts: Iterable[Any],
+        verb: str = "predict",
+        errors: str = "raise",
+        **settings: Any,
     ) -> Iterator[Any]:
         """Yields the results of a method for texts, in order.
 
@@ -171,12 +186,16 @@ class Model:
                 some: list[Any] = []
                 try:
                     for item in itertools.islice(iterator, call.at_once):
-                        some.append(item)  # one by one: what was read before a failure is kept
+                        some.append(
+                            item
+                        )  # one by one: what was read before a failure is kept
                 except Exception as e:
                     failure = e
                 if not some:
                     break
-                for number, found in enumerate(_results(call, some, "return", progress.update)):
+                for number, found in enumerate(
+                    _results(call, some, "return", progress.update)
+                ):
                     if isinstance(found, UserError) and errors == "raise":
                         raise _numbered(first + number, found)
                     yield found
@@ -208,7 +227,9 @@ class Model:
         if verb in VERBS:
             return prediction_call(self.inference, verb, **settings)
         names = (*calls, *VERBS)
-        raise wrong("verb", repr(verb), ", ".join(names) + did_you_mean(str(verb), names))
+        raise wrong(
+            "verb", repr(verb), ", ".join(names) + did_you_mean(str(verb), names)
+        )
 
     def _all(self, call: Call, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
@@ -284,7 +305,9 @@ class Model:
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all(prediction_call(self.inference, "classify", threshold=threshold), texts)
+        return self._all(
+            prediction_call(self.inference, "classify", threshold=threshold), texts
+        )
 
     def probabilities(self, texts: Any) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
@@ -333,7 +356,9 @@ class Model:
         questions: Any = question
         if question is None or isinstance(question, str):
             questions = [question] * len(require_list("text", text))
-        return self._all(call, zip_lists(text=text, choices=choices, question=questions))
+        return self._all(
+            call, zip_lists(text=text, choices=choices, question=questions)
+        )
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -370,7 +395,9 @@ class Model:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
-        call = prediction_call(self.inference, "answer", threshold=threshold, top_k=top_k)
+        call = prediction_call(
+            self.inference, "answer", threshold=threshold, top_k=top_k
+        )
         if isinstance(question, str):
             return self._all(call, (question, context))
         if isinstance(context, str):
@@ -433,9 +460,13 @@ class Model:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(generation_call(self.inference, stop, **settings), prompts, errors)
+        return self._all(
+            generation_call(self.inference, stop, **settings), prompts, errors
+        )
 
-    def stream(self, prompt: str, stop: _Stop = None, **settings: Any) -> Iterator[TextChunk]:
+    def stream(
+        self, prompt: str, stop: _Stop = None, **settings: Any
+    ) -> Iterator[TextChunk]:
         """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
         between two chunks, and another prompt's chunks, too.
 
@@ -471,7 +502,8 @@ class Model:
           (1, 12, 6, 6)
         """
         chosen = from_keywords(
-            AttentionSettings, {"order": order, "seed": seed, "most_tokens": most_tokens}
+            AttentionSettings,
+            {"order": order, "seed": seed, "most_tokens": most_tokens},
         )
         return attention.attention_of(self.inference, text, layers, chosen)
 
@@ -511,11 +543,15 @@ def _results(
                 raise _numbered(number, e) from None
             found.append(e)
     # Bad items are left out of the batches; the results of the others go where their items are.
-    good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
+    good = [
+        number for number, each in enumerate(found) if not isinstance(each, UserError)
+    ]
     update(len(items) - len(good))
     for begin in range(0, len(good), call.at_once):
         some = good[begin : begin + call.at_once]
-        for number, result in zip(some, _computed(call, [found[number] for number in some])):
+        for number, result in zip(
+            some, _computed(call, [found[number] for number in some])
+        ):
             if errors == "raise" and isinstance(result, UserError):
                 raise _numbered(number, result)
             found[number] = result

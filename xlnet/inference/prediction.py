@@ -20,7 +20,9 @@ class _Item(NamedTuple):
     unknown: int
 
 
-def prediction_call(inference: Inference, verb: Optional[str] = None, **settings: Any) -> Call:
+def prediction_call(
+    inference: Inference, verb: Optional[str] = None, **settings: Any
+) -> Call:
     """The call of a method such as `Model.classify`, of the model's own one if `verb` is None.
 
     Args:
@@ -76,7 +78,9 @@ def _scorer(tuned: FineTunedTask, top_k: Optional[int]) -> Scorer:
     if top_k is None:
         return tuned.task.scorer
     if not hasattr(tuned.task.options, "n_best_size"):
-        raise wrong("top_k", f"a model of {tuned.task.type.name}", "one that answers questions")
+        raise wrong(
+            "top_k", f"a model of {tuned.task.type.name}", "one that answers questions"
+        )
     return tuned.task.with_options(n_best_size=top_k).scorer
 
 
@@ -85,5 +89,7 @@ def _threshold(tuned: FineTunedTask, given: Optional[float]) -> float:
     if given is None:
         return tuned.settings.predict_threshold
     if not tuned.task.scorer.has_threshold:
-        raise wrong("threshold", given, f"none: task {tuned.task.name} has no use for it")
+        raise wrong(
+            "threshold", given, f"none: task {tuned.task.name} has no use for it"
+        )
     return given

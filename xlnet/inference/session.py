@@ -41,7 +41,9 @@ class Caller:
 
 
 # Long work is many calls of the network, such as one for each token: each is a turn of its own.
-CALLER: contextvars.ContextVar[Optional[Caller]] = contextvars.ContextVar("caller", default=None)
+CALLER: contextvars.ContextVar[Optional[Caller]] = contextvars.ContextVar(
+    "caller", default=None
+)
 
 
 def caller() -> Caller:
@@ -80,7 +82,9 @@ class Subgraph:
         """
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         feeds = {
-            tensor: features[name] for name, tensor in self._inputs.items() if name in features
+            tensor: features[name]
+            for name, tensor in self._inputs.items()
+            if name in features
         }
         with caller().turn(), errors.translated_errors(), self._restored.while_open():
             return self._restored.session.run(wanted, feeds)
@@ -104,21 +108,31 @@ class RestoredSession:
         self.is_closed = False
         self._process = os.getpid()
         self._subgraphs: dict[str, Subgraph] = {}
-        self._restored: set[tf.Variable] = set()  # what has the weights of the checkpoint
+        self._restored: set[tf.Variable] = (
+            set()
+        )  # what has the weights of the checkpoint
         self._lock = threading.Lock()
 
-    def subgraph(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Subgraph:
+    def subgraph(
+        self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
+    ) -> Subgraph:
         """The subgraph of this name; `build` builds it the first time, and returns dicts of inputs
         and of outputs, tensors by name."""
         if name in self._subgraphs:
             return self._subgraphs[name]
         with self._lock, self.while_open():
-            if name not in self._subgraphs:  # another thread may have built it meanwhile
+            if (
+                name not in self._subgraphs
+            ):  # another thread may have built it meanwhile
                 with without_registered_gradients(), self._graph.as_default():
                     subgraph = Subgraph(self, *build())
                     # Parts share weights: only those that are new are read. A part that could not
                     # be restored has left its variables in the graph; they count as new, too.
-                    new = [each for each in tf.global_variables() if each not in self._restored]
+                    new = [
+                        each
+                        for each in tf.global_variables()
+                        if each not in self._restored
+                    ]
                     if new:
                         Restoring(new)(self.session, self._prefix)
                     self._restored.update(new)

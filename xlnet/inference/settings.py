@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, TypeVar
 
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, check_value, required, same_as, setting, share
+from xlnet.settings.fields import (
+    Settings,
+    check_value,
+    required,
+    same_as,
+    setting,
+    share,
+)
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.support.errors import UserError, did_you_mean, wrong
@@ -19,7 +26,9 @@ Chosen = TypeVar("Chosen", bound=Settings)
 
 POOLINGS = ("mean", "first", "last", "none")
 BLANK = "___"  # of a text to be filled; more underscores are one blank, too
-CONTEXT = 512  # tokens of a text that the network reads to fill or to continue it, at most
+CONTEXT = (
+    512  # tokens of a text that the network reads to fill or to continue it, at most
+)
 MOST_PIECES = 64  # of a blank
 TEXTS = ("stop",)  # settings that are a text or several
 MOST_TEXTS, LONGEST_TEXT = 64, 1000  # of these; characters
@@ -53,7 +62,9 @@ class LoadSettings(Settings):
 class FillingSettings(Settings):
     """How blanks are filled."""
 
-    pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
+    pieces: str = setting(
+        "1-3", "pieces of a blank: a number, or the least and the most of them"
+    )
     order: str = setting(
         "left_to_right",
         "the factorization order of the pieces: left_to_right, right_to_left, all (the mean over "
@@ -61,7 +72,8 @@ class FillingSettings(Settings):
         "right",
     )
     whole_words: bool = setting(
-        True, "only words: what is filled in begins and ends with a word, and has no punctuation"
+        True,
+        "only words: what is filled in begins and ends with a word, and has no punctuation",
     )
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(
@@ -82,7 +94,9 @@ class FillingSettings(Settings):
         are_numbers = len(ends) <= 2 and all(map(_is_number, ends))
         if not are_numbers or not 1 <= int(ends[0]) <= int(ends[-1]) <= MOST_PIECES:
             raise wrong(
-                "pieces", f"{self.pieces!r:.80}", f"a number or two as in 1-3, up to {MOST_PIECES}"
+                "pieces",
+                f"{self.pieces!r:.80}",
+                f"a number or two as in 1-3, up to {MOST_PIECES}",
             )
         return range(int(ends[0]), int(ends[-1]) + 1)
 
@@ -99,7 +113,10 @@ class GenerationSettings(Settings):
         maximum=1e6,
     )
     top_k: int = setting(
-        0, "of sampling: only the k likeliest tokens; 0: all", minimum=0, maximum=1 << 30
+        0,
+        "of sampling: only the k likeliest tokens; 0: all",
+        minimum=0,
+        maximum=1 << 30,
     )
     top_p: float = setting(
         1.0,
@@ -113,9 +130,14 @@ class GenerationSettings(Settings):
         minimum=1,
         maximum=10_000,
     )
-    stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON list")
+    stop: Optional[str] = setting(
+        None, "text before which generation ends; several as a JSON list"
+    )
     seed: Optional[int] = setting(
-        None, "seed of sampling; off: another text each time", minimum=0, maximum=_MOST_SEED
+        None,
+        "seed of sampling; off: another text each time",
+        minimum=0,
+        maximum=_MOST_SEED,
     )
 
     def check(self) -> None:
@@ -128,7 +150,9 @@ class GenerationSettings(Settings):
 class PythonSettings(Settings):
     """How a model is loaded from Python, in addition to `LoadSettings`."""
 
-    batch_size: int = setting(32, "texts that go through the network together", minimum=1)
+    batch_size: int = setting(
+        32, "texts that go through the network together", minimum=1
+    )
     progress: bool = setting(True, "progress bars")
 
 
@@ -136,7 +160,9 @@ class PythonSettings(Settings):
 class PredictSettings(Settings):
     """How a fine-tuned model predicts."""
 
-    threshold: Optional[float] = share(None, "least probability of a label, or of no answer")
+    threshold: Optional[float] = share(
+        None, "least probability of a label, or of no answer"
+    )
     top_k: Optional[int] = setting(
         None,
         "of answers to questions: the best spans that are returned, as many as there are",
@@ -150,7 +176,8 @@ class ExplanationSettings(Settings):
     """How a prediction is explained."""
 
     label: Optional[str] = setting(
-        None, "the label whose probability is explained; the most probable one if not given"
+        None,
+        "the label whose probability is explained; the most probable one if not given",
     )
 
 
@@ -198,9 +225,14 @@ class FactorizationSettings(Settings):
         maximum=1_000_000,
     )
     top: int = setting(
-        5, "the likeliest pieces that are returned for each token", minimum=1, maximum=1000
+        5,
+        "the likeliest pieces that are returned for each token",
+        minimum=1,
+        maximum=1000,
     )
-    most_tokens: int = setting(64, "tokens of the text, at most", minimum=1, maximum=4096)
+    most_tokens: int = setting(
+        64, "tokens of the text, at most", minimum=1, maximum=4096
+    )
 
     def check(self) -> None:
         super().check()
@@ -227,7 +259,9 @@ def numbers_in_order(order: str, names: Sequence[str], what: str) -> list[int]:
     every_number = list(range(1, len(numbers) + 1))
     if not all(map(_is_number, numbers)) or sorted(map(int, numbers)) != every_number:
         expected = f"{', '.join(names)}, or the numbers of the {what} as in 2,1,3"
-        raise wrong("order", f"{order!r:.80}", expected + did_you_mean(order[:80], names))
+        raise wrong(
+            "order", f"{order!r:.80}", expected + did_you_mean(order[:80], names)
+        )
     return [int(number) - 1 for number in numbers]
 
 
@@ -255,7 +289,9 @@ def from_keywords(
     for name, value in values.items():
         if name not in fields:
             hint = did_you_mean(str(name)[:80], list(fields))
-            raise UserError(f"{where}no '{name!s:.80}'{hint} (there are {', '.join(fields)})")
+            raise UserError(
+                f"{where}no '{name!s:.80}'{hint} (there are {', '.join(fields)})"
+            )
         if getattr(value, "ndim", None) == 0:
             value = value.item()
         if name == "pieces" and type(value) is int:  # as the flag has it
@@ -286,7 +322,9 @@ def stop_texts(flag: Optional[str], name: str = "stop") -> tuple[str, ...]:
         raise wrong(name, f"{flag!r:.80}", "a text or a JSON list of texts") from None
 
 
-def _checked_texts(given: Any, name: str, shown: Callable[[object], str] = repr) -> tuple[str, ...]:
+def _checked_texts(
+    given: Any, name: str, shown: Callable[[object], str] = repr
+) -> tuple[str, ...]:
     """The texts of a setting of this name: a text, or a list, tuple or array of texts. shown: the
     setting as whoever gave it writes it, for errors."""
     texts = given.tolist() if hasattr(given, "tolist") else given
@@ -296,5 +334,7 @@ def _checked_texts(given: Any, name: str, shown: Callable[[object], str] = repr)
         raise wrong(name, f"{shown(given):.80}", f"1 to {MOST_TEXTS} texts")
     for text in texts:
         if not isinstance(text, str) or not 0 < len(text) <= LONGEST_TEXT:
-            raise wrong(name, f"{shown(text):.80}", f"texts of 1 to {LONGEST_TEXT} characters")
+            raise wrong(
+                name, f"{shown(text):.80}", f"texts of 1 to {LONGEST_TEXT} characters"
+            )
     return tuple(texts)

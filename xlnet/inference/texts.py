@@ -13,7 +13,10 @@ from xlnet.tasks.output import results
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import InlineExample, Row, Task
 
-_FIRST, _SECOND = ("text", "text_a"), ("text_pair", "text_b")  # names of the texts of a dict
+_FIRST, _SECOND = (
+    ("text", "text_a"),
+    ("text_pair", "text_b"),
+)  # names of the texts of a dict
 
 
 def list_items(texts: Any) -> tuple[list, bool]:
@@ -87,12 +90,19 @@ def pair(item: Any) -> tuple[str, Optional[str]]:
         second = [name for name in _SECOND if name in item]
         if len(first) != 1 or len(second) > 1 or len(item) > len(first + second):
             names = ", ".join(map(str, item)) or "nothing"
-            raise UserError(f"found a dict with {names}, expected text, and text_pair of a pair")
-        item = (item[first[0]], *[item[name] for name in second if item[name] is not None])
+            raise UserError(
+                f"found a dict with {names}, expected text, and text_pair of a pair"
+            )
+        item = (
+            item[first[0]],
+            *[item[name] for name in second if item[name] is not None],
+        )
         item = item if len(item) > 1 else item[0]
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
-            raise UserError(f"found {len(item)} texts together, expected one text or a pair")
+            raise UserError(
+                f"found {len(item)} texts together, expected one text or a pair"
+            )
         return as_text(item[0]), as_text(item[1])
     return as_text(item), None
 
@@ -140,7 +150,14 @@ def zip_lists(**lists: Any) -> list[tuple]:
 
 # ---- the item of each method ----
 
-VERBS = ("classify", "score", "choose", "rank", "answer", "tag")  # methods of fine-tuned models
+VERBS = (
+    "classify",
+    "score",
+    "choose",
+    "rank",
+    "answer",
+    "tag",
+)  # methods of fine-tuned models
 
 
 def examples_of(verb: str, item: Any) -> list[InlineExample]:
@@ -152,7 +169,9 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
     if verb == "rank":
         query, documents = _parts(item, ("query", "documents"))
         documents = require_list("documents", documents)
-        return [InlineExample(as_text(query), as_text(document)) for document in documents]
+        return [
+            InlineExample(as_text(query), as_text(document)) for document in documents
+        ]
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
         return [InlineExample(as_text(context), as_text(question))]

@@ -47,7 +47,8 @@ def vectors_call(
     def prepare(item: Any) -> encoding.Example:
         example = _example(inference, item)
         count_unknown(
-            inference.tokenizer, [text for text in example.choices[0] if text is not None]
+            inference.tokenizer,
+            [text for text in example.choices[0] if text is not None],
         )
         return example
 

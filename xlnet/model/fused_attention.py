@@ -46,7 +46,9 @@ import triton
 import triton.language as tl
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_HIDDEN_RANK = tl.constexpr(2**31 - 1)  # the rank of a key beyond the end, which no query sees
+_HIDDEN_RANK = tl.constexpr(
+    2**31 - 1
+)  # the rank of a key beyond the end, which no query sees
 
 
 # ---- dropout: `kernels_gpu.kept` says what is computed ----
@@ -82,12 +84,16 @@ def _kept(query_hash, second, key, dropped: tl.constexpr):
 
 
 @triton.jit
-def _by_distance(k_r, q_r, first, row_stride, dims, rotation, R: tl.constexpr, BLOCK: tl.constexpr):
+def _by_distance(
+    k_r, q_r, first, row_stride, dims, rotation, R: tl.constexpr, BLOCK: tl.constexpr
+):
     """The queries' scores at a block of distances, rotated: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
     inside = (index >= 0) & (index < R)
     keys = tl.load(
-        k_r + index[:, None] * row_stride + dims[None, :], mask=inside[:, None], other=0.0
+        k_r + index[:, None] * row_stride + dims[None, :],
+        mask=inside[:, None],
+        other=0.0,
     )
     scores = tl.dot(q_r, tl.trans(keys)).to(q_r.dtype)
     return tl.gather(scores, rotation, 1)
@@ -104,7 +110,9 @@ def _score(q, k, position, segment_score, is_same, is_visible):
 @triton.jit
 def _is_visible(query_rank, own_key, key_rank, key):
     """Who sees whom, `kernels.Mask`: bool [queries, keys]."""
-    return (query_rank[:, None] > key_rank[None, :]) | (own_key[:, None] == key[None, :])
+    return (query_rank[:, None] > key_rank[None, :]) | (
+        own_key[:, None] == key[None, :]
+    )
 
 
 # ---- the forward pass ----
@@ -168,7 +176,9 @@ def forward(
     # rows begin in memory.
     if IN_TILE:
         q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
-        k_r_head = k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
+        k_r_head = (
+            k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
+        )
         shift = BLOCK - rows[:, None] + columns[None, :]
         rotation = shift % BLOCK
         is_low = shift < BLOCK
@@ -176,7 +186,9 @@ def forward(
         low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
     else:
         by_distance_head = by_distance + (example * N + head).to(tl.int64) * (T * R)
-        start_of_row = query * R + tl.load(first_distance_index + of_query, mask=is_query, other=0)
+        start_of_row = query * R + tl.load(
+            first_distance_index + of_query, mask=is_query, other=0
+        )
 
     # Loop over the blocks of keys.
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
@@ -193,7 +205,14 @@ def forward(
         key_segment_block = tl.load(key_segment + of_key, mask=is_key, other=0)
         if IN_TILE:
             high = _by_distance(
-                k_r_head, q_r_block, first + BLOCK + start, N * H, dims, rotation, R, BLOCK
+                k_r_head,
+                q_r_block,
+                first + BLOCK + start,
+                N * H,
+                dims,
+                rotation,
+                R,
+                BLOCK,
             )
             position = tl.where(is_low, low, high).to(tl.float32)
             low = high
@@ -214,7 +233,9 @@ def forward(
 
         # The softmax so far, in units of its largest score.
         new_largest = tl.maximum(largest, tl.max(score, 1))
-        unit = tl.where(new_largest == float("-inf"), 0.0, new_largest)  # no key is visible yet
+        unit = tl.where(
+            new_largest == float("-inf"), 0.0, new_largest
+        )  # no key is visible yet
         probability = tl.exp2(score - unit[:, None])
         rescale = tl.exp2(largest - unit)
         total = total * rescale + tl.sum(probability, 1)
@@ -229,8 +250,12 @@ def forward(
     total = tl.where(sees_a_key, total, 1.0)
     factor = tl.where(sees_a_key, (65536.0 / (65536 - DROPPED)) / total, 0.0)
     result = sums * factor[:, None]
-    tl.store(output + query_cells, result.to(output.dtype.element_ty), mask=is_query[:, None])
-    result = tl.where(sees_a_key, tl.where(sees_a_key, largest, 0.0) + tl.log2(total), float("inf"))
+    tl.store(
+        output + query_cells, result.to(output.dtype.element_ty), mask=is_query[:, None]
+    )
+    result = tl.where(
+        sees_a_key, tl.where(sees_a_key, largest, 0.0) + tl.log2(total), float("inf")
+    )
     tl.store(log_sum + row, result, mask=is_query)
 
 
@@ -300,7 +325,9 @@ def backward(
     # Prepare the position scores, as in the forward pass.
     if IN_TILE:
         q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
-        k_r_head = k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
+        k_r_head = (
+            k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
+        )
         shift = BLOCK - rows[:, None] + columns[None, :]
         rotation = shift % BLOCK
         is_low = shift < BLOCK
@@ -338,7 +365,14 @@ def backward(
         is_cell = is_query[:, None] & is_key[None, :]
         if IN_TILE:
             high = _by_distance(
-                k_r_head, q_r_block, first + BLOCK + start, N * H, dims, rotation, R, BLOCK
+                k_r_head,
+                q_r_block,
+                first + BLOCK + start,
+                N * H,
+                dims,
+                rotation,
+                R,
+                BLOCK,
             )
             position = tl.where(is_low, low, high).to(tl.float32)
             low = high
@@ -378,10 +412,16 @@ def backward(
         tl.store(d_scores + square + cells, narrow, mask=is_cell)
         if not IN_TILE:
             tl.store(
-                d_by_distance + matrix + start_of_row[:, None] + key[None, :], narrow, mask=is_cell
+                d_by_distance + matrix + start_of_row[:, None] + key[None, :],
+                narrow,
+                mask=is_cell,
             )
 
-    tl.store(d_q_w + query_cells, d_q_w_block.to(d_q_w.dtype.element_ty), mask=is_query[:, None])
+    tl.store(
+        d_q_w + query_cells,
+        d_q_w_block.to(d_q_w.dtype.element_ty),
+        mask=is_query[:, None],
+    )
     tl.store(d_segment_score + row, d_segment_score_block, mask=is_query)
 
 
@@ -421,7 +461,9 @@ def distance_query_gradient(
         )
         sums = tl.dot(cells, keys, sums)
     query_cells = (example * T + query[:, None]) * (N * H) + head * H + dims[None, :]
-    tl.store(d_q_r + query_cells, sums.to(d_q_r.dtype.element_ty), mask=(query < T)[:, None])
+    tl.store(
+        d_q_r + query_cells, sums.to(d_q_r.dtype.element_ty), mask=(query < T)[:, None]
+    )
 
 
 @triton.jit
@@ -460,4 +502,8 @@ def distance_key_gradient(
         )
         sums = tl.dot(cells, queries, sums)
     distance_cells = (example * R + index[:, None]) * (N * H) + head * H + dims[None, :]
-    tl.store(d_k_r + distance_cells, sums.to(d_k_r.dtype.element_ty), mask=(index < R)[:, None])
+    tl.store(
+        d_k_r + distance_cells,
+        sums.to(d_k_r.dtype.element_ty),
+        mask=(index < R)[:, None],
+    )

@@ -68,19 +68,27 @@ def summarize(
     """
     # The dropouts of the network fold 1, 2, ... into the seed; folding in 0 first gives the summary
     # other masks. Everything is computed in float32, which costs little for one vector per example.
-    net = LayerContext(config, run, None if seed is None else fold_in(seed, 0), first_row)
+    net = LayerContext(
+        config, run, None if seed is None else fold_in(seed, 0), first_row
+    )
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)
         if use_proj:
             summary = tf.tanh(
-                dense(summary, *dense_weights(net, "summary", config.d_model, config.d_model))
+                dense(
+                    summary,
+                    *dense_weights(net, "summary", config.d_model, config.d_model),
+                )
             )
         return net.dropout(summary, run.dropout)
 
 
 def _summary(
-    net: LayerContext, sequence: tf.Tensor, summary_type: str, padding: Optional[tf.Tensor]
+    net: LayerContext,
+    sequence: tf.Tensor,
+    summary_type: str,
+    padding: Optional[tf.Tensor],
 ) -> tf.Tensor:
     """The vector [B,D] before the dense layer; arguments as for `summarize`."""
     # <cls> is the last token of a text; its padding is on the left.
@@ -94,11 +102,15 @@ def _summary(
         if padding is None:
             return tf.reduce_mean(sequence, axis=1)
         real = 1.0 - tf.cast(padding, tf.float32)
-        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)  # of padding alone: 0
+        count = tf.maximum(
+            tf.reduce_sum(real, axis=1, keepdims=True), 1.0
+        )  # of padding alone: 0
         return tf.matmul(real[:, None], sequence)[:, 0] / count
     if summary_type == "attn":
         return _attention_summary(net, sequence, padding)
-    raise ValueError(f"summary_type is {summary_type!r}, expected last, first, mean or attn")
+    raise ValueError(
+        f"summary_type is {summary_type!r}, expected last, first, mean or attn"
+    )
 
 
 def _attention_summary(
@@ -116,10 +128,14 @@ def _attention_summary(
 
     # All examples share the query, which checkpoints call a bias.
     query = net.variable("summary_bias", [config.d_model])
-    query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
+    query = tf.broadcast_to(
+        query[None, None], [shape_of(sequence)[0], 1, config.d_model]
+    )
     mask = None
     if padding is not None:  # the query does not see it
-        mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))  # of [B,1,Q]
+        mask = additive_mask(
+            Mask(masked=tf.cast(padding, tf.bool)[:, None])
+        )  # of [B,1,Q]
     with tf.variable_scope("abs_attn"):  # "absolute", as positions are not relative
         q = project(query, "q")  # [B,N,1,H]
         k = project(sequence, "k")  # [B,N,Q,H]
@@ -128,7 +144,9 @@ def _attention_summary(
         probabilities = net.dropout(masked_softmax(scores, mask), run.dropatt)
         heads = tf.matmul(probabilities, v)  # [B,N,1,H]
         merged = merge_heads(heads)[:, 0]  # [B,N*H]
-        output = net.dropout(dense_back(merged, head_kernel(net, "o")), run.dropout)  # [B,D]
+        output = net.dropout(
+            dense_back(merged, head_kernel(net, "o")), run.dropout
+        )  # [B,D]
         return net.kernels.layer_norm(output, *norm_weights(net))
 
 
@@ -136,7 +154,10 @@ def _attention_summary(
 
 
 def lm_loss(
-    sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
+    sequence: tf.Tensor,
+    target: tf.Tensor,
+    embedding_table: tf.Tensor,
+    precision: str = "fp32",
 ) -> tf.Tensor:
     """-log p(target | the tokens before it in the order), of each target (paper, section 2.3), a
     softmax over the vocabulary:
@@ -148,7 +169,9 @@ def lm_loss(
     sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
     precision: of the matmul, as in `RunConfig`.
     """
-    return _softmax_cross_entropy(lm_logits(sequence, embedding_table, precision), target)
+    return _softmax_cross_entropy(
+        lm_logits(sequence, embedding_table, precision), target
+    )
 
 
 def lm_logits(
@@ -168,7 +191,12 @@ def lm_logits(
 
 
 def classification(
-    run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int, scope: str
+    run: RunConfig,
+    summary: tf.Tensor,
+    labels: tf.Tensor,
+    *,
+    num_classes: int,
+    scope: str,
 ) -> HeadOutputs:
     """Softmax over classes: summary [B,D], labels int [B] -> `HeadOutputs`, logits [B,C]."""
     logits = _dense(run, summary, num_classes, scope + "/logit")
@@ -177,8 +205,12 @@ def classification(
 
 def _dense(run: RunConfig, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
     with tf.variable_scope(name):
-        kernel = get_weight("kernel", [inputs.shape.as_list()[-1], size], get_initializer(run))
-        return dense(inputs, kernel, get_weight("bias", [size], tf.initializers.zeros()))
+        kernel = get_weight(
+            "kernel", [inputs.shape.as_list()[-1], size], get_initializer(run)
+        )
+        return dense(
+            inputs, kernel, get_weight("bias", [size], tf.initializers.zeros())
+        )
 
 
 def _softmax_cross_entropy(
@@ -192,7 +224,9 @@ def _softmax_cross_entropy(
         targets = tf.one_hot(classes, count) * (1.0 - smoothing) + smoothing / count
         loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=flat)
     else:
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=flat)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=classes, logits=flat
+        )
     return tf.reshape(loss, shape_of(labels))
 
 
@@ -239,10 +273,14 @@ class HeadBuilder:
         """
         widths = [x.shape.as_list()[-1] for x in (inputs, others)]
         with tf.variable_scope(name):
-            kernel = get_weight("kernel", [sum(widths), size], get_initializer(self._run))
+            kernel = get_weight(
+                "kernel", [sum(widths), size], get_initializer(self._run)
+            )
             bias = get_weight("bias", [size], tf.initializers.zeros())
         of_input, of_other = tf.split(kernel, widths)
-        return dense(inputs, of_input, bias)[:, None] + dense(others, of_other)[:, :, None]
+        return (
+            dense(inputs, of_input, bias)[:, None] + dense(others, of_other)[:, :, None]
+        )
 
     def linear(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
         """[...,D] -> [...,size], by the variable `name`/kernel: a dense layer without bias."""
@@ -250,7 +288,9 @@ class HeadBuilder:
             return dense(
                 inputs,
                 get_weight(
-                    "kernel", [inputs.shape.as_list()[-1], size], get_initializer(self._run)
+                    "kernel",
+                    [inputs.shape.as_list()[-1], size],
+                    get_initializer(self._run),
                 ),
             )
 
@@ -269,7 +309,9 @@ class HeadBuilder:
         """The variable scope of an output layer outside of `model/`: in the original checkpoints
         the names of multiple choice and question answering begin with that of the layer."""
         inner = tf.get_variable_scope()
-        return tf.variable_scope(tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter))
+        return tf.variable_scope(
+            tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter)
+        )
 
     def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
         """The network's dropout of hidden states, in training. Call it once in an output layer."""
@@ -315,7 +357,9 @@ class HeadBuilder:
 
         # The forward pass finds the score of the best path to each class, and from which class that
         # path comes. Positions that do not belong to the sequence pass the scores on.
-        def step(state: tuple[tf.Tensor, ...], inputs: tuple[tf.Tensor, ...]) -> tuple[Any, ...]:
+        def step(
+            state: tuple[tf.Tensor, ...], inputs: tuple[tf.Tensor, ...]
+        ) -> tuple[Any, ...]:
             scores, _, has_begun = state
             logits, is_step = inputs  # [B,L], [B,1]
             paths = scores[:, :, None] + follow  # [B,L,L]

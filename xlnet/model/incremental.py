@@ -83,15 +83,23 @@ class IncrementalNetwork:
             wanted=placeholder(tf.int32, None),
         )
         self.size = placeholder(tf.int32)
-        self.parents, self.order = placeholder(tf.int32, None), placeholder(tf.int32, None)
+        self.parents, self.order = (
+            placeholder(tf.int32, None),
+            placeholder(tf.int32, None),
+        )
         with tf.variable_scope("transformer"):
             sequence, table = self._build(has_queries)
         logits = heads.lm_logits(sequence, table, run.precision or "fp32")  # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
-        every = [slots for layer in self._layers for slots in (layer.keys, layer.values)]
+        every = [
+            slots for layer in self._layers for slots in (layer.keys, layer.values)
+        ]
         selected = [tf.gather(slots, self.parents) for slots in every]
         self.select = tf.group(
-            *[slots.assign(new, read_value=False) for slots, new in zip(every, selected)]
+            *[
+                slots.assign(new, read_value=False)
+                for slots, new in zip(every, selected)
+            ]
         )
         self.arrange = tf.group(
             *[
@@ -131,7 +139,9 @@ class IncrementalNetwork:
             x, probabilities = self._layer(weights, kept, x)
             self.attention.append(probabilities)
         self.clear = tf.group(*clears, *self._write_distance_keys)
-        return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table  # [B,W,D]
+        return tf.cast(
+            tf.gather(x, inputs.wanted, axis=1), tf.float32
+        ), table  # [B,W,D]
 
     def _slots(self, name: str) -> tf.Variable:
         """A local variable [*,N,*,H], whose size may change."""
@@ -150,7 +160,9 @@ class IncrementalNetwork:
         config = self._net.config
         return tf.zeros([1, config.n_head, self.size, config.d_head], self._net.dtype)
 
-    def _layer(self, weights: Weights, kept: _Kept, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _layer(
+        self, weights: Weights, kept: _Kept, x: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
         net, inputs, n_head = self._net, self.inputs, self._net.config.n_head
         tokens = x[:, : tf.shape(inputs.ids)[1]]  # [B,T,D]
@@ -169,8 +181,12 @@ class IncrementalNetwork:
             Stream(),
             shift=lambda by_distance: gather_keys(by_distance, index[None]),
         )
-        probabilities = masked_softmax(scores, additive_mask(Mask(masked=inputs.hidden)))
-        x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
+        probabilities = masked_softmax(
+            scores, additive_mask(Mask(masked=inputs.hidden))
+        )
+        x = modeling.after_attention(
+            net, weights, x, tf.matmul(net.cast(probabilities), v)
+        )
         return x, probabilities
 
     def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:

@@ -192,7 +192,9 @@ def relative_shift(
     """
     if first_distance_index is not None:
         return gather_keys(
-            x, first_distance_index[:, :, None] + count_to(num_keys, first_distance_index.dtype)
+            x,
+            first_distance_index[:, :, None]
+            + count_to(num_keys, first_distance_index.dtype),
         )
     # All positions of the sequence are queries. In memory, a row begins R cells after the row
     # before, and its first wanted column is one further to the left. If the first Q cells are
@@ -201,11 +203,17 @@ def relative_shift(
     #
     #     a b c d | e f g h   ->   c d e | f g h   ->   c d | f g
     batch, heads, length, distances = shape_of(x)
-    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]  # [B,N,Q*(R-1)]
-    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]  # [B,N,Q,K]
+    y = tf.reshape(x, [batch, heads, length * distances])[
+        :, :, length:
+    ]  # [B,N,Q*(R-1)]
+    return tf.reshape(y, [batch, heads, length, distances - 1])[
+        ..., :num_keys
+    ]  # [B,N,Q,K]
 
 
-def shift_back(y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None) -> tf.Tensor:
+def shift_back(
+    y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None
+) -> tf.Tensor:
     """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
 
     back: the result of `inverse_shift_index`; None: the queries are the complete sequence.
@@ -214,7 +222,9 @@ def shift_back(y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None) -
         return gather_keys(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
     # With Q = 2, K = 2, R = 4:  c d | f g   ->   c d 0 | f g 0   ->   0 0 c d | 0 f g 0
     batch, heads, length, num_keys = shape_of(y)
-    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])  # [B,N,Q,R-1]
+    x = tf.pad(
+        y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]]
+    )  # [B,N,Q,R-1]
     x = tf.reshape(x, [batch, heads, length * (distances - 1)])
     x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])  # [B,N,Q*R]
     return tf.reshape(x, [batch, heads, length, distances])
@@ -229,7 +239,8 @@ def inverse_shift_index(
     With first_distance_index 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
     """
     index = (
-        count_to(distances, first_distance_index.dtype) - first_distance_index[:, :, None]
+        count_to(distances, first_distance_index.dtype)
+        - first_distance_index[:, :, None]
     )  # [B,T,R]
     beyond = tf.cast(num_keys, index.dtype)
     return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
@@ -244,9 +255,13 @@ def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     batch, heads, length, width = shape_of(x)
     count = shape_of(index)[-1]
     cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * length * width, heads])
-    begins = count_to(batch * length, index.dtype) * tf.cast(width, index.dtype)  # [B*T]
+    begins = count_to(batch * length, index.dtype) * tf.cast(
+        width, index.dtype
+    )  # [B*T]
     indices = index + tf.reshape(begins, [batch, length, 1])  # [B,T,K]
-    y = tf.reshape(tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads])
+    y = tf.reshape(
+        tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads]
+    )
     return tf.transpose(y, [0, 3, 1, 2])
 
 

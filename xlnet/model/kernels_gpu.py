@@ -23,17 +23,32 @@ from typing import Any, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
 
-from xlnet.model.kernels import AdditiveMask, Dropout, Kernels, Mask, Stream, Weights, additive_mask
+from xlnet.model.kernels import (
+    AdditiveMask,
+    Dropout,
+    Kernels,
+    Mask,
+    Stream,
+    Weights,
+    additive_mask,
+)
 from xlnet.model.ops import count_to, repeated, shape_of
 from xlnet.model.stateless_random import in_32_bits, keys_of_rows, mixed
 from xlnet.support.errors import UserError
 
 BLOCK = 64  # queries and keys of a block
 ALIGNED_ROWS = 8
-MOST_QUERIES = 65536  # of a head: each query has a number, head x MOST_QUERIES + position
+MOST_QUERIES = (
+    65536  # of a head: each query has a number, head x MOST_QUERIES + position
+)
 PRECISIONS = (tf.bfloat16, tf.float16)
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
-DTYPES = {tf.bfloat16: "*bf16", tf.float16: "*fp16", tf.float32: "*fp32", tf.int32: "*i32"}
+DTYPES = {
+    tf.bfloat16: "*bf16",
+    tf.float16: "*fp16",
+    tf.float32: "*fp32",
+    tf.int32: "*i32",
+}
 PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
 _NO_KEY = -1  # as own_key: the query does not see its own token
 _BELOW_ALL_RANKS = -(2**31)  # as the rank of a query, which then sees nothing
@@ -47,7 +62,9 @@ def fused(tuned: Kernels, compute_capability: tuple[int, int]) -> Kernels:
       compute_capability: of the GPU, such as (9, 0) for an H100.
     """
     return tuned._replace(
-        relative_attention=functools.partial(relative_attention, tuned, compute_capability),
+        relative_attention=functools.partial(
+            relative_attention, tuned, compute_capability
+        ),
         prepare_mask=prepare_mask,
     )
 
@@ -112,7 +129,9 @@ def relative_attention(
     else:
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
         terms = (q + weights.r_s) * (same - other)
-        segment_score = tf.reduce_sum(tf.cast(terms, tf.float32), axis=-1) * scale  # [B,N,T]
+        segment_score = (
+            tf.reduce_sum(tf.cast(terms, tf.float32), axis=-1) * scale
+        )  # [B,N,T]
         query_segment = _index_of(stream.segments, batch)
         key_segment = _index_of(stream.key_segments, batch)
 
@@ -124,7 +143,9 @@ def relative_attention(
     else:
         keys = repeated(k_r, batch)
         by_distance = tf.matmul(q_r, keys, transpose_b=True)  # [B,N,P,R]
-        first_distance_index = _padded(tf.cast(stream.first_distance_index, tf.int32), added, 0)
+        first_distance_index = _padded(
+            tf.cast(stream.first_distance_index, tf.int32), added, 0
+        )
 
     data = _Data(
         first_distance_index,
@@ -225,7 +246,9 @@ def _dropout_keys(drops: Dropout, batch: int) -> tf.Tensor:
     if not drops.rate:
         return tf.zeros([batch, 2], tf.int32)
     first_row = 0 if drops.first_row is None else drops.first_row
-    return tf.bitcast(tf.stack(keys_of_rows(batch, drops.seed, first_row), axis=1), tf.int32)
+    return tf.bitcast(
+        tf.stack(keys_of_rows(batch, drops.seed, first_row), axis=1), tf.int32
+    )
 
 
 def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
@@ -239,7 +262,8 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     # Two random words of each example, of the seed and the example's index.
     first_row = 0 if drops.first_row is None else drops.first_row
     first_word, second_word = (
-        tf.reshape(word, [batch, 1, 1, 1]) for word in keys_of_rows(batch, drops.seed, first_row)
+        tf.reshape(word, [batch, 1, 1, 1])
+        for word in keys_of_rows(batch, drops.seed, first_row)
     )
 
     # A hash of the query, whose number counts on through the heads, and a hash of the key.
@@ -252,7 +276,9 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
 
     # The constants are those of MurmurHash3's finalizer, as in `stateless_random`.
     bits = (query_hash ^ key_hash) * in_32_bits(0x85EBCA6B)  # [B,N,T,K]
-    bits = (bits ^ tf.bitwise.right_shift(bits, in_32_bits(15))) * in_32_bits(0xC2B2AE35)
+    bits = (bits ^ tf.bitwise.right_shift(bits, in_32_bits(15))) * in_32_bits(
+        0xC2B2AE35
+    )
 
     # A threshold in 32 bits: the fraction dropped_of_65536 / 65536 of all bit patterns is below.
     return bits >= in_32_bits(drops.dropped_of_65536 << 16)
@@ -299,11 +325,13 @@ def _attend(
         output, log_sum = programs.run("forward", sizes.T, given, [of_queries, of_rows])
 
         def gradient(d_output: tf.Tensor) -> list[tf.Tensor]:
-            d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = programs.run(
-                "backward",
-                sizes.T,
-                [*given, output, log_sum, d_output],
-                [of_queries, of_rows, of_scores, of_scores, _spec(by_distance)],
+            d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = (
+                programs.run(
+                    "backward",
+                    sizes.T,
+                    [*given, output, log_sum, d_output],
+                    [of_queries, of_rows, of_scores, of_scores, _spec(by_distance)],
+                )
             )
             # Sums over the queries.
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
@@ -349,10 +377,15 @@ class _Programs(NamedTuple):
         """Runs a program of `fused_attention`: on each block of rows, head and example."""
         types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
         program = compiled(name, types, self.sizes, self.compute_capability)
-        assert program.num_parameters >= len(types), f"{name} takes {program.num_parameters}"
+        assert program.num_parameters >= len(types), (
+            f"{name} takes {program.num_parameters}"
+        )
         # Triton's programs have further pointers at the end that they do not use; each gets a
         # buffer.
-        unused = [tf.zeros([1 + i], tf.int32) for i in range(program.num_parameters - len(types))]
+        unused = [
+            tf.zeros([1 + i], tf.int32)
+            for i in range(program.num_parameters - len(types))
+        ]
         first_output = len(inputs)
         config = {
             "name": program.name,
@@ -369,7 +402,10 @@ class _Programs(NamedTuple):
         }
         return list(
             xla.custom_call_v2(
-                "__gpu$xla.gpu.ptx", [*inputs, *unused], list(outputs), _attributes(config)
+                "__gpu$xla.gpu.ptx",
+                [*inputs, *unused],
+                list(outputs),
+                _attributes(config),
             )
         )
 
@@ -407,7 +443,10 @@ _WARPS_AND_STAGES = {
 
 @functools.cache
 def compiled(
-    name: str, types: tuple[str, ...], sizes: _Sizes, compute_capability: tuple[int, int]
+    name: str,
+    types: tuple[str, ...],
+    sizes: _Sizes,
+    compute_capability: tuple[int, int],
 ) -> Program:
     """Compiles a program of `fused_attention`, in a process of its own: see `compile_attention`.
 

@@ -16,7 +16,10 @@ from xlnet.support.errors import UserError
 
 _BATCH, _HEADS, _LENGTH, _MEMORY, _TARGETS = 2, 2, 96, 64, 24
 MOST_DIFFERENCE = 0.03  # of the norm of a result; bfloat16 alone makes 0.005 to 0.01
-NAMES = ("the output", *(f"the gradient of {name}" for name in "q k v k_r r_w r_r r_s".split()))
+NAMES = (
+    "the output",
+    *(f"the gradient of {name}" for name in "q k v k_r r_w r_r r_s".split()),
+)
 
 
 class _SameDropout(Dropout):
@@ -27,7 +30,10 @@ class _SameDropout(Dropout):
 
 
 def check(
-    compute_capability: tuple[int, int], precision: str, head_size: int, config: tf.ConfigProto
+    compute_capability: tuple[int, int],
+    precision: str,
+    head_size: int,
+    config: tf.ConfigProto,
 ) -> None:
     """Compares outputs and gradients of both streams with the plain form, on random numbers.
 
@@ -41,7 +47,10 @@ def check(
       UserError: the programs do not cover this head size or precision, do not run here, or a
         result differs by more than rounding does.
     """
-    if DTYPES[precision] not in kernels_gpu.PRECISIONS or head_size not in kernels_gpu.HEAD_SIZES:
+    if (
+        DTYPES[precision] not in kernels_gpu.PRECISIONS
+        or head_size not in kernels_gpu.HEAD_SIZES
+    ):
         raise UserError(
             "fused_attention: expected precision bf16 or fp16 and a d_head of "
             f"{', '.join(map(str, kernels_gpu.HEAD_SIZES))}; found {precision} and {head_size}"
@@ -53,11 +62,18 @@ def check(
     for targets in (0, _TARGETS):
         try:
             found = differences(
-                compute_capability, DTYPES[precision], head_size, targets, config, compiled
+                compute_capability,
+                DTYPES[precision],
+                head_size,
+                targets,
+                config,
+                compiled,
             )
         except tf.errors.OpError as error:  # of XLA, or of the GPU's driver
             reason = str(error.message).splitlines()[0]
-            raise UserError(f"fused_attention: does not run on this GPU: {reason}") from error
+            raise UserError(
+                f"fused_attention: does not run on this GPU: {reason}"
+            ) from error
         for name, difference in zip(NAMES, found):
             if not difference <= MOST_DIFFERENCE:  # NaN too
                 raise UserError(
@@ -91,7 +107,9 @@ def differences(
     rng = np.random.RandomState(0)
     num_keys, queries = _MEMORY + _LENGTH, targets or _LENGTH
     rank = np.stack([rng.permutation(_LENGTH) for _ in range(_BATCH)])
-    positions = np.stack([np.sort(rng.permutation(_LENGTH)[:queries]) for _ in range(_BATCH)])
+    positions = np.stack(
+        [np.sort(rng.permutation(_LENGTH)[:queries]) for _ in range(_BATCH)]
+    )
     of_memory = np.full((_BATCH, _MEMORY), modeling.RANK_OF_MEMORY)
 
     with tf.Graph().as_default(), tf.Session(config=config) as session:
@@ -118,7 +136,9 @@ def differences(
         first_distance_index = tf.constant(_LENGTH - positions) if targets else None
         drops = _SameDropout(0.1, tf.constant([7], tf.uint64), 0)
 
-        def results(form: Kernels, compute_dtype: tf.DType) -> Callable[..., list[tf.Tensor]]:
+        def results(
+            form: Kernels, compute_dtype: tf.DType
+        ) -> Callable[..., list[tf.Tensor]]:
             """Output and gradients, of `inputs` and the gradient of the output."""
 
             def compute(*given: tf.Tensor) -> list[tf.Tensor]:
@@ -139,7 +159,9 @@ def differences(
 
             return compute
 
-        tuned = kernels_tuned.choose("xla", is_training=True, recompute=False, d_inner=1)
+        tuned = kernels_tuned.choose(
+            "xla", is_training=True, recompute=False, d_inner=1
+        )
         fused = kernels_gpu.fused(tuned, compute_capability)
         plain = modeling.PLAIN
         wanted = results(plain, tf.float32)(*inputs, d_output)

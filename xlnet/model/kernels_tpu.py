@@ -58,7 +58,9 @@ class Distances(NamedTuple):
 def without_shift(tuned: Kernels) -> Kernels:
     """The forms of `kernels_tuned` with this form of attention. Distances must not be clipped: then
     the addition theorems do not hold."""
-    return tuned._replace(position_keys=Distances.of, relative_attention=relative_attention)
+    return tuned._replace(
+        position_keys=Distances.of, relative_attention=relative_attention
+    )
 
 
 def relative_attention(
@@ -152,7 +154,9 @@ def _attend(
       of_keys: [K,D], the vectors of the keys for the position term; they have no gradient.
       bias: added to the scores, very negative where a query does not see a key; None: all see all.
     """
-    drop, score_gradient = (fused(each) for each in attention_passes(drops.dropped_of_65536))
+    drop, score_gradient = (
+        fused(each) for each in attention_passes(drops.dropped_of_65536)
+    )
     p_shape = [*shape_of(inputs.q)[:3], shape_of(inputs.k)[2]]  # [B,N,T,K]
     mask_source = mask_source_of(p_shape, drops, fused)
 
@@ -174,8 +178,12 @@ def _attend(
             # Back through dropout and the softmax: dscore = dropout(p) (v dy) - p sum(output dy).
             # `kernels_tuned` has an example with numbers.
             dp = tf.matmul(scaled_dy, v, transpose_b=True)
-            total = tf.reduce_sum(tf.cast(output * dy, tf.float32), axis=-1, keepdims=True)
-            dscore, dropped_out_p = score_gradient(p, dp, tf.cast(total, p.dtype), *mask_source)
+            total = tf.reduce_sum(
+                tf.cast(output * dy, tf.float32), axis=-1, keepdims=True
+            )
+            dscore, dropped_out_p = score_gradient(
+                p, dp, tf.cast(total, p.dtype), *mask_source
+            )
             # Then through the matmuls, in the order of `_Inputs`.
             return [
                 tf.matmul(dscore, k),

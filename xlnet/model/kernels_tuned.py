@@ -50,7 +50,9 @@ class BlockSize(NamedTuple):
 
 
 LOOPS_FROM = 1024  # d_inner from which loops save more time than compiling them takes
-MOST_BLOCKS = 16  # more would make the graph large and slow to build: blocks grow instead
+MOST_BLOCKS = (
+    16  # more would make the graph large and slow to build: blocks grow instead
+)
 CPU_BLOCKS = BlockSize(rows=128)
 GPU_BLOCKS = BlockSize(rows=1, cells=2**24)
 
@@ -94,7 +96,9 @@ def _on_tpu_replica() -> bool:
     return isinstance(tf2.distribute.get_strategy(), tf2.distribute.TPUStrategy)
 
 
-def tuned(*, blocks: BlockSize, compiled: Compiled, is_training: bool, recompute: bool) -> Kernels:
+def tuned(
+    *, blocks: BlockSize, compiled: Compiled, is_training: bool, recompute: bool
+) -> Kernels:
     """The forms with these blocks of attention.
 
     Args:
@@ -103,10 +107,14 @@ def tuned(*, blocks: BlockSize, compiled: Compiled, is_training: bool, recompute
       recompute: whether the backward pass computes attention probabilities again.
     """
     return Kernels(
-        relative_attention=functools.partial(_relative_attention, blocks, compiled, recompute),
+        relative_attention=functools.partial(
+            _relative_attention, blocks, compiled, recompute
+        ),
         prepare_mask=additive_mask,
         feed_forward=(
-            functools.partial(_feed_forward, compiled) if is_training else _fused_feed_forward
+            functools.partial(_feed_forward, compiled)
+            if is_training
+            else _fused_feed_forward
         ),
         layer_norm=_layer_norm,
         dropout=functools.partial(_dropout, compiled),
@@ -139,7 +147,9 @@ def loop(function: Pass) -> Pass:
 
     def wide(*tensors: tf.Tensor) -> Any:
         dtype = tensors[0].dtype
-        results = function(*(tf.cast(x, tf.float32) if x.dtype == dtype else x for x in tensors))
+        results = function(
+            *(tf.cast(x, tf.float32) if x.dtype == dtype else x for x in tensors)
+        )
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
 
     def call(*tensors: tf.Tensor) -> Any:
@@ -151,13 +161,17 @@ def loop(function: Pass) -> Pass:
         if not hasattr(graph, "loops"):
             graph.loops = {}
         if function not in graph.loops:
-            graph.loops[function] = tf2.function(wide, jit_compile=True, autograph=False)
+            graph.loops[function] = tf2.function(
+                wide, jit_compile=True, autograph=False
+            )
         return graph.loops[function](*tensors)
 
     return call
 
 
-def mask_source_of(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -> list[tf.Tensor]:
+def mask_source_of(
+    x_shape: Sequence[Any], drops: Dropout, compiled: Compiled
+) -> list[tf.Tensor]:
     """What `_where_kept` takes the dropout mask of a tensor from: nothing without dropout; the
     mask, for `one_by_one`; for `loop` and `fused` its seed and `Dropout.first_row`, from which each
     pass computes it again, so that no tensor of the shape is kept."""
@@ -169,7 +183,9 @@ def mask_source_of(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -
     return [drops.seed, tf.convert_to_tensor(first_row)]
 
 
-def _where_kept(x: tf.Tensor, threshold: int, mask_source: Sequence[tf.Tensor]) -> tf.Tensor:
+def _where_kept(
+    x: tf.Tensor, threshold: int, mask_source: Sequence[tf.Tensor]
+) -> tf.Tensor:
     """x with zeros where it is dropped; the others are not scaled yet.
 
     threshold: `Dropout.dropped_of_65536`. mask_source: as `mask_source_of` returns it.
@@ -180,7 +196,9 @@ def _where_kept(x: tf.Tensor, threshold: int, mask_source: Sequence[tf.Tensor]) 
         kept = mask_source[0]
     else:
         seed, first_row = mask_source
-        kept = hashed(shape_of(x), seed, first_row) >= tf.constant(threshold << 16, tf.uint32)
+        kept = hashed(shape_of(x), seed, first_row) >= tf.constant(
+            threshold << 16, tf.uint32
+        )
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
@@ -189,7 +207,9 @@ def _dropout(compiled: Compiled, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
     if not drops.rate:
         return x
     mask_source = mask_source_of(shape_of(x), drops, compiled)
-    scaled_where_kept = compiled(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
+    scaled_where_kept = compiled(
+        _scaled_where_kept(drops.dropped_of_65536, drops.scale)
+    )
 
     @tf.custom_gradient
     def drop(x: tf.Tensor) -> Any:
@@ -229,7 +249,9 @@ def _relative_attention(
     inputs = _Inputs(wide_q, q + weights.r_r * scale, wide_k, v, k_r)
     mask = stream.mask
     bias = None if mask is None else mask.bias
-    heads = _attend(blocks, compiled, recompute, inputs, bias, stream.first_distance_index, drops)
+    heads = _attend(
+        blocks, compiled, recompute, inputs, bias, stream.first_distance_index, drops
+    )
     if mask is None or mask.has_visible_key is None:
         return heads
     return heads * tf.cast(mask.has_visible_key, heads.dtype)
@@ -308,7 +330,11 @@ def _attend(
     backward pass gets the inputs, the result and, without `recompute`, the probabilities."""
     blocks, inputs = _blocks(size, inputs, first_distance_index)
     work = _Work(
-        shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance_index, drops, compiled
+        shape_of(inputs.k)[2],
+        shape_of(inputs.k_r)[2],
+        first_distance_index,
+        drops,
+        compiled,
     )
 
     # TensorFlow's own gradient would keep several tensors as large as the scores, for all blocks.
@@ -327,7 +353,13 @@ def _attend(
 
         def gradient(dy: tf.Tensor) -> list[tf.Tensor]:
             return _gradients(
-                work, blocks, inputs, bias, [None] * len(kept) if recompute else kept, output, dy
+                work,
+                blocks,
+                inputs,
+                bias,
+                [None] * len(kept) if recompute else kept,
+                output,
+                dy,
             )
 
         return output, gradient
@@ -353,7 +385,9 @@ def _gradients(
         # The blocks are computed one after the other, and none before the backward pass begins.
         with tf.control_dependencies(shared or [dy]):
             again = inputs
-            if p is None:  # of copies, else the session would keep the forward pass' result
+            if (
+                p is None
+            ):  # of copies, else the session would keep the forward pass' result
                 again = _Inputs(*(tf.identity(x) for x in inputs))
                 p = work.probabilities(block, again, bias)
             own = work.gradient(block, p, again, _rows(output, block), _rows(dy, block))
@@ -381,13 +415,17 @@ def _blocks(
     if first_distance_index is not None or not all(
         isinstance(number, int) for number in (num_queries, num_keys, num_distances)
     ):
-        only = _Block(number=0, start=0, stop=num_queries, low=0, high=num_distances, is_all=True)
+        only = _Block(
+            number=0, start=0, stop=num_queries, low=0, high=num_distances, is_all=True
+        )
         return [only], inputs
     k_r = _padded(inputs.k_r, 0, num_queries + num_keys - num_distances)
     count = min(MOST_BLOCKS, math.ceil(num_queries / size.rows))
     if size.cells:
         count = min(count, math.ceil(num_queries * heads * num_keys / size.cells))
-    rows = max(size.rows, math.ceil(num_queries / count))  # of a block; the last one may have fewer
+    rows = max(
+        size.rows, math.ceil(num_queries / count)
+    )  # of a block; the last one may have fewer
     # Row i reads the K distances from index Q - i on; `relative_shift` needs one more before them,
     # which it drops. Example: four query positions and keys in blocks of two (x: read, ·: dropped):
     #
@@ -419,7 +457,9 @@ def _rows(x: tf.Tensor, block: _Block) -> tf.Tensor:
 
 def _padded(x: tf.Tensor, before: Any, after: Any) -> tf.Tensor:
     """x [*,*,T,*] with zeros before and after along axis T."""
-    return tf.pad(x, [[0, 0], [0, 0], [before, after], [0, 0]]) if before or after else x
+    return (
+        tf.pad(x, [[0, 0], [0, 0], [before, after], [0, 0]]) if before or after else x
+    )
 
 
 def _joined(blocks: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -453,7 +493,9 @@ class _Work:
             compiled(function) for function in attention_passes(drops.dropped_of_65536)
         )
 
-    def probabilities(self, block: _Block, inputs: _Inputs, bias: Optional[tf.Tensor]) -> tf.Tensor:
+    def probabilities(
+        self, block: _Block, inputs: _Inputs, bias: Optional[tf.Tensor]
+    ) -> tf.Tensor:
         """[B,N,rows,K], of all `_Inputs`."""
         q, q_r, k_r = self._of_block(block, inputs)
         score = tf.matmul(q, inputs.k, transpose_b=True)  # [B,N,rows,K]
@@ -474,7 +516,12 @@ class _Work:
         return tf.matmul(dropped_out_p, v) * self._drops.scale
 
     def gradient(
-        self, block: _Block, p: tf.Tensor, inputs: _Inputs, output: tf.Tensor, dy: tf.Tensor
+        self,
+        block: _Block,
+        p: tf.Tensor,
+        inputs: _Inputs,
+        output: tf.Tensor,
+        dy: tf.Tensor,
     ) -> _Inputs:
         """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances. p: [B,N,rows,K];
         output, dy: [B,N,rows,H]."""
@@ -497,7 +544,9 @@ class _Work:
         )
         # Go back through the shift, then through the matmuls.
         distances = shape_of(k_r)[2]  # R'
-        by_distance = shift_back(dscore, distances, self._inverse_shift_index)  # [B,N,rows,R']
+        by_distance = shift_back(
+            dscore, distances, self._inverse_shift_index
+        )  # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, inputs.k),  # [B,N,rows,H+S]
             q_r=tf.matmul(by_distance, k_r),  # [B,N,rows,H]
@@ -506,7 +555,9 @@ class _Work:
             k_r=tf.matmul(by_distance, q_r, transpose_a=True),  # [B,N,R',H]
         )
 
-    def _of_block(self, block: _Block, inputs: _Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _of_block(
+        self, block: _Block, inputs: _Inputs
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The block's rows of q and q_r, and its distances of k_r, [B,N,R',H]."""
         k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low : block.high]
         return (
@@ -547,7 +598,11 @@ def attention_passes(threshold: int) -> tuple[Pass, Pass]:
 
 
 def _fused_feed_forward(
-    x: tf.Tensor, inner: Dense, outer: Dense, activation: str, drops: Dropout = NO_DROPOUT
+    x: tf.Tensor,
+    inner: Dense,
+    outer: Dense,
+    activation: str,
+    drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
     """For inference: TensorFlow fuses a matmul with the bias and the activation that follow it."""
     z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
@@ -568,7 +623,9 @@ def _feed_forward(
     # computes the activation again, as it needs its parts for the slope.
     forward, backward = (
         compiled(function)
-        for function in _activation_passes(VALUE_AND_SLOPE[activation], drops.dropped_of_65536)
+        for function in _activation_passes(
+            VALUE_AND_SLOPE[activation], drops.dropped_of_65536
+        )
     )
     scale = drops.scale
     z_shape = shape_of(x)[:-1] + inner[0].shape.as_list()[1:]  # [B,T,F]
@@ -585,7 +642,9 @@ def _feed_forward(
         z = dense(x, kernel, bias)  # [B,T,F]
 
         def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            with tf.control_dependencies([dy]):  # else the forward pass' activation is kept
+            with tf.control_dependencies(
+                [dy]
+            ):  # else the forward pass' activation is kept
                 again = tf.identity(z)
             scaled = dy * scale
             dz, value = backward(again, dense_back(scaled, outer_kernel), *mask_source)
@@ -598,7 +657,9 @@ def _feed_forward(
             )
 
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
-        return dense(forward(z, *mask_source), outer_kernel) * scale + outer_bias, gradient
+        return dense(
+            forward(z, *mask_source), outer_kernel
+        ) * scale + outer_bias, gradient
 
     return feed(x, *inner, *outer)
 
@@ -611,7 +672,9 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
     """
     if x.dtype == tf.bfloat16:
         return tf.reduce_sum(in_rows(x), axis=0)
-    return tf.cast(tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(in_rows(x), tf.float32)), x.dtype)
+    return tf.cast(
+        tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(in_rows(x), tf.float32)), x.dtype
+    )
 
 
 @functools.cache
@@ -653,7 +716,9 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """`kernels.gelu_erf` and its slope: x P(X <= x) for a standard normal X."""
     below = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
-    return x * below, below + x * tf.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
+    return x * below, below + x * tf.exp(-0.5 * x * x) * (
+        1.0 / math.sqrt(2.0 * math.pi)
+    )
 
 
 def relu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -684,7 +749,9 @@ def _layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
             dy = tf.cast(dy, tf.float32)
             dn = dy * gamma
             along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
-            dx = (dn - tf.reduce_mean(dn, axis=-1, keepdims=True) - normal * along) * inverse
+            dx = (
+                dn - tf.reduce_mean(dn, axis=-1, keepdims=True) - normal * along
+            ) * inverse
             return tf.cast(dx, x.dtype), column_sums(dy * normal), column_sums(dy)
 
         return tf.cast(normal * gamma + beta, x.dtype), gradient

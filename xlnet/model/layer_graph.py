@@ -63,7 +63,9 @@ def looped_layers(net: LayerContext) -> int:
     )
     if not (is_compiled and run.is_training and run.recompute):
         return 0
-    return net.config.n_layer - 1  # the last layer is another program: it makes no new h
+    return (
+        net.config.n_layer - 1
+    )  # the last layer is another program: it makes no new h
 
 
 def looped(
@@ -104,7 +106,9 @@ def looped(
     count = len(weights)
     # What differs from layer to layer is stacked along a new first axis. One index reads it.
     flat_weights = [tf.nest.flatten(each) for each in weights]
-    has_weight = [weight is not None for weight in flat_weights[0]]  # no segments, no weights
+    has_weight = [
+        weight is not None for weight in flat_weights[0]
+    ]  # no segments, no weights
     stacked = [tf.stack(kind) for kind in zip(*flat_weights) if kind[0] is not None]
     memory = None  # [layers,B,M,D]
     if memories[0] is not None:
@@ -133,7 +137,9 @@ def looped(
         )
         given = iter(own)
         outputs = layer(
-            LayerContext(net.config, net.run, None if seeds is None else seeds[number], first_row),
+            LayerContext(
+                net.config, net.run, None if seeds is None else seeds[number], first_row
+            ),
             weights=tf.nest.pack_sequence_as(
                 weights[0], [next(given) if exists else None for exists in has_weight]
             ),
@@ -166,7 +172,9 @@ def looped(
             return number + 1, outputs, written(kept, number, streams)
 
         _, outputs, arrays = tf.while_loop(
-            lambda number, *_: number < count, forward, [0, list(streams), arrays_for(streams)]
+            lambda number, *_: number < count,
+            forward,
+            [0, list(streams), arrays_for(streams)],
         )
         kept = [array.stack() for array in arrays]  # [layers,B,Q,D], [layers,B,P,D]
 
@@ -179,7 +187,11 @@ def looped(
                 with tf.name_scope("recomputed"):
                     outputs = run_layer(number, inputs, own, without_gradients)
                     dxs = gradients(outputs, inputs + own, dys)
-                return done + 1, dxs[:num_streams], written(found, number, dxs[num_streams:])
+                return (
+                    done + 1,
+                    dxs[:num_streams],
+                    written(found, number, dxs[num_streams:]),
+                )
 
             _, dxs, found = tf.while_loop(
                 lambda done, *_: done < count,
@@ -255,7 +267,9 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
 
     def call(*inputs: Any) -> Any:
-        assert not any(isinstance(leaf, tf2.Variable) for leaf in tf.nest.flatten(inputs))
+        assert not any(
+            isinstance(leaf, tf2.Variable) for leaf in tf.nest.flatten(inputs)
+        )
         return made(*inputs)
 
     return call

@@ -38,7 +38,9 @@ from xlnet.model.parameters import LayerContext, get_initializer, get_weight
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 NUM_SEGMENTS = 8  # segment ids are 0 ... 7; released models use 0 to 4
-RANK_OF_MEMORY = -(2**31)  # lower than every rank of a sequence, so everyone sees the memory
+RANK_OF_MEMORY = -(
+    2**31
+)  # lower than every rank of a sequence, so everyone sees the memory
 
 
 # ---- who sees whom (paper, sections 2.2 and 2.3) ----
@@ -91,7 +93,9 @@ def with_memory(
             masked |= key < position - tf.cast(memory_length, dtype)
         if mask is None:
             return Mask(masked=masked[None])
-        of_sequence = tf.pad(mask.dense(), [[0, 0], [0, 0], [memory_length, 0]])  # pads False
+        of_sequence = tf.pad(
+            mask.dense(), [[0, 0], [0, 0], [memory_length, 0]]
+        )  # pads False
         return Mask(masked=masked[None] | of_sequence)
     if mask is None:
         return None
@@ -124,9 +128,13 @@ def sinusoids_of(
     # are keys after a position, too. No key is K away: `relative_shift` needs this first entry, and
     # drops it.
     farthest = memory_length + length  # K
-    num_not_positive = 1 if attn_type == "uni" else length  # 0, and with "bi" -1 to -Q + 1
+    num_not_positive = (
+        1 if attn_type == "uni" else length
+    )  # 0, and with "bi" -1 to -Q + 1
     num_distances = farthest + num_not_positive  # R
-    distances = tf.cast(farthest, tf.float32) - count_to(num_distances, tf.float32)  # [R]
+    distances = tf.cast(farthest, tf.float32) - count_to(
+        num_distances, tf.float32
+    )  # [R]
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
 
@@ -301,9 +309,13 @@ def layer(
         make_position_keys = net.kernels.position_keys
     k_r = make_position_keys(net, weights.r, sinusoids, sign)
 
-    def attention(x: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+    def attention(
+        x: tf.Tensor, stream: Stream
+    ) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The stream x [B,T,D] of the next layer, and its probabilities."""
-        heads, probabilities = attend(net, weights, x, k, v, k_r, stream, with_attention)
+        heads, probabilities = attend(
+            net, weights, x, k, v, k_r, stream, with_attention
+        )
         return after_attention(net, weights, x, heads), probabilities
 
     new_h = new_g = probabilities = None
@@ -360,11 +372,17 @@ def after_attention(
         x ← LayerNorm(x + feed_forward(x))
     """
     run, kernels = net.run, net.kernels
-    attended = net.dropout(ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout)
+    attended = net.dropout(
+        ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout
+    )
     x = kernels.layer_norm(x + attended, *weights.attention_norm)
     fed = net.dropout(
         kernels.feed_forward(
-            x, weights.inner, weights.outer, net.config.ff_activation, net.next_dropout(run.dropout)
+            x,
+            weights.inner,
+            weights.outer,
+            net.config.ff_activation,
+            net.next_dropout(run.dropout),
         ),
         run.dropout,
     )
@@ -449,17 +467,29 @@ def transformer_xl(
         # layers.
         if mask is not None and not isinstance(mask, Mask):
             mask = Mask(masked=mask)
-        mask = with_memory(mask, length, memory_length, attn_type, run.same_length, input_ids.dtype)
+        mask = with_memory(
+            mask, length, memory_length, attn_type, run.same_length, input_ids.dtype
+        )
         prepare_mask = additive_mask if with_attention else net.kernels.prepare_mask
-        content_stream = content_stream_of(net, mask, seg_ids, length, memory_length, prepare_mask)
+        content_stream = content_stream_of(
+            net, mask, seg_ids, length, memory_length, prepare_mask
+        )
         query_stream = None
         if query is not None:
-            query_stream = query_stream_of(content_stream, query, mask, length, prepare_mask)
+            query_stream = query_stream_of(
+                content_stream, query, mask, length, prepare_mask
+            )
         # A query at a target position reads the scores of all keys, also of those after it, which
         # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
         has_targets = query is not None and query.positions is not None
-        sinusoids = sinusoids_of(net, length, memory_length, "bi" if has_targets else attn_type)
-        sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
+        sinusoids = sinusoids_of(
+            net, length, memory_length, "bi" if has_targets else attn_type
+        )
+        sign = (
+            None
+            if direction is None
+            else net.cast(1 - 2 * direction)[:, None, None, None]
+        )
 
         if net.run.device == "tpu":
             # What each layer makes of these tables would be half of the program.
@@ -529,7 +559,11 @@ def embed(
         masked = net.cast(query.masked)[:, :, None]
         return table, h, masked * mask_embedding + (1.0 - masked) * h
     batch, target_count = shape_of(query.positions)
-    return table, h, tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model])
+    return (
+        table,
+        h,
+        tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model]),
+    )
 
 
 def content_stream_of(
@@ -546,7 +580,8 @@ def content_stream_of(
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
         key_ids = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
         segments, key_segments = (
-            tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None] for ids in (seg_ids, key_ids)
+            tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
+            for ids in (seg_ids, key_ids)
         )
     if mask is not None:
         # Of the type of other integers: int64 stays on a GPU, int32 is a TPU's own.
@@ -566,7 +601,11 @@ def query_stream_of(
 ) -> Stream:
     """The query `Stream`: of all positions those of the targets, without their own token. mask:
     over K keys."""
-    segments, first_distance_index, positions = content_stream.segments, None, query.positions
+    segments, first_distance_index, positions = (
+        content_stream.segments,
+        None,
+        query.positions,
+    )
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
         # K - d, which is Q - i.
@@ -576,20 +615,29 @@ def query_stream_of(
         if mask is not None and mask.masked is not None:
             mask = Mask(masked=_at(mask.masked, positions))
         elif mask is not None:
-            mask = mask._replace(query_rank=tf.gather(mask.query_rank, positions, batch_dims=1))
+            mask = mask._replace(
+                query_rank=tf.gather(mask.query_rank, positions, batch_dims=1)
+            )
     if mask is not None:
         mask = prepare_mask(mask)
-    return Stream(mask, segments, content_stream.key_segments, first_distance_index, query.weights)
+    return Stream(
+        mask, segments, content_stream.key_segments, first_distance_index, query.weights
+    )
 
 
 def _at(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """x [B or 1,Q or 1,...] at the positions [B,P]: [B,P or 1,...]."""
-    x = tf.broadcast_to(x, tf.concat([[shape_of(positions)[0]], tf.shape(x)[1:]], axis=0))
+    x = tf.broadcast_to(
+        x, tf.concat([[shape_of(positions)[0]], tf.shape(x)[1:]], axis=0)
+    )
     return x if x.shape[1] == 1 else tf.gather(x, positions, batch_dims=1)
 
 
 def update_memory(
-    h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int], reuse_len: Optional[int]
+    h: tf.Tensor,
+    memory: Optional[tf.Tensor],
+    mem_len: Optional[int],
+    reuse_len: Optional[int],
 ) -> Optional[tf.Tensor]:
     """The memory for the next sequence.
 

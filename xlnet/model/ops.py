@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 
-def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[tf.Tensor]]:
+def gradients(
+    y: Any, xs: Sequence[tf.Tensor], dy: Any = None
+) -> list[Optional[tf.Tensor]]:
     """`tf.gradients`, with the gradients of a tensor that is used several times summed in pairs.
 
     TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
@@ -90,7 +92,9 @@ def in_rows(x: tf.Tensor) -> tf.Tensor:
     return tf.reshape(x, [-1, x.shape[-1]])
 
 
-def dense(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
+def dense(
+    x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None
+) -> tf.Tensor:
     """`x [..., I] @ kernel [I, O] + bias [O]`.
 
     Not with `bias_add`: its gradient sums bfloat16 in bfloat16 on a CPU, where 8,192 times 0.01
@@ -136,7 +140,9 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
     """[B,T,N*H] -> [B,N,T,H]."""
     batch, length, width = shape_of(x)
-    return tf.transpose(tf.reshape(x, [batch, length, heads, width // heads]), [0, 2, 1, 3])
+    return tf.transpose(
+        tf.reshape(x, [batch, length, heads, width // heads]), [0, 2, 1, 3]
+    )
 
 
 def merge_heads(x: tf.Tensor) -> tf.Tensor:

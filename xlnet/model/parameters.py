@@ -26,7 +26,11 @@ class LayerContext:
     `kernels.Dropout`."""
 
     def __init__(
-        self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor], first_row: Any = None
+        self,
+        config: XLNetConfig,
+        run: RunConfig,
+        seed: Optional[tf.Tensor],
+        first_row: Any = None,
     ):
         self.config = config
         # The device is determined here, as the device scope is lost within the function of a layer.
@@ -37,12 +41,18 @@ class LayerContext:
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = kernels_tuned.choose(device, run.is_training, run.recompute, config.d_inner)
+        self.kernels = kernels_tuned.choose(
+            device, run.is_training, run.recompute, config.d_inner
+        )
         if run.fused_attention:
-            from xlnet.model import kernels_gpu  # imports a part of TensorFlow that others do not
+            from xlnet.model import (
+                kernels_gpu,
+            )  # imports a part of TensorFlow that others do not
 
             self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
-        elif device == "tpu" and run.clamp_len < 0:  # clipped ones have no addition theorems
+        elif (
+            device == "tpu" and run.clamp_len < 0
+        ):  # clipped ones have no addition theorems
             self.kernels = kernels_tpu.without_shift(self.kernels)
         self._fold = None if seed is None else folding(seed)
         self._dropouts = 0
@@ -54,7 +64,9 @@ class LayerContext:
         initializer: Optional[tf.initializers.Initializer] = None,
     ) -> tf.Tensor:
         """A float32 master weight, read in the compute dtype."""
-        return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
+        return self.cast(
+            get_weight(name, shape, initializer or get_initializer(self.run))
+        )
 
     def cast(self, x: tf.Tensor) -> tf.Tensor:
         return tf.cast(x, self.dtype)
@@ -101,8 +113,12 @@ def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weig
                 q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
                 attention_norm = norm_weights(net)
             with tf.variable_scope("ff"):
-                inner = dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
-                outer = dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
+                inner = dense_weights(
+                    net, "layer_1", net.config.d_model, net.config.d_inner
+                )
+                outer = dense_weights(
+                    net, "layer_2", net.config.d_inner, net.config.d_model
+                )
                 feed_forward_norm = norm_weights(net)
         return Weights(
             q=q,
@@ -152,7 +168,12 @@ def norm_weights(net: LayerContext) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _attention_biases(
     net: LayerContext, has_segments: bool
-) -> tuple[list[tf.Tensor], list[tf.Tensor], list[Optional[tf.Tensor]], list[Optional[tf.Tensor]]]:
+) -> tuple[
+    list[tf.Tensor],
+    list[tf.Tensor],
+    list[Optional[tf.Tensor]],
+    list[Optional[tf.Tensor]],
+]:
     """r_w, r_r, r_s and seg_embed of `Weights`, a list over layers each. Untied (`untie_r`), a
     layer has its own r_w, r_r and r_s; seg_embed is always the layer's own."""
     config = net.config
@@ -170,5 +191,7 @@ def _attention_biases(
         nothing: list[Optional[tf.Tensor]] = [None] * config.n_layer
         return r_w, r_r, nothing, nothing
     r_s = of_layers("r_s_bias")
-    seg_embed = tf.unstack(net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None])
+    seg_embed = tf.unstack(
+        net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None]
+    )
     return r_w, r_r, r_s, seg_embed

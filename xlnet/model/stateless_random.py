@@ -53,7 +53,9 @@ def folding(seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
         return lambda number: tf.stack([scrambled, in_32_bits(number)])
 
     def fold(number: Any) -> tf.Tensor:
-        low = _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
+        low = _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(
+            _LOW_HALF, tf.uint64
+        )
         return low | _in_high_half(number)
 
     return fold
@@ -170,7 +172,9 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     return mixed(mixed(index) + second)
 
 
-def keys_of_rows(rows: Any, seed: tf.Tensor, first_row: Any) -> tuple[tf.Tensor, tf.Tensor]:
+def keys_of_rows(
+    rows: Any, seed: tf.Tensor, first_row: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Two numbers of each batch element, hashes of the seed and of its index: uint32 [rows] each.
 
     rows: the number of batch elements; first_row: the index of batch element 0.
@@ -182,7 +186,9 @@ def keys_of_rows(rows: Any, seed: tf.Tensor, first_row: Any) -> tuple[tf.Tensor,
     else:
         key = _key(seed)
         low = tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32)
-        high = tf.cast(tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32)
+        high = tf.cast(
+            tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32
+        )
     first = mixed(row ^ low)
     return first, mixed(first + high)
 
@@ -196,7 +202,11 @@ def mixed(x: tf.Tensor) -> tf.Tensor:
 
 def in_32_bits(number: Any) -> tf.Tensor:
     """uint32 of an int or a tensor, without its higher bits."""
-    return tf.constant(number, tf.uint32) if isinstance(number, int) else tf.cast(number, tf.uint32)
+    return (
+        tf.constant(number, tf.uint32)
+        if isinstance(number, int)
+        else tf.cast(number, tf.uint32)
+    )
 
 
 def _words_of_rows(rows: Any, count: Any, seed: tf.Tensor, first_row: Any) -> tf.Tensor:
@@ -222,7 +232,11 @@ def _whole_numbers(
 def _key(seed: Any) -> tf.Tensor:
     """uint64 [1]: the seed itself, of either type. TensorFlow derives another key under XLA."""
     seed = tf.convert_to_tensor(seed)
-    return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
+    return (
+        seed
+        if seed.dtype == tf.uint64
+        else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
+    )
 
 
 def _counter(passed: Any) -> tf.Tensor:

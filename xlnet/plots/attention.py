@@ -22,7 +22,9 @@ def draw_attention(path: str, attention: Attention) -> None:
     """Writes a PNG with a row of panels for each stream and layer, a panel for each head."""
     heads = next(iter(attention.streams.values())).shape[1]
     rows = [
-        (stream, index) for stream in attention.streams for index in range(len(attention.layers))
+        (stream, index)
+        for stream in attention.streams
+        for index in range(len(attention.layers))
     ]
     names, families = attention.pieces, figure.families()
     if attention.places is not None:
@@ -67,12 +69,16 @@ def draw_attention(path: str, attention: Attention) -> None:
                 interpolation="nearest",
             )
             axes.set_title(
-                f"{stream} stream\nlayer {attention.layers[index]}, head {x + 1}", fontsize=7, pad=3
+                f"{stream} stream\nlayer {attention.layers[index]}, head {x + 1}",
+                fontsize=7,
+                pad=3,
             )
             ticks: Any = dict(fontsize=6, family=families, parse_math=False)
             shown = [names[place] for place in named]
             axes.set_yticks(named, shown if not x else [], **ticks)
-            axes.set_xticks(named, shown if y == len(rows) - 1 else [], rotation=90, **ticks)
+            axes.set_xticks(
+                named, shown if y == len(rows) - 1 else [], rotation=90, **ticks
+            )
             axes.set_ylabel("" if x else "query", **small)
             axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)

@@ -13,7 +13,16 @@ from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
 from xlnet.support import figure, files
 from xlnet.support.errors import wrong
 
-_COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b")
+_COLORS = (
+    "#4c78a8",
+    "#e0812b",
+    "#54a24b",
+    "#b279a2",
+    "#e45756",
+    "#72b7b2",
+    "#9d755d",
+    "#eeca3b",
+)
 
 
 class Curves(NamedTuple):
@@ -56,10 +65,14 @@ def read(model_dir: str, flag: str) -> Curves:
                 if "loss" in one:
                     run.held_out.append((one["step"], _number(one["loss"])))
     except (ValueError, KeyError, TypeError) as e:
-        raise wrong(flag, f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})", "a run") from None
+        raise wrong(
+            flag, f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})", "a run"
+        ) from None
     if not run.loss and not run.evaluated:
         found = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
-        raise wrong(f"{flag}: {model_dir}", found, "a run that came to its first log line")
+        raise wrong(
+            f"{flag}: {model_dir}", found, "a run that came to its first log line"
+        )
     return run
 
 
@@ -81,8 +94,12 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
         # Matplotlib leaves out a line whose label begins with _, as a name may.
         if run.loss:
             label = f"training, {run.name}"
-            panels[0].plot(*zip(*run.loss), color=color, linewidth=1.2, alpha=0.6, label=label)
-        dots = dict(color=color, marker="o", markersize=4, label=f"evaluation, {run.name}")
+            panels[0].plot(
+                *zip(*run.loss), color=color, linewidth=1.2, alpha=0.6, label=label
+            )
+        dots = dict(
+            color=color, marker="o", markersize=4, label=f"evaluation, {run.name}"
+        )
         if run.held_out:
             panels[0].plot(*zip(*run.held_out), linestyle="--", **dots)
         if run.metric != "loss" and run.evaluated:

@@ -40,7 +40,9 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     families, names = figure.families(), excerpt.pieces
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
     labels = ["{}  {}".format(name, place or "–") for name, place in zip(names, places)]
-    margin = 1.1 + 0.1 * max(map(figure.drawn_length, names))  # for names and titles [inches]
+    margin = 1.1 + 0.1 * max(
+        map(figure.drawn_length, names)
+    )  # for names and titles [inches]
     width = max((memory_length + len(names)) * _CELL + margin, 4.6)
     height = len(names) * _CELL + margin
     drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
@@ -63,7 +65,9 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
             for i, x, y in zip(order, axes.get_xticklabels(), axes.get_yticklabels()):
                 color = "black" if excerpt.is_target[i] else CONTEXT
                 x.set_color(color)
-                y.set_color(FADED if stream is QUERY and not excerpt.is_target[i] else color)
+                y.set_color(
+                    FADED if stream is QUERY and not excerpt.is_target[i] else color
+                )
     _masks_legend(drawn.add_subplot(grid[2, :]), memory_length)
     drawn.supxlabel(_CAPTION_TEXT, fontsize=_CAPTION, color=NOTES)
     figure.save(drawn, path)
@@ -83,7 +87,9 @@ def _panel(
     columns = np.concatenate([np.arange(memory_length), memory_length + order])
     values = seen[order][:, columns] * np.where(columns < memory_length, 2, 1)
     has_query = is_target[order] | (stream is not QUERY)
-    values = np.ma.array(values, mask=np.broadcast_to(~has_query[:, None], values.shape))
+    values = np.ma.array(
+        values, mask=np.broadcast_to(~has_query[:, None], values.shape)
+    )
     axes.pcolormesh(
         values,
         cmap=ListedColormap((HIDDEN, stream.color, MEMORY)),
@@ -107,7 +113,9 @@ def _panel(
     axes.spines[:].set_visible(False)
 
 
-def _label(axes: Axes, labels: Sequence[str], memory_length: int, families: Sequence[str]) -> None:
+def _label(
+    axes: Axes, labels: Sequence[str], memory_length: int, families: Sequence[str]
+) -> None:
     """Writes the pieces and their positions in the order above the columns and left of the rows."""
     names: Any = dict(fontsize=_TICKS, family=families, parse_math=False)
     ticks = 0.5 + np.arange(len(labels))

@@ -86,12 +86,16 @@ def read_windows(
             legacy_word_start=legacy_word_start,
         ).take(count)
         found = list(batches.as_numpy_iterator())
-        joined = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
+        joined = {
+            name: np.concatenate([batch[name] for batch in found]) for name in found[0]
+        }
     is_target = np.zeros(joined["input_ids"].shape, bool)
     rows, targets = np.nonzero(joined.pop("weights"))
     is_target[rows, joined.pop("positions")[rows, targets]] = True
     return Windows(
-        is_target=is_target, is_special=np.isin(joined["input_ids"], special_ids), **joined
+        is_target=is_target,
+        is_special=np.isin(joined["input_ids"], special_ids),
+        **joined,
     )
 
 
@@ -102,7 +106,9 @@ def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
     """Position 1, 2, ... in the order of `rank` of each token in `is_ordered` bool [Q]; else 0."""
     ordered = np.flatnonzero(is_ordered)
     places = np.zeros(len(rank), np.int64)
-    places[ordered[np.argsort(rank[ordered], kind="stable")]] = 1 + np.arange(len(ordered))
+    places[ordered[np.argsort(rank[ordered], kind="stable")]] = 1 + np.arange(
+        len(ordered)
+    )
     return places
 
 
@@ -125,7 +131,10 @@ def window_excerpt(
     ids = windows.input_ids[row, :count]
     return Excerpt(
         title,
-        [errors.escape_control_characters(tokenizer.id_to_piece(int(id))) for id in ids],
+        [
+            errors.escape_control_characters(tokenizer.id_to_piece(int(id)))
+            for id in ids
+        ],
         ids,
         windows.rank[row, :count],
         windows.is_target[row, :count],
@@ -134,7 +143,11 @@ def window_excerpt(
 
 
 def text_excerpt(
-    text: str, tokenizer: Tokenizer, permutation: permutations.Permutation, seed: int, most: int
+    text: str,
+    tokenizer: Tokenizer,
+    permutation: permutations.Permutation,
+    seed: int,
+    most: int,
 ) -> Excerpt:
     """A text with targets and order sampled as for a part of a window.
 
@@ -142,7 +155,9 @@ def text_excerpt(
       UserError: it has no token or more than `most`, or `mask_mode` is legacy.
     """
     if permutation.mask_mode == "legacy":
-        raise UserError("text: mask_mode is legacy, a rule for complete windows; leave it out")
+        raise UserError(
+            "text: mask_mode is legacy, a rule for complete windows; leave it out"
+        )
     pieces, ids = tokenizer.pieces(text), np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
         raise UserError(
@@ -151,11 +166,17 @@ def text_excerpt(
     # All tokens are predicted if `num_predict` is large enough.
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
-    word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
+    word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[
+        None
+    ]
     budget = np.array([min(permutation.num_predict, len(ids))])
-    is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
+    is_target = permutations.sample_targets(
+        random, is_special, word_start, budget, permutation
+    )
     # The text is the first part of a window that has no second part.
-    one_part = dataclasses.replace(permutation, reuse_len=len(ids), num_predict=len(ids))
+    one_part = dataclasses.replace(
+        permutation, reuse_len=len(ids), num_predict=len(ids)
+    )
     sampled = permutations.arrange(random, is_target, is_special, one_part)
     return Excerpt(
         " ".join(text.split()),
@@ -193,7 +214,13 @@ segments         reused (continues the stream), A, B
 
 
 def window_text(
-    windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int, width: int
+    windows: Windows,
+    row: int,
+    title: str,
+    *,
+    tokenizer: Tokenizer,
+    reuse_len: int,
+    width: int,
 ) -> str:
     """A window as lines of at most `width` columns, with parts and targets marked."""
     # A backward window is reversed, so that its words are readable; the numbers at its parts are
@@ -222,7 +249,9 @@ def window_text(
     for name, start, end in parts[::-1] if backward else parts:
         first, last = (end - 1, start) if backward else (start, end - 1)
         inside = texts[start:end][::-1] if backward else texts[start:end]
-        lines += _wrapped(f"{name:<6} {first:3}-{last:<3} ", "".join(inside).strip(), width)
+        lines += _wrapped(
+            f"{name:<6} {first:3}-{last:<3} ", "".join(inside).strip(), width
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -239,7 +268,9 @@ def _marked_texts(
     places = places_in_order(windows.rank[row], targets)
     # A bracket opens if the token before is not a target, or is a target of another part.
     before, after = np.roll(targets, 1), np.roll(targets, -1)
-    before[[start for _, start, _ in parts]] = after[[end - 1 for *_, end in parts]] = False
+    before[[start for _, start, _ in parts]] = after[[end - 1 for *_, end in parts]] = (
+        False
+    )
     left, right = (after, before) if backward else (before, after)
     texts = []
     for i, id in enumerate(windows.input_ids[row]):
@@ -264,7 +295,9 @@ def _wrapped(label: str, text: str, width: int) -> list[str]:
     """Lines of at most `width` columns, of which an East Asian wide character takes two."""
     # A filler in front of each wide character makes it count as two; the fillers are removed
     # afterwards.
-    filled = "".join("\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text)
+    filled = "".join(
+        "\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text
+    )
     return [
         line.replace("\0", "")
         for line in textwrap.wrap(

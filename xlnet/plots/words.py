@@ -37,7 +37,9 @@ def text(found: Explanation) -> str:
         )
         for word, weight in zip(found.words, found.weights)
     ]
-    lines[found.first_words : found.first_words] = [""] * (found.first_words < len(found.words))
+    lines[found.first_words : found.first_words] = [""] * (
+        found.first_words < len(found.words)
+    )
     return "\n".join([in_words(found), *lines])
 
 
@@ -50,8 +52,14 @@ def draw(path: str, found: Explanation) -> None:
     drawn = figure.new(7, height, dpi=110, layout="constrained")
     axes = drawn.add_subplot()
     weights = found.weights[kept]
-    axes.barh(range(len(kept)), weights, color=np.where(weights > 0, _RAISES, _LOWERS).tolist())
-    axes.set_yticks(range(len(kept)), words, family=families, fontsize=9, parse_math=False)
+    axes.barh(
+        range(len(kept)),
+        weights,
+        color=np.where(weights > 0, _RAISES, _LOWERS).tolist(),
+    )
+    axes.set_yticks(
+        range(len(kept)), words, family=families, fontsize=9, parse_math=False
+    )
     axes.invert_yaxis()
     axes.margins(y=0.3 / max(len(kept), 1))
     axes.axvline(0, color=figure.NOTES, linewidth=0.8)
@@ -62,7 +70,9 @@ def draw(path: str, found: Explanation) -> None:
         else ""
     )
     axes.set_xlabel(
-        "blue raises the output, orange lowers it" + left_out, fontsize=8, color=figure.NOTES
+        "blue raises the output, orange lowers it" + left_out,
+        fontsize=8,
+        color=figure.NOTES,
     )
     figure.save(drawn, path)
 
@@ -74,7 +84,9 @@ def write_page(path: str, found: Explanation) -> None:
     for number, (word, weight) in enumerate(zip(found.words, found.weights)):
         if number == found.first_words:
             words.append("<hr>")
-        color = (_RAISES if weight > 0 else _LOWERS) + f"{round(200 * abs(weight) / most):02x}"
+        color = (
+            _RAISES if weight > 0 else _LOWERS
+        ) + f"{round(200 * abs(weight) / most):02x}"
         words.append(
             f'<span title="{weight:+.4f}" style="background:{color}">{html.escape(word)}</span>'
         )

@@ -68,7 +68,9 @@ class PretrainingData:
             directory, self.held_out, batch_size=batch_size, rows=rows, seed=0, epochs=1
         )
 
-    def _batches(self, directory: str, manifest: Manifest, **how: Any) -> tf.data.Dataset:
+    def _batches(
+        self, directory: str, manifest: Manifest, **how: Any
+    ) -> tf.data.Dataset:
         return input_pipeline.pretraining_batches(
             directory,
             manifest,

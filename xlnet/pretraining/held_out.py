@@ -26,7 +26,9 @@ _log = logging.getLogger(__name__)
 class HeldOut:
     """Evaluates checkpoints on the held-out records of a run, on the devices of training."""
 
-    def __init__(self, model: PretrainingModel, data: PretrainingData, devices: Devices):
+    def __init__(
+        self, model: PretrainingModel, data: PretrainingData, devices: Devices
+    ):
         manifest, settings = data.held_out, model.settings
         assert manifest, "there are held-out records"
         self._windows = manifest.num_streams * manifest.windows_per_stream
@@ -35,9 +37,13 @@ class HeldOut:
         # training. Example: six streams on two devices are three for each; they are read all at
         # once, or one after the other if a device trains on two sequences. The results are the
         # same, as a sequence depends only on its own stream.
-        used = devices.local_devices(_largest_divisor(manifest.num_streams, devices.per_host))
+        used = devices.local_devices(
+            _largest_divisor(manifest.num_streams, devices.per_host)
+        )
         count = used.per_host
-        most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
+        most = (
+            settings.train_batch_size // devices.replicas // settings.grad_accum_steps
+        )
         each = _largest_divisor(manifest.num_streams // count, max(1, most))
         sources = []
         for number in range(count):
@@ -48,7 +54,10 @@ class HeldOut:
     def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it.
         Arguments as of `TrainingRun.evaluate`."""
-        batches, remaining = [], progress.Remaining("held out", self._windows, "windows")
+        batches, remaining = (
+            [],
+            progress.Remaining("held out", self._windows, "windows"),
+        )
         for _, batch in self._predictor(prefix):
             batches.append(batch)
             remaining.add(len(batch["weights"]))
@@ -99,6 +108,8 @@ def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
         "bits_per_token": loss / math.log(2),
     }
     if "continues" in batches[0]:
-        is_right = np.concatenate([batch["continues"] == batch["label"] for batch in batches])
+        is_right = np.concatenate(
+            [batch["continues"] == batch["label"] for batch in batches]
+        )
         result["next_segment_accuracy"] = float(np.mean(is_right))
     return result

@@ -43,7 +43,9 @@ class PretrainingModel:
         settings = self.settings
         # The batch: its targets, and the memory of the sequences before it.
         batch, memory = self._batch(features)
-        first_row = replica_index() * batch["ids"].shape.as_list()[0]  # in the global batch
+        first_row = (
+            replica_index() * batch["ids"].shape.as_list()[0]
+        )  # in the global batch
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
@@ -52,7 +54,9 @@ class PretrainingModel:
         target_count /= settings.grad_accum_steps
 
         # Forward and loss, of each micro-batch; the memory that follows is kept.
-        def forward(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        def forward(
+            part: dict[str, tf.Tensor], row: Any
+        ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             outputs, kept = self._forward(part, first_row + row, is_training=True)
             loss = tf.reduce_sum(outputs.losses * part["weights"]) / target_count
             if settings.next_segment_loss:
@@ -94,7 +98,9 @@ class PretrainingModel:
         batch = dict(
             features,
             **objectives.targets(
-                self.settings.objective, features, [self.tokenizer.sep_id, self.tokenizer.cls_id]
+                self.settings.objective,
+                features,
+                [self.tokenizer.sep_id, self.tokenizer.cls_id],
             ),
         )
         if not self.settings.mem_len:
@@ -126,7 +132,8 @@ class PretrainingModel:
         # devices, has the same masks.
         bits = (
             objectives.RandomBits(
-                train_step.dropout_seed(settings.seed, tf.train.get_global_step()), first_row
+                train_step.dropout_seed(settings.seed, tf.train.get_global_step()),
+                first_row,
             )
             if is_training
             else objectives.NO_RANDOM_BITS
@@ -158,7 +165,9 @@ class PretrainingModel:
         """
         batch, store = self._batch(features)
         outputs, kept = self._forward(batch, None, is_training=False)
-        checkpoint.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
+        checkpoint.start_from(
+            self.settings.init_checkpoint, self.config, self.settings.model_dir
+        )
         # The memory is updated before the losses can be read, as the next batch continues the text
         # streams. Each device has a memory, which is cleared where a stream starts (`Predictor`).
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
@@ -166,6 +175,7 @@ class PretrainingModel:
         results = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])
         if self.settings.next_segment_loss:
             results.update(
-                label=batch["label"], continues=tf.argmax(outputs.segment_logits, axis=1)
+                label=batch["label"],
+                continues=tf.argmax(outputs.segment_logits, axis=1),
             )
         return results

@@ -25,7 +25,10 @@ from xlnet.model.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
 from xlnet.support.errors import UserError, did_you_mean
 
-_MASK_RATE, _RANDOM_RATE = 0.8, 0.1  # fractions of the masked tokens; all others are left unchanged
+_MASK_RATE, _RANDOM_RATE = (
+    0.8,
+    0.1,
+)  # fractions of the masked tokens; all others are left unchanged
 
 
 class ForwardOutputs(NamedTuple):
@@ -56,7 +59,9 @@ class Batch(NamedTuple):
     run: RunConfig
     # Of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, weights, ...
     features: Mapping[str, tf.Tensor]
-    mems: Optional[Sequence[tf.Tensor]]  # memory of earlier sequences, as for `transformer_xl`
+    mems: Optional[
+        Sequence[tf.Tensor]
+    ]  # memory of earlier sequences, as for `transformer_xl`
     bits: RandomBits
     mask_id: Optional[int]  # of <mask>
     with_segments: bool  # whether <cls>, the last token, needs a vector for next-segment prediction
@@ -113,9 +118,9 @@ class Objective:
 
     name: str
     predict: Callable[[Batch], Predicted]
-    targets: Callable[[Mapping[str, tf.Tensor], Sequence[int]], dict[str, tf.Tensor]] = (
-        sampled_targets
-    )
+    targets: Callable[
+        [Mapping[str, tf.Tensor], Sequence[int]], dict[str, tf.Tensor]
+    ] = sampled_targets
     samples_targets: bool = True
     needs_mask_id: bool = False
 
@@ -131,7 +136,9 @@ def register(objective: Objective) -> Objective:
       ValueError: the name is that of one of the library's.
     """
     if objective.name in _OURS and objective.name in OBJECTIVES:
-        raise ValueError(f"objective '{objective.name}' is the library's, expected another name")
+        raise ValueError(
+            f"objective '{objective.name}' is the library's, expected another name"
+        )
     OBJECTIVES[objective.name] = objective
     return objective
 
@@ -158,13 +165,19 @@ def find(name: str) -> Objective:
 def _permutation(batch: Batch) -> Predicted:
     positions = batch.features["positions"]
     queried = positions  # the queries predict, which do not see their own token
-    if batch.with_segments:  # and <cls>, the last token: the content stream ends a layer early
-        last = tf.fill([positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype))
+    if (
+        batch.with_segments
+    ):  # and <cls>, the last token: the content stream ends a layer early
+        last = tf.fill(
+            [positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype)
+        )
         queried = tf.concat([positions, last], axis=1)
     outputs = batch.run_network(
         input_ids=batch.features["input_ids"],
         query=modeling.Query(positions=queried),
-        mask=modeling.permutation_mask(batch.features["rank"], is_target(positions, batch.length)),
+        mask=modeling.permutation_mask(
+            batch.features["rank"], is_target(positions, batch.length)
+        ),
     )
     return Predicted(outputs, outputs.sequence[:, : positions.shape[1]])
 
@@ -172,7 +185,9 @@ def _permutation(batch: Batch) -> Predicted:
 def _masked(batch: Batch) -> Predicted:
     shown = _mask(batch.config, batch.features, batch.bits, batch.mask_id)
     outputs = batch.run_network(input_ids=shown)
-    return Predicted(outputs, gather_rows(outputs.sequence, batch.features["positions"]))
+    return Predicted(
+        outputs, gather_rows(outputs.sequence, batch.features["positions"])
+    )
 
 
 def _causal(batch: Batch) -> Predicted:
@@ -193,7 +208,9 @@ def _all_tokens(
     ids = input_ids[:, 1:]
     special = tf.constant(special_ids, ids.dtype)
     is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
-    return dict(positions=positions, ids=ids, weights=1.0 - tf.cast(is_special, tf.float32))
+    return dict(
+        positions=positions, ids=ids, weights=1.0 - tf.cast(is_special, tf.float32)
+    )
 
 
 register(Objective("permutation", _permutation))
@@ -241,9 +258,15 @@ def forward(
     losses = heads.lm_loss(at_targets, ids, outputs.embedding_table, run.precision)
     segment_logits = None
     if with_segments:
-        summary = heads.summarize(config, run, outputs.sequence[:, -1:], **bits._asdict())
+        summary = heads.summarize(
+            config, run, outputs.sequence[:, -1:], **bits._asdict()
+        )
         segment_logits = heads.classification(
-            run, summary, features["label"], num_classes=2, scope="classification_next_segment"
+            run,
+            summary,
+            features["label"],
+            num_classes=2,
+            scope="classification_next_segment",
         ).logits
     return ForwardOutputs(losses, outputs.new_mems, segment_logits)
 
@@ -265,7 +288,9 @@ def _mask(
         # the ids, each times an odd factor of its place.
         factors = np.random.RandomState(0).randint(2**31, size=length) * 2 + 1
         numbers = tf.map_fn(
-            lambda ids: uniform([1, length, 2], seed_of(0, tf.reduce_sum(ids * factors)), 0)[0],
+            lambda ids: uniform(
+                [1, length, 2], seed_of(0, tf.reduce_sum(ids * factors)), 0
+            )[0],
             tf.cast(input_ids, tf.int64),
             tf.float32,
         )
@@ -276,11 +301,17 @@ def _mask(
     choice, other = tf.unstack(numbers, axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
     # As in BERT, 80 % of the masked tokens become <mask>, 10 % a random token, and 10 % stay.
-    shown = tf.where_v2(choice < _MASK_RATE, tf.constant(mask_id, input_ids.dtype), random)
-    is_changed = is_target(features["positions"], length) & (choice < _MASK_RATE + _RANDOM_RATE)
+    shown = tf.where_v2(
+        choice < _MASK_RATE, tf.constant(mask_id, input_ids.dtype), random
+    )
+    is_changed = is_target(features["positions"], length) & (
+        choice < _MASK_RATE + _RANDOM_RATE
+    )
     return tf.where_v2(is_changed, shown, input_ids)
 
 
 def is_target(positions: tf.Tensor, length: int) -> tf.Tensor:
     """Marks the targets in the sequence: positions int [B,P] -> bool [B,Q]."""
-    return tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
+    return tf.reduce_any(
+        tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1
+    )

@@ -57,7 +57,9 @@ def train(
     # Read the data, and check that it fits the devices.
     _check_pretrained(settings.model_dir, "model_dir")
     data = PretrainingData(settings, manifest)
-    devices = _with_possible_attention(settings, config, network, device_settings, devices)
+    devices = _with_possible_attention(
+        settings, config, network, device_settings, devices
+    )
     input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
     devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
     if data.held_out:
@@ -123,7 +125,9 @@ def evaluate(
     _check_pretrained(os.path.dirname(prefix), flag)
     # There are no initial weights: all of the checkpoint is restored, or it is refused.
     records = settings.eval_record_info_dir or settings.record_info_dir
-    settings = dataclasses.replace(settings, eval_record_info_dir=records, init_checkpoint=None)
+    settings = dataclasses.replace(
+        settings, eval_record_info_dir=records, init_checkpoint=None
+    )
     data = PretrainingData(settings, manifest)
     run_document.check_weights(prefix, config, data.tokenizer, flag)
     model = PretrainingModel(
@@ -171,7 +175,9 @@ class PretrainingRun(loop.TrainingRun):
 
     def write_document(self) -> None:
         tokenizer = self._data.tokenizer
-        run_document.write(self.settings.model_dir, self._document, self.config, tokenizer)
+        run_document.write(
+            self.settings.model_dir, self._document, self.config, tokenizer
+        )
 
     def check_host(self) -> None:
         groups = (
@@ -184,7 +190,9 @@ class PretrainingRun(loop.TrainingRun):
 
     def banner(self) -> dict[str, str]:
         settings, manifest = self._model.settings, self._data.manifest
-        predicted = settings.num_predict if self._data.objective.samples_targets else "all"
+        predicted = (
+            settings.num_predict if self._data.objective.samples_targets else "all"
+        )
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         return {
             "precision": self.devices.precision_in_words(self._model.network),
@@ -197,7 +205,9 @@ class PretrainingRun(loop.TrainingRun):
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
                 f"{settings.mem_len}, {predicted} predicted"
             ),
-            "settings": " ".join("{}={}".format(*item) for item in self._document.resolved.items()),
+            "settings": " ".join(
+                "{}={}".format(*item) for item in self._document.resolved.items()
+            ),
         }
 
 

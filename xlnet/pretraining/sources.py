@@ -34,11 +34,15 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:
     if spiece_model_file:
         files.require_file(spiece_model_file, "spiece_model_file")
         if files.sha256(spiece_model_file) != manifest.sp_model_sha256:
-            raise wrong("spiece_model_file", spiece_model_file, _vocabulary(directory, manifest))
+            raise wrong(
+                "spiece_model_file", spiece_model_file, _vocabulary(directory, manifest)
+            )
     return manifest
 
 
-def with_lengths(settings: PretrainingSettings, manifest: Manifest) -> PretrainingSettings:
+def with_lengths(
+    settings: PretrainingSettings, manifest: Manifest
+) -> PretrainingSettings:
     """The settings with the lengths that follow from those of the records, if not given."""
     seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
     return dataclasses.replace(
@@ -75,7 +79,9 @@ def choose_permutation(
     return permutation
 
 
-def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Optional[Manifest]:
+def held_out_manifest(
+    settings: PretrainingSettings, manifest: Manifest
+) -> Optional[Manifest]:
     """The manifest of the held-out records, whose sequences must be as the training records'."""
     directory = settings.eval_record_info_dir
     if not directory:
@@ -88,7 +94,11 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     for name in ("seq_len", "reuse_len", "uncased", "keep_accents"):
         found, expected = getattr(held_out, name), getattr(manifest, name)
         if found != expected:
-            raise wrong(where, f"{name} {found}", f"{expected}, as in {settings.record_info_dir}")
+            raise wrong(
+                where,
+                f"{name} {found}",
+                f"{expected}, as in {settings.record_info_dir}",
+            )
     return held_out
 
 

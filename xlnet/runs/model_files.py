@@ -31,12 +31,21 @@ from xlnet.support import files
 from xlnet.support.errors import UserError
 from xlnet.tasks.types import known
 
-MAX_SEQ_LENGTH = 512  # of a model that is only pretrained: that of its pretraining [tokens]
+MAX_SEQ_LENGTH = (
+    512  # of a model that is only pretrained: that of its pretraining [tokens]
+)
 
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)
 }
-_READ = (RUN_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint", BEST)
+_READ = (
+    RUN_NAME,
+    CONFIG_NAME,
+    SPIECE_NAME,
+    description_path(SPIECE_NAME),
+    "checkpoint",
+    BEST,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,14 +136,18 @@ def read(
         (network,), _ = run_document.inherit((network,), (), run, of_run=False)
     checkpoint.check_config(prefix, config)
     if not (run and is_tuned):
-        return LoadedModel(prefix, config, tokenizer, network, None, _objective(run), run)
+        return LoadedModel(
+            prefix, config, tokenizer, network, None, _objective(run), run
+        )
 
     # The task, which must be what the weights were trained for.
     with run_document.malformed_as_user_error(run.path):
         task = task_settings.task_of_run(settings, run)
         document = task_settings.document_of(settings, network, task, tokenizer)
         task_settings.check_trained_for(home, document, settings)
-    return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run)
+    return LoadedModel(
+        prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run
+    )
 
 
 def _check_inside(directory: str, root: str) -> None:
@@ -151,7 +164,9 @@ def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningS
     its_type = known.type_of(stored, run.path)
     labels = stored["labels"]
     are_names = (
-        isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels)
+        isinstance(labels, list)
+        and labels
+        and all(isinstance(label, str) for label in labels)
     )
     if its_type.has_labels and not are_names:
         raise UserError(f"{run.path}: labels is {labels!r}, expected a list of names")
@@ -167,5 +182,7 @@ def _objective(run: Optional[RunDocument]) -> str:
     """That of a pretraining run; a released model has the default."""
     if not run or "objective" not in run.resolved:
         return PretrainingSettings.objective
-    check_value(field_of(PretrainingSettings, "objective"), run.resolved["objective"], run.path)
+    check_value(
+        field_of(PretrainingSettings, "objective"), run.resolved["objective"], run.path
+    )
     return run.resolved["objective"]

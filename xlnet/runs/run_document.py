@@ -20,7 +20,12 @@ import xlnet
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import Settings, check_value, default_of
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.network import (
+    ARCHITECTURE_KEYS,
+    CONFIG_NAME,
+    NetworkSettings,
+    XLNetConfig,
+)
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import BEST, EVALUATIONS_NAME, RELEASED_NAME, RUN_NAME
 from xlnet.support import errors, files
@@ -115,7 +120,9 @@ def read(directory: str) -> Optional[RunDocument]:
         return None
     values = files.read_json(path, "run")
     if values.get("format") != FORMAT:
-        raise UserError(f"{path}: format is {values.get('format')!r}, expected {FORMAT}")
+        raise UserError(
+            f"{path}: format is {values.get('format')!r}, expected {FORMAT}"
+        )
     may_be_none = ("program", "task", "huggingface")
     sections: dict[str, Any] = {}
     for field in dataclasses.fields(RunDocument)[1:]:
@@ -129,7 +136,9 @@ def read(directory: str) -> Optional[RunDocument]:
             )
         sections[field.name] = value
     if "program" not in sections or "resolved" not in sections:
-        raise UserError(f"{path}: expected program and resolved, as a program of ours writes them")
+        raise UserError(
+            f"{path}: expected program and resolved, as a program of ours writes them"
+        )
     return RunDocument(path, **sections)
 
 
@@ -161,9 +170,13 @@ def write(
     before = read(directory)
     values = dataclasses.asdict(document)
     del values["path"]
-    if before and not document.huggingface:  # what converted weights came with stays with them
+    if (
+        before and not document.huggingface
+    ):  # what converted weights came with stays with them
         values["huggingface"] = before.huggingface
-    files.write_json(path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values})
+    files.write_json(
+        path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values}
+    )
 
 
 def to_share(document: RunDocument) -> RunDocument:
@@ -180,7 +193,9 @@ def to_share(document: RunDocument) -> RunDocument:
         for field in dataclasses.fields(group):
             if field.metadata["belongs_to"] == "model":
                 of_model.add(field.name)
-    resolved = {name: value for name, value in document.resolved.items() if name in of_model}
+    resolved = {
+        name: value for name, value in document.resolved.items() if name in of_model
+    }
     if resolved.get("metric"):  # perhaps FILE.py:FUNCTION
         resolved["metric"] = os.path.basename(resolved["metric"])
     return dataclasses.replace(document, resolved=resolved)
@@ -219,7 +234,9 @@ def _value(group: Settings, name: str) -> Any:
     if value and name in (*_FILES, "init_checkpoint"):
         found = []
         for path in value.split(","):
-            found.append(path if files.is_remote(path) else os.path.abspath(path.strip()))
+            found.append(
+                path if files.is_remote(path) else os.path.abspath(path.strip())
+            )
         return ",".join(found)
     return value
 
@@ -258,7 +275,9 @@ def inherit(
             was, now = run.value_of(field), _value(group, name)
             if name in given:
                 if was != now and name not in _MAY_CHANGE:
-                    different.append(f"{name} was {_in_words(was)}, is {_in_words(now)}")
+                    different.append(
+                        f"{name} was {_in_words(was)}, is {_in_words(now)}"
+                    )
             elif name in run.resolved and not given & _alternatives_of(groups, name):
                 check_value(field, was, run.path)
                 inherited[name] = was
@@ -356,7 +375,11 @@ def check_host(now: RunDocument, groups: Sequence[Settings]) -> None:
     for group in groups:
         for field in dataclasses.fields(group):
             was, mine = first.value_of(field), now.value_of(field)
-            if field.metadata["belongs_to"] and field.name not in _FILES and was != mine:
+            if (
+                field.metadata["belongs_to"]
+                and field.name not in _FILES
+                and was != mine
+            ):
                 different.append(f"{field.name} is {mine}, not {was}")
     if different:
         raise UserError(
@@ -368,7 +391,9 @@ def check_host(now: RunDocument, groups: Sequence[Settings]) -> None:
 # ---- weights, and what is next to them
 
 
-def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: str) -> None:
+def check_weights(
+    prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: str
+) -> None:
     """Compares with the architecture and the vocabulary next to a checkpoint, if they are there; a
     UserError that names `flag` if they are others, or text was cleaned in another way."""
     from xlnet.engine import checkpoint

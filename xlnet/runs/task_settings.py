@@ -29,13 +29,28 @@ from xlnet.tasks.types import custom, known
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Columns`
+_COLUMNS = (
+    "text_a",
+    "text_b",
+    "label",
+    "id",
+    "choices",
+    "query",
+)  # fields of `Columns`
 _EPOCHS = 3.0  # the default length of training
 _MOST_SEGMENTS = 8  # of a text, with --long_document=memory
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of the section `task` that the weights depend on.
-_OF_WEIGHTS = ("task", "labels", "is_regression", "head", "summary_type", "use_summ_proj", "kind")
+_OF_WEIGHTS = (
+    "task",
+    "labels",
+    "is_regression",
+    "head",
+    "summary_type",
+    "use_summ_proj",
+    "kind",
+)
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
@@ -60,7 +75,9 @@ class FineTunedTask:
         settings = self.settings
         segments = _MOST_SEGMENTS if settings.long_document == "memory" else 1
         return encoding.Layout(
-            settings.max_seq_length * segments, self.task.cut_first, settings.long_document
+            settings.max_seq_length * segments,
+            self.task.cut_first,
+            settings.long_document,
         )
 
     @property
@@ -68,7 +85,9 @@ class FineTunedTask:
         """With memory, empty segments before a text are left out; its last segment is complete."""
         if self.settings.long_document == "memory":
             return Padding("left", (), self.settings.max_seq_length)
-        return Padding(self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO)
+        return Padding(
+            self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +146,9 @@ def resolve_run(
     """The run that a command line and its model directory say, checked as far as that is possible
     without the data. Arguments and errors as for `resolve`."""
     before = read_model(settings.model_dir)
-    settings, network, optimization = resolve(settings, network, optimization, given, before)
+    settings, network, optimization = resolve(
+        settings, network, optimization, given, before
+    )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = read_vocabulary(settings, config)
@@ -173,7 +194,9 @@ def resolve(
                 (settings, network, optimization),
                 given,
                 run,
-                of_run=settings.do_train or settings.needs_data_dir and not settings.data_dir,
+                of_run=settings.do_train
+                or settings.needs_data_dir
+                and not settings.data_dir,
             )
         if settings.do_train:
             run_document.refuse(run, different, settings.allow_changes)
@@ -183,14 +206,18 @@ def resolve(
         _check_directory(settings)
     # Files next to the initial weights.
     if settings.init_checkpoint:
-        if settings.do_train and not run_document.weights_in(settings.model_dir):  # else it resumes
+        if settings.do_train and not run_document.weights_in(
+            settings.model_dir
+        ):  # else it resumes
             _require_checkpoint(settings.init_checkpoint)
         start = files.directory_of(settings.init_checkpoint)
         settings = with_own_files(settings, start)
         # The weights were trained with a limit of distances (`clamp_len`), which they keep.
         start_run = None if run else run_document.read(start)
         if start_run:
-            (network,), _ = run_document.inherit((network,), given, start_run, of_run=False)
+            (network,), _ = run_document.inherit(
+                (network,), given, start_run, of_run=False
+            )
     # Settings that no file has must be given, or have a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
@@ -206,7 +233,9 @@ def resolve(
     return settings, network, optimization
 
 
-def _check_program(settings: TaskSettings, given: Collection[str], run: RunDocument) -> None:
+def _check_program(
+    settings: TaskSettings, given: Collection[str], run: RunDocument
+) -> None:
     """Raises UserError if a model is one of another program, or of another task."""
     task = run.task or {}
     trained = known.type_of(task, run.path) if "kind" in task else None
@@ -304,7 +333,9 @@ def require(settings: TaskSettings, *names: str) -> None:
     for name in names:
         if not getattr(settings, name):
             raise MissingFlag(
-                "flag --{} is required: {}".format(name, field_of(settings, name).metadata["help"])
+                "flag --{} is required: {}".format(
+                    name, field_of(settings, name).metadata["help"]
+                )
             )
 
 
@@ -393,7 +424,9 @@ def document_of(
     return run_document.to_share(document)
 
 
-def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningSettings) -> None:
+def check_trained_for(
+    model_dir: str, wanted: RunDocument, settings: FineTuningSettings
+) -> None:
     """Raises UserError if `model_dir` has checkpoints that were trained for something else than
     `wanted`.
 
@@ -409,7 +442,8 @@ def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningS
     if not run or run.task is None:
         scope = task["head"]
         has_layer = any(
-            name.startswith((scope + "/", f"model/{scope}/")) for name in checkpoint.names(prefix)
+            name.startswith((scope + "/", f"model/{scope}/"))
+            for name in checkpoint.names(prefix)
         )
         if settings.do_train or not has_layer:
             raise UserError(
@@ -434,7 +468,13 @@ def check_trained_for(model_dir: str, wanted: RunDocument, settings: FineTuningS
 
 
 def _entry(value: Any) -> str:
-    return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
+    return (
+        "/".join(value)
+        if isinstance(value, list)
+        else "none"
+        if value is None
+        else str(value)
+    )
 
 
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
@@ -450,10 +490,16 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
     if before == now:
         return
     what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
-        wanted["head"], run.path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
+        wanted["head"],
+        run.path,
+        ", ".join(before or ["a score"]),
+        ", ".join(now or ["a score"]),
     )
     if len(before or ()) != len(now or ()):
-        raise UserError(f"{what}; give --cls_scope=NAME to begin with a new output layer")
+        raise UserError(
+            f"{what}; give --cls_scope=NAME to begin with a new output layer"
+        )
     _log.warning(
-        "note: %s, in this order; give --cls_scope=NAME to begin with a new output layer", what
+        "note: %s, in this order; give --cls_scope=NAME to begin with a new output layer",
+        what,
     )

@@ -97,7 +97,9 @@ class Application:
         self._registry = registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=registry)
         counter = prometheus_client.Counter
-        self._requests = counter("xlnet_requests", "by status", ["status"], registry=registry)
+        self._requests = counter(
+            "xlnet_requests", "by status", ["status"], registry=registry
+        )
         self._rows = counter("xlnet_rows", "answered", ["signature"], registry=registry)
         self._seconds = prometheus_client.Histogram(
             "xlnet_answer_seconds",
@@ -106,7 +108,9 @@ class Application:
             registry=registry,
             buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300),
         )
-        waiting = prometheus_client.Gauge("xlnet_rows_waiting", "or computed", registry=registry)
+        waiting = prometheus_client.Gauge(
+            "xlnet_rows_waiting", "or computed", registry=registry
+        )
         waiting.set_function(lambda: self._computing.rows)
 
     @contextlib.asynccontextmanager
@@ -129,9 +133,14 @@ class Application:
             host = headers.get("host", "localhost").lower()
             name = host if host.endswith("]") else host.rpartition(":")[0] or host
             if self._is_local and name not in _LOCAL_HOSTS:
-                refusal = _json({"error": f"host: found {host:.80}, expected localhost"}, 421)
+                refusal = _json(
+                    {"error": f"host: found {host:.80}, expected localhost"}, 421
+                )
                 return await refusal(scope, receive, counted)
-            if headers.get("sec-fetch-site") == "cross-site" and scope["method"] != "GET":
+            if (
+                headers.get("sec-fetch-site") == "cross-site"
+                and scope["method"] != "GET"
+            ):
                 refusal = _json({"error": "the page of another site asks"}, 403)
                 return await refusal(scope, receive, counted)
         await self._starlette(scope, receive, counted)
@@ -149,7 +158,10 @@ class Application:
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         reason = str(error).partition("\n")[0]
-        return _json({"error": f"the model failed on this: {type(error).__name__}: {reason}"}, 500)
+        return _json(
+            {"error": f"the model failed on this: {type(error).__name__}: {reason}"},
+            500,
+        )
 
     # ---- the state
 
@@ -215,7 +227,9 @@ class Application:
         asked = _asked(self._model, body)
         if asked.stream:
             parts = self._parts(asked)
-            first = await parts.__anext__()  # an error before it is an error of the response
+            first = (
+                await parts.__anext__()
+            )  # an error before it is an error of the response
             lines = _lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
         answers = await _unless_left(request, self._answers(asked))
@@ -320,10 +334,14 @@ def _asked(model: ServedModel, body: bytes) -> Asked:
     instances = given.get("instances", [])
     if not 1 <= len(instances) <= limits.MAX_INSTANCES:
         raise wrong("instances", len(instances), f"1 to {limits.MAX_INSTANCES}")
-    call = model.call(given.get("signature_name", model.default), given.get("parameters", {}))
+    call = model.call(
+        given.get("signature_name", model.default), given.get("parameters", {})
+    )
     stream = given.get("stream", False)
     if stream and (call.signature != "generate" or len(instances) != 1):
-        raise wrong("stream", f"{len(instances)} of {call.signature}", "one of generate")
+        raise wrong(
+            "stream", f"{len(instances)} of {call.signature}", "one of generate"
+        )
     return Asked(call, model.rows(call, instances), stream)
 
 
@@ -333,7 +351,9 @@ async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
     left = asyncio.ensure_future(request.receive())
     try:
         both = {working, left}
-        await asyncio.wait(both, timeout=limits.MAX_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            both, timeout=limits.MAX_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         if working.done():
             return working.result()
         if left.done():
@@ -361,7 +381,9 @@ async def _lines(first: Any, parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
 def bind(host: str, port: int) -> socket.socket:
     """A socket with this address, port 0 for any free one; UserError if it is in use."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         made = socket.socket(family, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Without it the body of a response waits for the acknowledgement of its head, 40 ms.

@@ -50,8 +50,19 @@ _OF_LANGUAGE_MODELS = {  # the input of each
     "generate": "prompt",
     "attention": "text",
 }
-_NAMES = ("text", "explain", *_OF_LANGUAGE_MODELS, "vectors")  # in the order that they are shown
-_ORDER = ("question", "context", "text_a", "choices", "text_b")  # of the texts in `Model.predict`
+_NAMES = (
+    "text",
+    "explain",
+    *_OF_LANGUAGE_MODELS,
+    "vectors",
+)  # in the order that they are shown
+_ORDER = (
+    "question",
+    "context",
+    "text_a",
+    "choices",
+    "text_b",
+)  # of the texts in `Model.predict`
 _TOKENS_SHOWN = 40  # of `attention`, unless `most_tokens` says so
 _LABELS_SHOWN = 20
 _ABOUT = {  # by the method of `xlnet.load`
@@ -65,7 +76,9 @@ _ABOUT = {  # by the method of `xlnet.load`
 }
 
 Row = dict[str, Any]  # an instance: str by name, or a list of str
-Spans = dict[str, list[tuple[int, int]]]  # (start, end) of parts of each text [characters]
+Spans = dict[
+    str, list[tuple[int, int]]
+]  # (start, end) of parts of each text [characters]
 
 
 class Call(NamedTuple):
@@ -113,10 +126,18 @@ class ServedModel:
 
     def __init__(self, path: str, device: DeviceSettings, **given: Any):
         if os.path.exists(os.path.join(path, "saved_model.pb")):
-            raise wrong("model_dir", f"the SavedModel {path}", "the directory it was exported from")
+            raise wrong(
+                "model_dir",
+                f"the SavedModel {path}",
+                "the directory it was exported from",
+            )
         found = model_files.read(path, **given)
-        most_tokens = limits.CALL_TOKENS_GPU if _has_gpu(device) else limits.CALL_TOKENS_CPU
-        self._model = model = Model(found, device, limits.MAX_BATCH, most_tokens=most_tokens)
+        most_tokens = (
+            limits.CALL_TOKENS_GPU if _has_gpu(device) else limits.CALL_TOKENS_CPU
+        )
+        self._model = model = Model(
+            found, device, limits.MAX_BATCH, most_tokens=most_tokens
+        )
         self._loaded, self._tuned = found, found.tuned
         self.path = path
         self.verb = model.verb
@@ -150,7 +171,9 @@ class ServedModel:
                 text = "a " + BLANK if name == "fill" else "a"
                 row[key] = [text] * count if count else text
             try:
-                (found,) = self._predictions(self.call(name, parameters.get(name, {})), [row])
+                (found,) = self._predictions(
+                    self.call(name, parameters.get(name, {})), [row]
+                )
             except UserError as e:
                 found = e
             if isinstance(found, UserError):
@@ -159,7 +182,9 @@ class ServedModel:
                 _log.info("note: no signature %s: %s", name, found)
                 del self._inputs[name]
         if "generate" in self._inputs:
-            copies = limits.SEARCHING + limits.READING + 1  # one for the batch of all prompts
+            copies = (
+                limits.SEARCHING + limits.READING + 1
+            )  # one for the batch of all prompts
             self._model.inference.language_model().prepare(copies)
 
     def describe(self) -> dict[str, Any]:
@@ -199,27 +224,41 @@ class ServedModel:
         """A signature with the parameters of a request, checked."""
         signature = self.default if signature == "serving_default" else signature
         if signature not in self._inputs:
-            raise wrong("signature_name", f"'{signature:.80}'", "one of " + ", ".join(self.names))
+            raise wrong(
+                "signature_name",
+                f"'{signature:.80}'",
+                "one of " + ", ".join(self.names),
+            )
         if signature not in PARAMETERS:
             if parameters:
-                raise wrong("parameters", ", ".join(parameters)[:80], f"none for {signature}")
+                raise wrong(
+                    "parameters", ", ".join(parameters)[:80], f"none for {signature}"
+                )
             return Call(signature)
         given = dict(parameters)
         layers = given.pop("layers", [1]) if signature == "attention" else None
         if signature == "attention":
             given.setdefault("most_tokens", _TOKENS_SHOWN)
-        settings = from_keywords(PARAMETERS[signature], given, "parameters", shown=_in_json)
+        settings = from_keywords(
+            PARAMETERS[signature], given, "parameters", shown=_in_json
+        )
         for name, most in limits.MAX_OF_PARAMETER.items():
             if getattr(settings, name, 0) > most:
-                raise wrong(f"parameters: {name}", getattr(settings, name), f"at most {most}")
+                raise wrong(
+                    f"parameters: {name}", getattr(settings, name), f"at most {most}"
+                )
         if isinstance(settings, ExplanationSettings) and self._tuned:
             explanation.check_label(self._tuned, settings.label, "parameters")
         if layers is not None:
             numbers = range(1, self._loaded.config.n_layer + 1)
             is_list = isinstance(layers, list) and 1 <= len(layers) <= limits.MAX_LAYERS
-            if not is_list or not all(type(layer) is int and layer in numbers for layer in layers):
+            if not is_list or not all(
+                type(layer) is int and layer in numbers for layer in layers
+            ):
                 expected = f"1 to {limits.MAX_LAYERS} numbers from 1 to {numbers[-1]}"
-                raise wrong("parameters: layers", _in_json(layers)[:80], "a list of " + expected)
+                raise wrong(
+                    "parameters: layers", _in_json(layers)[:80], "a list of " + expected
+                )
             given["layers"] = layers
         return Call(signature, given, settings)
 
@@ -241,8 +280,14 @@ class ServedModel:
             if isinstance(call.settings, FillingSettings):
                 pieces = call.settings.pieces_range()[-1] * row["text"].count(BLANK)
                 if call.settings.beams * pieces > limits.MAX_PREDICTED:
-                    found = f"{pieces} pieces of blanks with beams={call.settings.beams}"
-                    raise wrong(f"{where}: text", found, f"a product up to {limits.MAX_PREDICTED}")
+                    found = (
+                        f"{pieces} pieces of blanks with beams={call.settings.beams}"
+                    )
+                    raise wrong(
+                        f"{where}: text",
+                        found,
+                        f"a product up to {limits.MAX_PREDICTED}",
+                    )
             rows.append(row)
         return rows
 
@@ -270,12 +315,16 @@ class ServedModel:
                 answers.append(self._read(call, row))
             except UserError as e:
                 answers.append(e)
-        good = [number for number, each in enumerate(answers) if isinstance(each, Reading)]
+        good = [
+            number for number, each in enumerate(answers) if isinstance(each, Reading)
+        ]
         if not good:
             return answers
         tokens = sum(answers[number].tokens_read for number in good)
         if call.signature == "explain" and tokens > limits.MAX_EXPLAINED:
-            raise wrong("instances", f"{tokens} tokens", f"at most {limits.MAX_EXPLAINED}")
+            raise wrong(
+                "instances", f"{tokens} tokens", f"at most {limits.MAX_EXPLAINED}"
+            )
         predictions = self._predictions(call, [rows[number] for number in good])
         for number, prediction in zip(good, predictions):
             if isinstance(prediction, UserError):
@@ -285,7 +334,9 @@ class ServedModel:
             reading = answers[number]
             counted = prediction[0] if call.signature == "fill" else prediction
             if getattr(counted, "tokens_read", None) is not None:
-                reading = reading._replace(tokens=counted.tokens, tokens_read=counted.tokens_read)
+                reading = reading._replace(
+                    tokens=counted.tokens, tokens_read=counted.tokens_read
+                )
             answers[number] = Answer(_plain(self._form(call, prediction)), reading)
         return answers
 
@@ -307,7 +358,9 @@ class ServedModel:
     def _read(self, call: Call, row: Row) -> Reading:
         """What is read of a row; UserError if the vocabulary knows nothing of its texts."""
         tokenizer = self._model.tokenizer
-        texts = {name: text for name, text in sorted(row.items()) if isinstance(text, str)}
+        texts = {
+            name: text for name, text in sorted(row.items()) if isinstance(text, str)
+        }
         if call.signature == "fill":
             texts["text"] = row["text"].replace("_", " ")
         # As the task changes them; then positions in a text are not those of the request.
@@ -352,7 +405,9 @@ class ServedModel:
     def _predictions(self, call: Call, rows: Sequence[Row]) -> list[Any]:
         """The results of the model for rows; of a bad one its UserError."""
         model, parameters = self._model, call.parameters
-        texts: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
+        texts: dict[str, list[Any]] = {
+            name: [row[name] for row in rows] for name in rows[0]
+        }
         if call.signature == "vectors":
             return list(model.vectors(texts["text_a"], errors="return"))
         if call.signature == "fill":
@@ -360,7 +415,9 @@ class ServedModel:
         if call.signature == "generate":
             return model.generate(texts["prompt"], errors="return", **parameters)
         if call.signature in ("attention", "factorize"):
-            method = model.attention if call.signature == "attention" else model.factorize
+            method = (
+                model.attention if call.signature == "attention" else model.factorize
+            )
             found: list[Any] = []
             for text in texts["text"]:
                 try:
@@ -398,7 +455,9 @@ class ServedModel:
                 "pieces": result.pieces,
                 "layers": result.layers,
                 "places": result.places,
-                "streams": {name: np.round(each, 4) for name, each in result.streams.items()},
+                "streams": {
+                    name: np.round(each, 4) for name, each in result.streams.items()
+                },
                 "sees": {name: ~hidden for name, hidden in result.hidden.items()},
             }
         if call.signature == "factorize":
@@ -409,10 +468,15 @@ class ServedModel:
                 "order": result.order,
                 "known": result.known,
                 "candidates": result.candidates,
-                "probabilities": [np.exp(each) for each in result.candidate_log_probabilities],
+                "probabilities": [
+                    np.exp(each) for each in result.candidate_log_probabilities
+                ],
                 "log_probabilities": result.log_probabilities,
                 "likelier": [None if count < 0 else count for count in likelier],
-                "sees": {"content": ~result.content_hides, "query": ~result.query_hides},
+                "sees": {
+                    "content": ~result.content_hides,
+                    "query": ~result.query_hides,
+                },
                 "query_attention": np.round(result.query_attention, 4),
             }
         if call.signature == "text" and self.verb == "rank":
@@ -444,7 +508,9 @@ def _check_text(where: str, value: Any, count: Optional[int]) -> None:
         if not is_text(text):
             raise wrong(where, "half a character, as \\ud800 by itself", "whole ones")
         if len(text) > limits.MAX_CHARACTERS:
-            raise wrong(where, f"{len(text)} characters", f"at most {limits.MAX_CHARACTERS}")
+            raise wrong(
+                where, f"{len(text)} characters", f"at most {limits.MAX_CHARACTERS}"
+            )
 
 
 def _plain(value: Any) -> Any:

@@ -119,7 +119,9 @@ class Computing:
         self.reading = asyncio.Semaphore(limits.READING)
         self._turns = Turns()
         self._short: collections.deque[_Waiting] = collections.deque()
-        self._batches: Optional[asyncio.Task[None]] = None  # computes them, while some wait
+        self._batches: Optional[asyncio.Task[None]] = (
+            None  # computes them, while some wait
+        )
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
         self._began: dict[object, float] = {}  # of each computation [s]
 
@@ -137,7 +139,9 @@ class Computing:
         """Raises HTTPException if a computation hangs."""
         oldest = time.monotonic() - min(self._began.values(), default=float("inf"))
         if oldest > limits.MAX_SECONDS + limits.HANGING:
-            raise HTTPException(503, f"a computation hangs: it began {oldest:.0f} s ago")
+            raise HTTPException(
+                503, f"a computation hangs: it began {oldest:.0f} s ago"
+            )
 
     @contextlib.contextmanager
     def counted(self, count: int) -> Iterator[None]:
@@ -175,7 +179,11 @@ class Computing:
         for one in self._short:
             if one.answers.cancelled():
                 continue
-            if not batch or one.call == batch[0].call and size + len(one.rows) <= limits.MAX_BATCH:
+            if (
+                not batch
+                or one.call == batch[0].call
+                and size + len(one.rows) <= limits.MAX_BATCH
+            ):
                 batch.append(one)
                 size += len(one.rows)
             else:

@@ -61,19 +61,28 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
         choices=("all", "train", "heldout"),
     )
     heldout_share: float = setting(
-        0.05, "fraction of documents held out, by a hash of their text", above=0.0, below=1.0
+        0.05,
+        "fraction of documents held out, by a hash of their text",
+        above=0.0,
+        below=1.0,
     )
 
     def check(self) -> None:
         super().check()
         separator = self.document_separator
         if separator is not None and (not separator or separator != separator.strip()):
-            raise wrong("document_separator", repr(separator), "a line without spaces around it")
+            raise wrong(
+                "document_separator", repr(separator), "a line without spaces around it"
+            )
         if self.encoding is not None:
             encodings.check(self.encoding)
             # Files are cut into lines as bytes: a line feed must be the byte 10.
             if not "\n".encode(self.encoding).endswith(b"\n"):
-                raise wrong("encoding", self.encoding, "an encoding with a line feed of one byte")
+                raise wrong(
+                    "encoding",
+                    self.encoding,
+                    "an encoding with a line feed of one byte",
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +93,9 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     save_dir: str = required("directory for the records and their manifest")
     sp_path: str = required("SentencePiece model", help_group=HelpGroup.TEXT)
     # The form of the records.
-    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, belongs_to=None)
+    seq_len: int = setting(
+        512, "length of a sequence [tokens]", minimum=1, belongs_to=None
+    )
     reuse_len: int = setting(
         0,
         "leading part of a sequence that continues the one before [tokens]; 0: half of seq_len, at "
@@ -99,9 +110,13 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         minimum=0,
         aliases=("bsz_per_host",),
     )
-    bi_data: bool = setting(True, "run half of the text streams backward", belongs_to=None)
+    bi_data: bool = setting(
+        True, "run half of the text streams backward", belongs_to=None
+    )
     from_raw_text: bool = setting(
-        True, "the input is text; False: each line holds token ids", help_group=HelpGroup.TEXT
+        True,
+        "the input is text; False: each line holds token ids",
+        help_group=HelpGroup.TEXT,
     )
     use_eod: bool = setting(True, "put <eod> at the end of each document")
     num_passes: int = setting(
@@ -115,10 +130,16 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         0, "processes; 0: one per core", minimum=0, help_group=HelpGroup.SPEED
     )
     num_task: int = setting(
-        1, "machines, or runs, that share the input", minimum=1, help_group=HelpGroup.DEVICES
+        1,
+        "machines, or runs, that share the input",
+        minimum=1,
+        help_group=HelpGroup.DEVICES,
     )
     task: int = setting(
-        0, "index of this machine or run, from 0", minimum=0, help_group=HelpGroup.DEVICES
+        0,
+        "index of this machine or run, from 0",
+        minimum=0,
+        help_group=HelpGroup.DEVICES,
     )
     overwrite: bool = setting(
         False,
@@ -157,11 +178,17 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
 
     def _check_sequence(self) -> None:
         reuse_len = self.resolved().reuse_len
-        shortest = SEQUENCE_SPECIAL_TOKENS + 3  # one token of the reused part, of A and of B
+        shortest = (
+            SEQUENCE_SPECIAL_TOKENS + 3
+        )  # one token of the reused part, of A and of B
         if self.seq_len < shortest:
             raise wrong("seq_len", self.seq_len, f"at least {shortest}")
         if reuse_len > self._longest_reuse_len:
-            raise wrong("reuse_len", reuse_len, f"at most seq_len - 5 = {self._longest_reuse_len}")
+            raise wrong(
+                "reuse_len",
+                reuse_len,
+                f"at most seq_len - 5 = {self._longest_reuse_len}",
+            )
         if self.bi_data and self.num_streams % 2:
             raise wrong(
                 "num_streams",

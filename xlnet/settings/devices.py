@@ -21,7 +21,10 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
         belongs_to=None,
     )
     num_core_per_host: int = setting(
-        1, "GPUs per machine, or replicas on the CPU with device=cpu", minimum=1, belongs_to=None
+        1,
+        "GPUs per machine, or replicas on the CPU with device=cpu",
+        minimum=1,
+        belongs_to=None,
     )
     device: str = setting(
         "auto",
@@ -68,7 +71,9 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for what runs on GPUs or the CPU of one machine: all but pretraining."""
-        return dataclasses.replace(self, use_tpu=False, num_hosts=1, fused_attention=False)
+        return dataclasses.replace(
+            self, use_tpu=False, num_hosts=1, fused_attention=False
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -137,7 +137,12 @@ def setting_type(field: "dataclasses.Field[Any]") -> type:
     return arguments[0] if arguments else typing.cast(type, field.type)
 
 
-_TYPES_IN_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
+_TYPES_IN_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a text",
+}
 
 
 def check_value(
@@ -157,7 +162,9 @@ def check_value(
     kind, before = setting_type(field), source and source + ": "
     fits = type(value) in ((int, float) if kind is float else (kind,))
     if not fits:
-        raise UserError(f"{before}{field.name} is {shown(value)}, expected {_TYPES_IN_WORDS[kind]}")
+        raise UserError(
+            f"{before}{field.name} is {shown(value)}, expected {_TYPES_IN_WORDS[kind]}"
+        )
     check_limits(field, value, before)
 
 
@@ -167,7 +174,11 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
     if choices and value not in choices:
         raise UserError(
             "{}{} is {!r}, expected one of {}{}".format(
-                before, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)
+                before,
+                field.name,
+                value,
+                ", ".join(choices),
+                did_you_mean(str(value), choices),
             )
         )
     if isinstance(value, float) and not math.isfinite(value):
@@ -195,11 +206,15 @@ def _range(field: "dataclasses.Field[Any]") -> str:
         return f"at least {sides[0]:g}"
     return (
         "".join(
-            text % side for text, side in zip(("%g <= ", "%g < "), sides[:2]) if side is not None
+            text % side
+            for text, side in zip(("%g <= ", "%g < "), sides[:2])
+            if side is not None
         )
         + field.name
         + "".join(
-            text % side for text, side in zip((" <= %g", " < %g"), sides[2:]) if side is not None
+            text % side
+            for text, side in zip((" <= %g", " < %g"), sides[2:])
+            if side is not None
         )
     )
 
@@ -211,7 +226,10 @@ class Settings:
     def __init_subclass__(cls, help_group: HelpGroup = HelpGroup.OTHER) -> None:
         # The help group of the class is that of all fields that do not name one themselves.
         for field in vars(cls).values():
-            if isinstance(field, dataclasses.Field) and not field.metadata["help_group"]:
+            if (
+                isinstance(field, dataclasses.Field)
+                and not field.metadata["help_group"]
+            ):
                 field.metadata = types.MappingProxyType(
                     {**field.metadata, "help_group": help_group}
                 )
@@ -219,7 +237,9 @@ class Settings:
     def __post_init__(self) -> None:
         missing = [name for name, value in vars(self).items() if value is REQUIRED]
         if missing:
-            raise TypeError("{}: missing {}".format(type(self).__name__, ", ".join(missing)))
+            raise TypeError(
+                "{}: missing {}".format(type(self).__name__, ", ".join(missing))
+            )
 
     def check(self) -> None:
         """Raises UserError for a value that is not allowed or contradicts another one.

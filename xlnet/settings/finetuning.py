@@ -9,7 +9,9 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
 from xlnet.support.errors import UserError
 
-QUESTION_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of a paragraph's window with its question
+QUESTION_SPECIAL_TOKENS = (
+    3  # <sep> <sep> <cls> of a paragraph's window with its question
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +80,14 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     max_save: int = same_as(RunSettings, "max_save", default=3)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(
-        False, "fine-tune on the train split", help_group=HelpGroup.TASK, belongs_to=None
+        False,
+        "fine-tune on the train split",
+        help_group=HelpGroup.TASK,
+        belongs_to=None,
     )
-    do_eval: bool = same_as(PretrainingSettings, "do_eval", help="evaluate on eval_split")
+    do_eval: bool = same_as(
+        PretrainingSettings, "do_eval", help="evaluate on eval_split"
+    )
     do_predict: bool = setting(
         False,
         "write predictions for predict_split or predict_file",
@@ -97,7 +104,9 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         below=1.0,
         help_group=HelpGroup.TEXT,
     )
-    eval_split: str = setting("dev", "split to evaluate on: dev, test, train, dev_matched, ...")
+    eval_split: str = setting(
+        "dev", "split to evaluate on: dev, test, train, dev_matched, ..."
+    )
     eval_all_ckpt: bool = setting(
         False,
         "evaluate every checkpoint in model_dir",
@@ -253,7 +262,9 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             )
         for name in self.only_predicted:
             if getattr(self, name) and not self.do_predict:
-                raise UserError(f"{name} is given without do_predict, expected --do_predict=True")
+                raise UserError(
+                    f"{name} is given without do_predict, expected --do_predict=True"
+                )
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
 
@@ -261,7 +272,9 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         """Raises UserError for early stopping without evaluations while training; needed: what is
         missing, in words."""
         if self.patience:
-            raise UserError(f"patience needs {needed}: it looks at evaluations while training")
+            raise UserError(
+                f"patience needs {needed}: it looks at evaluations while training"
+            )
 
     @property
     def named_files(self) -> dict[str, str]:
@@ -275,7 +288,11 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         needed = {
             *(["train"] if self.do_train else ()),
             *([self.eval_split] if self.do_eval else ()),
-            *([self.predict_split] if self.do_predict and not self.predict_file else ()),
+            *(
+                [self.predict_split]
+                if self.do_predict and not self.predict_file
+                else ()
+            ),
         }
         held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
@@ -287,7 +304,9 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
 
     # The columns of own files; the labels say which task type it is.
     text_a_column: str = setting(
-        "text_a", "custom: column of the text; a,b joins two columns", belongs_to="model"
+        "text_a",
+        "custom: column of the text; a,b joins two columns",
+        belongs_to="model",
     )
     text_b_column: Optional[str] = setting(
         None, "custom: column of the second text", belongs_to="model"
@@ -298,7 +317,9 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         belongs_to="model",
     )
     id_column: Optional[str] = setting(
-        None, "custom: column of an example's name; row number if not given", belongs_to="model"
+        None,
+        "custom: column of an example's name; row number if not given",
+        belongs_to="model",
     )
     choice_columns: Optional[str] = setting(
         None,
@@ -463,14 +484,19 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help="file to predict; if it has answers, do_eval and eval_steps evaluate on it",
     )
     do_prepro: bool = setting(
-        False, "make the records of the files", help_group=HelpGroup.TASK, belongs_to=None
+        False,
+        "make the records of the files",
+        help_group=HelpGroup.TASK,
+        belongs_to=None,
     )
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
     text_a_column: str = setting(
         "context", "tables: column of the text with the answer", belongs_to="model"
     )
-    text_b_column: str = setting("question", "tables: column of the question", belongs_to="model")
+    text_b_column: str = setting(
+        "question", "tables: column of the question", belongs_to="model"
+    )
     label_column: str = setting(
         "answer",
         "tables: column of the answer, empty where there is none; in JSON lines a text or a list "
@@ -583,12 +609,16 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         if self.does_run or not self.do_prepro:
             super().check()
             if not self.model_dir:
-                raise UserError("model_dir is missing; only --do_prepro=True does without it")
+                raise UserError(
+                    "model_dir is missing; only --do_prepro=True does without it"
+                )
         else:
             Settings.check(self)
         to_predict = self.predict_file if self.does_run else self.file_to_predict
         if not (self.data_dir or self.named_files or to_predict):
-            raise UserError("no questions: give data_dir, or train_file and predict_file")
+            raise UserError(
+                "no questions: give data_dir, or train_file and predict_file"
+            )
         # Each window needs room for the paragraph, and the windows must leave out nothing of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

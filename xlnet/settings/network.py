@@ -48,16 +48,23 @@ class XLNetConfig:
     n_token: int = required("vocabulary size; that of the data if not given", minimum=1)
 
     def __init__(
-        self, FLAGS: Any = None, json_path: Union[str, os.PathLike[str], None] = None, **values: Any
+        self,
+        FLAGS: Any = None,
+        json_path: Union[str, os.PathLike[str], None] = None,
+        **values: Any,
     ) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
-            raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
+            raise UserError(
+                "XLNetConfig: give FLAGS, json_path or keywords, exactly one of them"
+            )
         source = "XLNetConfig"
         if FLAGS is not None:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = f"model config {json_path}"
-            values, _ = presets.read(os.fspath(json_path), "model config", presets.MODEL)
+            values, _ = presets.read(
+                os.fspath(json_path), "model config", presets.MODEL
+            )
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])
@@ -76,7 +83,9 @@ ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig
 def _check_architecture(values: Mapping[str, Any], source: str) -> None:
     for key in values:
         if key not in ARCHITECTURE_KEYS:
-            raise UserError(f"{source}: unknown key '{key}'{did_you_mean(key, ARCHITECTURE_KEYS)}")
+            raise UserError(
+                f"{source}: unknown key '{key}'{did_you_mean(key, ARCHITECTURE_KEYS)}"
+            )
     missing = [key for key in ARCHITECTURE_KEYS if values.get(key) is None]
     if missing:
         raise UserError("{}: missing {}".format(source, ", ".join(missing)))
@@ -100,7 +109,9 @@ ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
                 XLNetConfig,
                 field.name,
                 default=None,
-                help_group=HelpGroup.MODEL if field.name == "n_token" else HelpGroup.ORIGINAL,
+                help_group=HelpGroup.MODEL
+                if field.name == "n_token"
+                else HelpGroup.ORIGINAL,
             ),
         )
         for field in dataclasses.fields(XLNetConfig)
@@ -139,7 +150,10 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
         help_group=HelpGroup.ORIGINAL,
     )
     init_range: float = setting(
-        0.1, "half width of uniform initialization", minimum=0.0, help_group=HelpGroup.ORIGINAL
+        0.1,
+        "half width of uniform initialization",
+        minimum=0.0,
+        help_group=HelpGroup.ORIGINAL,
     )
     clamp_len: int = setting(
         -1,
@@ -150,7 +164,10 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     )
     # Speed and memory.
     use_bfloat16: bool = setting(
-        False, "the same as --precision=bf16", help_group=HelpGroup.ORIGINAL, belongs_to=None
+        False,
+        "the same as --precision=bf16",
+        help_group=HelpGroup.ORIGINAL,
+        belongs_to=None,
     )
     precision: Optional[str] = setting(
         None,
@@ -241,7 +258,9 @@ class RunConfig:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
         if self.device not in (None, "cpu", "gpu", "tpu", "xla"):
-            raise UserError(f"device is {self.device!r}, expected None, cpu, gpu, tpu or xla")
+            raise UserError(
+                f"device is {self.device!r}, expected None, cpu, gpu, tpu or xla"
+            )
         if self.fused_attention and self.device != "xla":
             raise UserError(f"fused_attention needs device xla, found {self.device}")
         for field in dataclasses.fields(NetworkSettings):
@@ -249,7 +268,9 @@ class RunConfig:
         if not self.clamp_len:
             raise UserError("clamp_len is 0, expected at least 1, or -1: off")
         if self.use_bfloat16 and precision != "bf16":
-            raise UserError(f"use_bfloat16 is True and precision is {precision}: give one of them")
+            raise UserError(
+                f"use_bfloat16 is True and precision is {precision}: give one of them"
+            )
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 

@@ -49,10 +49,16 @@ def _preset(name: str, path: str, role: str) -> dict[str, Any]:
     if os.path.dirname(path) != _home():
         return values
     # A table has settings of each task, and more of either size of the network.
-    task, size = (name[: -len(_BASE)], "base") if name.endswith(_BASE) else (name, "large")
+    task, size = (
+        (name[: -len(_BASE)], "base") if name.endswith(_BASE) else (name, "large")
+    )
     of_task = values[task]
-    both = {key: value for key, value in of_task.items() if key not in ("base", "large")}
-    about = "; ".join(part["about"] for part in (both, of_task[size]) if "about" in part)
+    both = {
+        key: value for key, value in of_task.items() if key not in ("base", "large")
+    }
+    about = "; ".join(
+        part["about"] for part in (both, of_task[size]) if "about" in part
+    )
     return {"task_name": task, **both, **of_task[size], "about": about}
 
 
@@ -65,8 +71,12 @@ def names(folder: str) -> dict[str, str]:
         for task in files.read_json(home + ".json", "presets"):
             found[task] = found[task + _BASE] = home + ".json"
         return found
-    for path in sorted(glob.glob(os.path.join(glob.escape(home), "**", "*.json"), recursive=True)):
-        found[os.path.splitext(os.path.relpath(path, home))[0].replace(os.sep, "/")] = path
+    for path in sorted(
+        glob.glob(os.path.join(glob.escape(home), "**", "*.json"), recursive=True)
+    ):
+        found[os.path.splitext(os.path.relpath(path, home))[0].replace(os.sep, "/")] = (
+            path
+        )
     return found
 
 
@@ -74,4 +84,8 @@ def _home() -> str:
     """`configs/`: inside an installed package; in the repository next to the package."""
     package = os.path.dirname(os.path.abspath(__file__))
     inside = os.path.join(package, "configs")
-    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "configs")
+    return (
+        inside
+        if os.path.isdir(inside)
+        else os.path.join(os.path.dirname(package), "configs")
+    )

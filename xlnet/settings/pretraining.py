@@ -81,7 +81,9 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         belongs_to="model",
     )
     same_length: bool = setting(
-        False, "with objective=causal each position sees mem_len others", belongs_to="model"
+        False,
+        "with objective=causal each position sees mem_len others",
+        belongs_to="model",
     )
     # Memory, and which tokens are predicted: sampled while training, so not of the records.
     mem_len: int = setting(
@@ -103,7 +105,10 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         belongs_to="model",
     )
     num_predict: int = setting(
-        0, "targets per sequence [tokens]; 0: a sixth of it", minimum=0, belongs_to="model"
+        0,
+        "targets per sequence [tokens]; 0: a sixth of it",
+        minimum=0,
+        belongs_to="model",
     )
     mask_mode: str = setting(
         "whole_word",

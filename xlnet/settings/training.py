@@ -37,7 +37,10 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
     )
     # Its steps.
     train_batch_size: int = setting(
-        8, "examples per training step, over all devices", minimum=1, help_group=HelpGroup.STEPS
+        8,
+        "examples per training step, over all devices",
+        minimum=1,
+        help_group=HelpGroup.STEPS,
     )
     grad_accum_steps: int = setting(
         1,
@@ -47,7 +50,11 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
         belongs_to=None,
     )
     seed: int = setting(
-        0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, help_group=HelpGroup.STEPS
+        0,
+        "seed of all random numbers",
+        minimum=0,
+        maximum=2**63 - 1,
+        help_group=HelpGroup.STEPS,
     )
     # Checkpoints and evaluations between the steps.
     save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1)
@@ -98,16 +105,24 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         instead_of="warmup_steps",
     )
     decay_method: str = setting(
-        "poly", "schedule of the learning rate after warm-up", choices=("poly", "cos", "constant")
+        "poly",
+        "schedule of the learning rate after warm-up",
+        choices=("poly", "cos", "constant"),
     )
     min_lr_ratio: float = share(
-        0.001, "final learning rate as a fraction of the peak", help_group=HelpGroup.ORIGINAL
+        0.001,
+        "final learning rate as a fraction of the peak",
+        help_group=HelpGroup.ORIGINAL,
     )
     # AdamW.
     weight_decay: float = setting(
-        0.0, "decoupled weight decay, except on biases and layer norms; 0: off", minimum=0.0
+        0.0,
+        "decoupled weight decay, except on biases and layer norms; 0: off",
+        minimum=0.0,
     )
-    adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0, help_group=HelpGroup.ORIGINAL)
+    adam_epsilon: float = setting(
+        1e-8, "epsilon of Adam", above=0.0, help_group=HelpGroup.ORIGINAL
+    )
     clip: float = setting(1.0, "maximum global norm of the gradients", above=0.0)
     lr_layer_decay_rate: float = setting(
         1.0,

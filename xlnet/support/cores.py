@@ -19,7 +19,9 @@ _QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 def available() -> int:
     """The cores that this process may use."""
     count = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
     )
     limit = _limit()
     return count if limit is None else max(1, min(count, math.ceil(limit)))
@@ -29,7 +31,9 @@ def _limit() -> Optional[float]:
     """The cores of a container's quota, as Docker's --cpus; None: there is no limit."""
     for names in _QUOTAS:
         try:
-            words = " ".join(open(os.path.join(_GROUPS, name)).read() for name in names).split()
+            words = " ".join(
+                open(os.path.join(_GROUPS, name)).read() for name in names
+            ).split()
             quota, period = map(int, words)
         except (OSError, ValueError):  # no such file, or "max"
             continue
@@ -38,7 +42,9 @@ def _limit() -> Optional[float]:
     return None
 
 
-def process_pool(count: int, *initializer: Any) -> Optional[concurrent.futures.Executor]:
+def process_pool(
+    count: int, *initializer: Any
+) -> Optional[concurrent.futures.Executor]:
     """`count` processes; None for one, and, with a note, where the system has no semaphores.
 
     They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock that

@@ -71,7 +71,9 @@ def hint(content: bytes) -> str:
     found = charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON)).best()
     # Several encodings may give the same text; the most common one of these is named.
     text = str(found)
-    same = [name for name in _COMMON if found and content.decode(name, "replace") == text]
+    same = [
+        name for name in _COMMON if found and content.decode(name, "replace") == text
+    ]
     if not same:
         return ""
     word = next(iter(_WORD.findall(content)), b"").decode(same[0], "replace")

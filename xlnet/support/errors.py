@@ -67,7 +67,9 @@ def escape_control_characters(text: str, kept: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if character.isprintable() or character in kept else repr(character)[1:-1]
+        character
+        if character.isprintable() or character in kept
+        else repr(character)[1:-1]
         for character in text
     )
 
@@ -100,7 +102,9 @@ _LESS_MEMORY = (
 )
 
 _CASES = (
-    Case(("OpError",), r"UserError: (?P<said>.+)", "{said}"),  # raised inside of the graph
+    Case(
+        ("OpError",), r"UserError: (?P<said>.+)", "{said}"
+    ),  # raised inside of the graph
     Case(
         _ANY,
         r"(?i)no space left on device|quota exceeded|\d+ requested and \d+ written",
@@ -174,7 +178,13 @@ def reading(what: str, remedy: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as e:
-        if not _classes(e) & {"OpError", "OSError", "RuntimeError", "ValueError", "IndexError"}:
+        if not _classes(e) & {
+            "OpError",
+            "OSError",
+            "RuntimeError",
+            "ValueError",
+            "IndexError",
+        }:
             raise
         raise Unreadable(f"{what} cannot be read: {reason(e)}", remedy) from e
 
@@ -193,7 +203,9 @@ def in_one_line(error: Exception, **known: Any) -> Optional[str]:
             if name:
                 value = values.get(name)
                 texts[name] = value() if callable(value) else value
-        if all(texts.values()):  # a case applies if everything that its line names is known
+        if all(
+            texts.values()
+        ):  # a case applies if everything that its line names is known
             return case.line.format(**texts)
     return None
 
@@ -214,7 +226,11 @@ _AROUND = re.compile(
 def reason(error: Exception) -> str:
     """The line of an error's message that says what happened."""
     # TensorFlow's errors have a `message`, those of the operating system `strerror`.
-    text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
+    text = (
+        getattr(error, "message", None)
+        or getattr(error, "strerror", None)
+        or str(error)
+    )
     # TensorFlow's messages have many lines, of which most say where it happened:
     #
     #     Graph execution error:
@@ -232,7 +248,9 @@ def reason(error: Exception) -> str:
 
 
 # Suffixes of files that are being written, here and by TensorFlow.
-_WHILE_WRITTEN = re.compile(r"\.partial-[0-9a-f-]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
+_WHILE_WRITTEN = re.compile(
+    r"\.partial-[0-9a-f-]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$"
+)
 
 
 def _file(error: Exception, why: str) -> Optional[str]:

@@ -92,7 +92,9 @@ def new_directory(path: str) -> Iterator[str]:
     """Yields a temporary directory next to `path`, which may be an empty directory; renames it to
     `path` only if the block succeeds."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
-        raise UserError(f"{path} is there already, expected a new or an empty directory")
+        raise UserError(
+            f"{path} is there already, expected a new or an empty directory"
+        )
     path = os.path.realpath(path)  # a link would not be replaced by a directory
     remove_unfinished(path)
     temporary = _temporary(path)
@@ -153,7 +155,9 @@ def write_lines(
 def write_json(path: str, value: object, is_lasting: bool = True) -> None:
     """Writes `value` as indented JSON, as `write_lines` does. NaN, which JSON does not have, is
     null."""
-    text = json.dumps(_without_nan(value), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        _without_nan(value), indent=2, ensure_ascii=False, allow_nan=False
+    )
     write_lines(path, [text + "\n"], is_lasting)
 
 
@@ -204,7 +208,9 @@ def read_json(path: str, what: str) -> dict[str, Any]:
         except ValueError as e:
             raise UserError(f"{what} {path}: not valid JSON: {e}") from None
     if not isinstance(value, dict):
-        raise UserError(f"{what} {path}: expected a JSON object, found {type(value).__name__}")
+        raise UserError(
+            f"{what} {path}: expected a JSON object, found {type(value).__name__}"
+        )
     return value
 
 
@@ -270,7 +276,9 @@ def require_inside(path: str, root: str, whose: str) -> None:
         )
 
 
-def check_output(output: Optional[str], paths: Iterable[str], what: str = "output") -> None:
+def check_output(
+    output: Optional[str], paths: Iterable[str], what: str = "output"
+) -> None:
     """Checks the path of an output file before the work begins.
 
     Args:
@@ -287,7 +295,11 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
     if output.endswith(os.sep) or os.path.isdir(output):
         raise UserError(f"{what}: {output} is a directory, expected a file")
     for path in paths:
-        if os.path.isfile(output) and os.path.exists(path) and os.path.samefile(path, output):
+        if (
+            os.path.isfile(output)
+            and os.path.exists(path)
+            and os.path.samefile(path, output)
+        ):
             raise UserError(f"{what}: {output} is an input, too; give another name")
     directory = os.path.dirname(os.path.realpath(output))
     if not os.path.exists(directory):  # a misspelt one is not made
@@ -298,7 +310,9 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
     if not is_writable(directory):
-        raise UserError(f"{what}: {directory} cannot be written to; give another directory")
+        raise UserError(
+            f"{what}: {directory} cannot be written to; give another directory"
+        )
 
 
 def is_writable(directory: str) -> bool:
@@ -351,16 +365,23 @@ def digest_of(path: str) -> str:
     if not os.path.isdir(path):
         return sha256(path)
     found = sorted(
-        os.path.join(directory, name) for directory, _, names in os.walk(path) for name in names
+        os.path.join(directory, name)
+        for directory, _, names in os.walk(path)
+        for name in names
     )
     return hashlib.sha256(
-        b"".join(os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0") for each in found)
+        b"".join(
+            os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0")
+            for each in found
+        )
     ).hexdigest()
 
 
 def directory_of(checkpoint: str) -> str:
     """The directory of a checkpoint given as directory, prefix or `.../latest`."""
-    return checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
+    return (
+        checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
+    )
 
 
 # Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
@@ -374,7 +395,11 @@ def is_remote(path: str) -> bool:
 def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):  # without links to nowhere, which have no size
-        return {path: os.path.getsize(path) for path in matching(pattern) if os.path.exists(path)}
+        return {
+            path: os.path.getsize(path)
+            for path in matching(pattern)
+            if os.path.exists(path)
+        }
     if gfile := _gfile(pattern):
         with _as_file_errors(pattern):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}

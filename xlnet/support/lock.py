@@ -33,7 +33,9 @@ def held(path: str, what: str) -> Iterator[None]:
             f.truncate(0)
             f.write(
                 "on host {} as process {} since {}".format(
-                    socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
+                    socket.gethostname(),
+                    os.getpid(),
+                    time.strftime("%Y-%m-%d %H:%M:%S"),
                 )
             )
             f.flush()
@@ -60,7 +62,9 @@ def _lock(path: str, what: str) -> IO[str]:
                 f.seek(0)
                 owner = f.read(1000).strip()
                 f.close()
-                raise UserError(f"{what} already, {owner}; stop it, or wait for it") from None
+                raise UserError(
+                    f"{what} already, {owner}; stop it, or wait for it"
+                ) from None
         except OSError:
             _log.warning("note: the file system of %s has no locks", path)
             return f

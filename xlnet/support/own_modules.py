@@ -48,8 +48,12 @@ def load(module: str, flag: str) -> ModuleType:
     try:
         found = importlib.import_module(name)
     except Exception as e:
-        raise UserError(f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}") from e
-    if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
+        raise UserError(
+            f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}"
+        ) from e
+    if module.endswith(".py") and not os.path.samefile(
+        module, found.__file__ or os.devnull
+    ):
         raise UserError(
             f"{flag}: there is another module {name}, {found.__file__}; rename {module}"
         )

@@ -49,7 +49,11 @@ def _without_keras() -> Iterator[None]:
     it afterwards, `tf.keras` is Keras 3, which is imported when it is used.
     """
     name = "TF_USE_LEGACY_KERAS"
-    if _version() < (2, 16) or name in os.environ or importlib.util.find_spec("tf_keras"):
+    if (
+        _version() < (2, 16)
+        or name in os.environ
+        or importlib.util.find_spec("tf_keras")
+    ):
         yield
         return
     os.environ[name] = "1"

@@ -53,13 +53,17 @@ class Evaluation:
         self._directory = directory
         self._threshold = threshold
         self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
-        self._constant: dict[str, Optional[dict]] = {}  # metrics of the constant answer by split
+        self._constant: dict[
+            str, Optional[dict]
+        ] = {}  # metrics of the constant answer by split
 
     def constant_answer(self, split: str, rows: Sequence[Row]) -> Optional[dict]:
         """As the function, computed once for a split; it is shown next to each evaluation."""
         if split not in self._constant:
             gold_labels = self._task.scorer.gold_labels(rows)
-            self._constant[split] = constant_answer(self._task, gold_labels, self._threshold)
+            self._constant[split] = constant_answer(
+                self._task, gold_labels, self._threshold
+            )
         return self._constant[split]
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
@@ -167,7 +171,9 @@ class Evaluation:
         scorer = self._task.scorer
         if self._directory:
             path = os.path.join(self._directory, f"errors_{split}.tsv")
-            count = prediction_files.write_errors(path, self._task, rows, values, self._threshold)
+            count = prediction_files.write_errors(
+                path, self._task, rows, values, self._threshold
+            )
             _log.info(
                 "wrong predictions %s %s  %d of %d rows, the worst first: %s",
                 self._task.name,
@@ -180,7 +186,9 @@ class Evaluation:
         if text is None:
             return
         if self._directory:
-            files.write_text(os.path.join(self._directory, f"eval_table_{split}.txt"), text + "\n")
+            files.write_text(
+                os.path.join(self._directory, f"eval_table_{split}.txt"), text + "\n"
+            )
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)
 

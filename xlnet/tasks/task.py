@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.support.errors import UserError, did_you_mean
 
-if TYPE_CHECKING:  # a `Task` refers to its type, while the types are made of this module
+if (
+    TYPE_CHECKING
+):  # a `Task` refers to its type, while the types are made of this module
     from xlnet.tasks.types import contract
 
 CUSTOM = "custom"  # the task of one's own files
@@ -23,7 +25,9 @@ CUSTOM = "custom"  # the task of one's own files
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
 # as of `Reader.parse_label`, or None if not known. query: name of the query of a document; None in
 # tasks other than ranking. source: whatever else a reader keeps of the file.
-Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
+Row = collections.namedtuple(
+    "Row", "id pairs label query source", defaults=(None, None)
+)
 
 # A row without a file, in a call from Python. text_a: a text, or a tuple of words to be tagged.
 # text_b: the second text or None. choices: the answers to choose from.
@@ -106,7 +110,9 @@ class Files:
       skips_errors: whether rows to train on that cannot be read are left out and counted.
     """
 
-    by_split: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
+    by_split: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: dict(_THREE_FILES)
+    )
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     form: Form = Form()
     input_format: Optional[str] = None
@@ -184,7 +190,11 @@ class Task:
     def lower_is_better(self) -> bool:
         """Whether a lower value of the main metric is the better one."""
         own = self.own_metrics.get(self.metrics[0])
-        return own.endswith(":min") if own else self.metrics[0] in self.scorer.lower_is_better
+        return (
+            own.endswith(":min")
+            if own
+            else self.metrics[0] in self.scorer.lower_is_better
+        )
 
     @property
     def is_regression(self) -> bool:
@@ -217,15 +227,21 @@ class Task:
     def with_options(self, **changes: Any) -> Task:
         """The task with other options of its type."""
         options = dataclasses.replace(self.options, **changes)
-        return dataclasses.replace(self, type=dataclasses.replace(self.type, options=options))
+        return dataclasses.replace(
+            self, type=dataclasses.replace(self.type, options=options)
+        )
 
     def with_columns(self, **changes: Any) -> Task:
         """The task with other `Columns`."""
-        return dataclasses.replace(self, columns=dataclasses.replace(self.columns, **changes))
+        return dataclasses.replace(
+            self, columns=dataclasses.replace(self.columns, **changes)
+        )
 
     def with_files(self, **changes: Any) -> Task:
         """The task with other `Files`."""
-        return dataclasses.replace(self, files=dataclasses.replace(self.files, **changes))
+        return dataclasses.replace(
+            self, files=dataclasses.replace(self.files, **changes)
+        )
 
 
 def splits_of(task: Task) -> tuple[str, ...]:

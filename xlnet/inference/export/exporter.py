@@ -93,8 +93,18 @@ def export(
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
-        made = _write(model, directory, names, dtype, os.path.basename(os.path.abspath(export_dir)))
-    size = sum(path.stat().st_size for path in pathlib.Path(target).rglob("*") if path.is_file())
+        made = _write(
+            model,
+            directory,
+            names,
+            dtype,
+            os.path.basename(os.path.abspath(export_dir)),
+        )
+    size = sum(
+        path.stat().st_size
+        for path in pathlib.Path(target).rglob("*")
+        if path.is_file()
+    )
     _log.info(
         "exported %s to %s: signatures %s, %s, %s MB",
         model.prefix,
@@ -123,7 +133,11 @@ def export_weights(model_dir: str, target: str) -> None:
 
 
 def _write(
-    model: LoadedModel, directory: str, names: Optional[Sequence[str]], dtype: str, served_as: str
+    model: LoadedModel,
+    directory: str,
+    names: Optional[Sequence[str]],
+    dtype: str,
+    served_as: str,
 ) -> list[str]:
     """Writes the SavedModel and our files next to it; returns the names of its signatures."""
     with (
@@ -219,13 +233,17 @@ def _build(model: LoadedModel, names: Optional[Sequence[str]]) -> dict[str, Sign
     return made
 
 
-def _request(inputs: Mapping[str, tf.Tensor], model: LoadedModel) -> dict[str, np.ndarray]:
+def _request(
+    inputs: Mapping[str, tf.Tensor], model: LoadedModel
+) -> dict[str, np.ndarray]:
     """An example for a signature: dict of arrays [1, ...]."""
     count = model.tuned.task.head.num_choices(False) if model.tuned else 1
     request = {}
     for name, tensor in inputs.items():
         num_tokens = _TOKENS * count
-        shape = [num_tokens if size is None else size for size in tensor.shape.as_list()[1:]]
+        shape = [
+            num_tokens if size is None else size for size in tensor.shape.as_list()[1:]
+        ]
         fill: Any = 0
         if tensor.dtype == tf.string:
             fill = _EXAMPLES[name]

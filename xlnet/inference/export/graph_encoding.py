@@ -37,7 +37,9 @@ class GraphEncoder:
         self._replacements = replacements
         self._layout = layout
 
-    def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
+    def pairs(
+        self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None
+    ) -> dict[str, tf.Tensor]:
         """Texts, or pairs of texts, string [N] -> the features of N records."""
         if self._layout.long_document not in _CUTS:
             raise UserError(
@@ -46,10 +48,14 @@ class GraphEncoder:
                 "--signatures=ids".format(self._layout.long_document, ", ".join(_CUTS))
             )
         texts = [self._ids(text) for text in (text_a, text_b) if text is not None]
-        fitted = [self._cut(ids, length) for ids, length in zip(texts, self._kept(*texts))]
+        fitted = [
+            self._cut(ids, length) for ids, length in zip(texts, self._kept(*texts))
+        ]
         return self._laid_out(fitted)
 
-    def records(self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]) -> dict[str, tf.Tensor]:
+    def records(
+        self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]
+    ) -> dict[str, tf.Tensor]:
         """As `pairs`, of N records of C choices.
 
         pairs: of each choice its text and its second text, string [N]; None: it has no second one.
@@ -62,10 +68,16 @@ class GraphEncoder:
                 texts.append(tf.reshape(tf.stack(side, axis=1), [-1]))  # [N*C]
         features = self.pairs(*texts)
         count = tf.shape(firsts[0])[0]  # N
-        return {name: tf.reshape(value, [count, -1]) for name, value in features.items()}
+        return {
+            name: tf.reshape(value, [count, -1]) for name, value in features.items()
+        }
 
     def choices(
-        self, text_a: tf.Tensor, text_b: Optional[tf.Tensor], options: tf.Tensor, fills_gaps: bool
+        self,
+        text_a: tf.Tensor,
+        text_b: Optional[tf.Tensor],
+        options: tf.Tensor,
+        fills_gaps: bool,
     ) -> dict[str, tf.Tensor]:
         """The features of N records of C choices; a blank answer is missing, and becomes padding.
 
@@ -131,7 +143,11 @@ class GraphEncoder:
             return _slices(ids, first, kept)
         tail = kept - kept // 4
         return tf.concat(
-            [_slices(ids, first, kept // 4), _slices(ids, ids.row_lengths() - tail, tail)], axis=1
+            [
+                _slices(ids, first, kept // 4),
+                _slices(ids, ids.row_lengths() - tail, tail),
+            ],
+            axis=1,
         )
 
     def _laid_out(self, texts: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
@@ -141,7 +157,9 @@ class GraphEncoder:
 
         def column(id: int) -> tf.RaggedTensor:
             """A special token in each record."""
-            return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+            return tf.RaggedTensor.from_uniform_row_length(
+                tf.fill([count], id), 1, nrows=count
+            )
 
         # text <sep> (text <sep>) <cls>, with the segment of each part.
         parts = [
@@ -159,7 +177,9 @@ class GraphEncoder:
             axis=1,
         )
         mask = ids.with_flat_values(tf.zeros_like(ids.flat_values, tf.float32))
-        length = tf.reduce_max(tf.concat([ids.row_lengths(), [encoding.MIN_SEQ_LENGTH]], 0))
+        length = tf.reduce_max(
+            tf.concat([ids.row_lengths(), [encoding.MIN_SEQ_LENGTH]], 0)
+        )
         return {
             "input_ids": _left_padded(ids, length, 0),
             "input_mask": _left_padded(mask, length, 1.0),
@@ -167,7 +187,9 @@ class GraphEncoder:
         }
 
 
-def _slices(rows: tf.RaggedTensor, begin: tf.Tensor, size: tf.Tensor) -> tf.RaggedTensor:
+def _slices(
+    rows: tf.RaggedTensor, begin: tf.Tensor, size: tf.Tensor
+) -> tf.RaggedTensor:
     """A slice of each row, ragged [N, (items)]: `size` items from the item `begin` on, int64
     [N]."""
     begin = rows.row_starts() + begin
@@ -177,10 +199,14 @@ def _slices(rows: tf.RaggedTensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Ragg
 
 def _left_padded(rows: tf.RaggedTensor, length: tf.Tensor, padding: Any) -> tf.Tensor:
     """Ragged [N, (items)] as [N,T], padded on the left; length: T, int64."""
-    index = tf.range(length)[None] - (length - rows.row_lengths()[:, None])  # [N,T], in the row
+    index = tf.range(length)[None] - (
+        length - rows.row_lengths()[:, None]
+    )  # [N,T], in the row
     is_padding = index < 0
     index_in_flat = rows.row_starts()[:, None] + tf.maximum(index, 0)
-    flat = tf.concat([rows.flat_values, [padding]], axis=0)  # never empty, so it can be indexed
+    flat = tf.concat(
+        [rows.flat_values, [padding]], axis=0
+    )  # never empty, so it can be indexed
     return tf.where_v2(is_padding, padding, tf.gather(flat, index_in_flat))
 
 

@@ -63,8 +63,12 @@ class GraphTokenizer:
             texts = tf.strings.regex_replace(texts, quote, '"')
         if not self._plain.keep_accents:
             texts = self._text.normalize_utf8(texts, "NFKD")
-            combining = [code for code in range(sys.maxunicode + 1) if _is_combining(code)]
-            texts = tf.strings.regex_replace(texts, f"[{character_class(combining)}]", "")
+            combining = [
+                code for code in range(sys.maxunicode + 1) if _is_combining(code)
+            ]
+            texts = tf.strings.regex_replace(
+                texts, f"[{character_class(combining)}]", ""
+            )
         if self._plain.uncased:  # TensorFlow's operation would end a text at a NUL
             texts = tf.strings.regex_replace(texts, r"\x{0}", chr(_NO_CHARACTER))
             texts = tf.strings.lower(texts, "utf-8")
@@ -72,14 +76,20 @@ class GraphTokenizer:
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """`Tokenizer.encode_lines`: string [N] -> int32 [N, (pieces)]."""
-        model = self._text.SentencepieceTokenizer(self._plain.model_bytes(), out_type=tf.int32)
+        model = self._text.SentencepieceTokenizer(
+            self._plain.model_bytes(), out_type=tf.int32
+        )
         ids = model.tokenize(self.clean(texts))
         # The rule for commas after digits: each piece is replaced by its parts.
-        parts = [self._plain.split_ids.get(id, [id]) for id in range(self._plain.vocab_size)]
+        parts = [
+            self._plain.split_ids.get(id, [id]) for id in range(self._plain.vocab_size)
+        ]
         table = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
         found = tf.gather(table, ids.flat_values)  # [pieces, (parts)]
         return tf.RaggedTensor.from_row_splits(
-            found.flat_values, tf.gather(found.row_splits, ids.row_splits), validate=False
+            found.flat_values,
+            tf.gather(found.row_splits, ids.row_splits),
+            validate=False,
         )
 
 

@@ -41,7 +41,9 @@ def _of_ids(loaded: LoadedModel) -> Signature:
 def _of_text(loaded: LoadedModel) -> Signature:
     tuned = _tuned(loaded)
     encoder = GraphEncoder(
-        GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.published.replacements
+        GraphTokenizer(loaded.tokenizer),
+        tuned.layout,
+        tuned.task.published.replacements,
     )
     texts: dict[str, tf.Tensor] = {}
 
@@ -62,16 +64,23 @@ def _not_empty(texts: tf.Tensor, replaced: tf.Tensor, name: str) -> tf.Tensor:
     is_empty = is_blank(replaced)
     check = tf.debugging.Assert(
         tf.logical_not(tf.reduce_any(is_empty)),
-        [f"{name} is empty, expected a text; examples that are:", tf.where(is_empty)[:, 0]],
+        [
+            f"{name} is empty, expected a text; examples that are:",
+            tf.where(is_empty)[:, 0],
+        ],
     )
     with tf.control_dependencies([check]):
         return tf.identity(texts)
 
 
-def _answers(loaded: LoadedModel, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def _answers(
+    loaded: LoadedModel, features: dict[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
     tuned = _tuned(loaded)
     outputs = _finite(TaskModel(loaded.config, tuned, loaded.network).outputs(features))
-    return tuned.task.export.outputs(outputs, features, tuned.settings.predict_threshold)
+    return tuned.task.export.outputs(
+        outputs, features, tuned.settings.predict_threshold
+    )
 
 
 def _finite(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -118,7 +127,12 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
             attn_type=loaded.attn_type,
         ).sequence
     vector = heads.summarize(
-        loaded.config, run, sequence, summary_type="mean", padding=padding, use_proj=False
+        loaded.config,
+        run,
+        sequence,
+        summary_type="mean",
+        padding=padding,
+        use_proj=False,
     )
     return Signature({"text_a": texts}, _finite({"vector": vector}))
 

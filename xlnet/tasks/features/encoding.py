@@ -53,11 +53,15 @@ TOKENS_READ, TOKENS = "tokens_read", "tokens"
 
 _FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
-_ALWAYS_PADDED = 4096  # [tokens] records may be padded to it, however short the texts are
+_ALWAYS_PADDED = (
+    4096  # [tokens] records may be padded to it, however short the texts are
+)
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _RECORDS_VERSION = 3
 _EXAMPLES_AT_ONCE = 1000
-_EXAMPLES_FOR_WORKERS = 20000  # below this the workers' start takes longer than the work
+_EXAMPLES_FOR_WORKERS = (
+    20000  # below this the workers' start takes longer than the work
+)
 
 
 CUT_WORDS = "the rows are cut; see --max_seq_length and --long_document"
@@ -157,7 +161,9 @@ def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     # With `cut_first` the first text has at least a quarter of a window: windows of a few ids would
     # be as many as the text has ids.
     least = max(budget // 4, 1) if layout.long_document == "sliding" else 1
-    length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first, least)
+    length_a, length_b = _lengths(
+        len(ids_a), len(ids_b or ()), budget, layout.cut_first, least
+    )
     windows_a = _windows(ids_a, length_a, layout.long_document)
     windows_b: list = [None]
     if ids_b is not None:
@@ -188,7 +194,9 @@ def _windows(ids: list, length: int, long_document: str) -> list[list]:
 # ---- arrays ----
 
 
-def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int) -> dict:
+def lay_out(
+    pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int
+) -> dict:
     """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
 
     With the ids 21 and 22 of A, 31 of B and a length of 8:
@@ -204,19 +212,27 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
     joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
     sizes = np.array([len(ids) for ids in joined])[:, None]
     end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
-    index = np.arange(max_seq_length) - (max_seq_length - sizes)  # in the text; below 0: padding
+    index = np.arange(max_seq_length) - (
+        max_seq_length - sizes
+    )  # in the text; below 0: padding
     is_padding = index < 0  # [n,T]
     input_ids = np.zeros(index.shape, np.int32)
-    input_ids[~is_padding] = np.fromiter(itertools.chain.from_iterable(joined), np.int32)
+    input_ids[~is_padding] = np.fromiter(
+        itertools.chain.from_iterable(joined), np.int32
+    )
     segment_ids = np.where(index < end_of_a, SEG_A, SEG_B).astype(np.int32)
     segment_ids[is_padding] = SEG_PAD
     segment_ids[:, -1] = SEG_CLS
     return dict(
-        input_ids=input_ids, input_mask=is_padding.astype(np.float32), segment_ids=segment_ids
+        input_ids=input_ids,
+        input_mask=is_padding.astype(np.float32),
+        segment_ids=segment_ids,
     )
 
 
-def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
+def arrays_of(
+    examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout
+) -> tuple:
     """Arrays of some examples, as `feature_spec.finetuning_features` lists them: (dict of arrays
     [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
     the windows of each example, whose sum is m)."""
@@ -230,18 +246,23 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
     ]
     ids = iter(tokenizer.encode_lines(texts))
 
-    records: list[list[tuple]] = []  # of all examples; a record has a pair of each choice
+    records: list[
+        list[tuple]
+    ] = []  # of all examples; a record has a pair of each choice
     counts, tokens_read, tokens = [], [], []  # of each example
     for example in examples:
         choices = [
-            (next(ids), None if text_b is None else next(ids)) for _, text_b in example.choices
+            (next(ids), None if text_b is None else next(ids))
+            for _, text_b in example.choices
         ]
         windows_of = [fit_to_length(ids_a, ids_b, layout) for ids_a, ids_b in choices]
         count = max(map(len, windows_of))
         first_record = len(records)
         for number in range(count):
             # A choice with fewer windows than the others repeats its last one.
-            records.append([windows[min(number, len(windows) - 1)] for windows in windows_of])
+            records.append(
+                [windows[min(number, len(windows) - 1)] for windows in windows_of]
+            )
         counts.append(count)
         tokens.append(_length(choices))
         # Several windows have all of the text together; a single one may have lost some of it.
@@ -313,7 +334,11 @@ def write_records(
             most = max(most, *(len(json.dumps(example)) for example in block))
     # Each record is padded to max_seq_length: 400 short texts could become a file of 400 MB. In
     # evaluation it is no error, as a model for long texts may be evaluated on short ones.
-    if is_training and layout.max_seq_length > most and layout.long_document != "memory":
+    if (
+        is_training
+        and layout.max_seq_length > most
+        and layout.long_document != "memory"
+    ):
         raise UserError(
             f"max_seq_length is {layout.max_seq_length}, but no row of {name} has more than "
             f"{most} tokens, expected at most that: all records would be padded to it"
@@ -338,7 +363,9 @@ def write_records(
         encode,
         tokenizer,
         layout,
-        feature_spec.finetuning_features(layout.max_seq_length, label_features, num_choices),
+        feature_spec.finetuning_features(
+            layout.max_seq_length, label_features, num_choices
+        ),
     )
     count, seen = 0, []
     with files.replacing(path) as temporary, open(temporary, "wb") as f:

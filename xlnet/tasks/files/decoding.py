@@ -15,7 +15,9 @@ from xlnet.support.errors import UserError
 from xlnet.tasks.files import row_store
 
 _MARK = "\ufeff"  # a byte order mark after decoding
-RETURN_INSIDE = "a carriage return inside of a line; expected lines that end in a line feed"
+RETURN_INSIDE = (
+    "a carriage return inside of a line; expected lines that end in a line feed"
+)
 
 
 def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
@@ -53,7 +55,9 @@ class Lines:
     reports with its line.
     """
 
-    def __init__(self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None):
+    def __init__(
+        self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None
+    ):
         self.path = path
         self._opened = opened
         self._encoding = encoding or "utf-8"

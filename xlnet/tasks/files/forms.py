@@ -57,7 +57,9 @@ def is_blank(cells: Any) -> bool:
     """Whether a record has empty cells only, or is an empty line."""
     if not isinstance(cells, list):
         return False
-    return not any(cell.strip() if isinstance(cell, str) else cell is not None for cell in cells)
+    return not any(
+        cell.strip() if isinstance(cell, str) else cell is not None for cell in cells
+    )
 
 
 # --- Cells between delimiters
@@ -77,7 +79,9 @@ def read_separated(path: str, lines: Lines, form: Form) -> Table:
     else:
         names = list(form.names) or [str(place) for place in range(1, len(first) + 1)]
         if set(map(str.strip, first)) <= set(form.names):
-            raise wrong(f"{path}:{number}", "the names of the columns", "a row", "--header")
+            raise wrong(
+                f"{path}:{number}", "the names of the columns", "a row", "--header"
+            )
         rows = itertools.chain([(number, first)], rows)
         if not form.names and not form.delimiter:
             _check_delimiter(path, lines, delimiter)
@@ -113,7 +117,9 @@ def _quoted(
     csv.field_size_limit(LONGEST_CELL)
     cell = rf'(?:"(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
     record = re.compile(rf"{cell}(?:{re.escape(delimiter)}{cell})*[\r\n]*")
-    taken: list[str] = []  # the lines of a record, which the library takes one after the other
+    taken: list[
+        str
+    ] = []  # the lines of a record, which the library takes one after the other
 
     def noted() -> Iterator[str]:
         for line in lines.with_ends():
@@ -130,7 +136,12 @@ def _quoted(
             # Where nothing says that there are quotation marks around cells, two characters of the
             # text in different rows look like such marks, and the rows like one.
             widths = {line.count(delimiter) for line in taken}
-            if len(taken) > 1 and not quoting and len(cells) > 1 and widths == {len(cells) - 1}:
+            if (
+                len(taken) > 1
+                and not quoting
+                and len(cells) > 1
+                and widths == {len(cells) - 1}
+            ):
                 raise csv.Error(
                     f"a quotation over {len(taken)} lines, each of which could be a row"
                 )
@@ -139,7 +150,9 @@ def _quoted(
             taken.clear()
     except csv.Error as e:
         expected = "cells as RFC 4180 has them"
-        raise wrong(f"{path}:{number}", str(e), expected, "--quoting=standard or none") from None
+        raise wrong(
+            f"{path}:{number}", str(e), expected, "--quoting=standard or none"
+        ) from None
 
 
 def _checked(
@@ -176,7 +189,9 @@ def json_lines(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
 
 def read_json(path: str, lines: Lines, form: Form) -> Table:
     """A list of objects, or an object whose `data` is a list of objects."""
-    return Table(None, ((place, plain_object(value)) for place, value in json_items(path, lines)))
+    return Table(
+        None, ((place, plain_object(value)) for place, value in json_items(path, lines))
+    )
 
 
 def json_items(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
@@ -214,7 +229,9 @@ def plain_object(value: Any) -> Any:
         key, inner = rest.pop()
         key = encodings.composed(key)
         if isinstance(inner, dict):
-            rest.extend((f"{key}.{name}", each) for name, each in reversed(inner.items()))
+            rest.extend(
+                (f"{key}.{name}", each) for name, each in reversed(inner.items())
+            )
         elif key in flat:
             return f"the key '{key}' twice"
         else:
@@ -237,11 +254,15 @@ def parquet_file(path: str, opened: Callable[[], IO[bytes]]) -> Any:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError(f"{path}: Parquet is read by pyarrow; pip install pyarrow") from None
+        raise UserError(
+            f"{path}: Parquet is read by pyarrow; pip install pyarrow"
+        ) from None
     try:
         return parquet.ParquetFile(opened())
     except pyarrow.ArrowException as e:
-        raise UserError(f"{path}: not a Parquet file: {str(e).splitlines()[0]}") from None
+        raise UserError(
+            f"{path}: not a Parquet file: {str(e).splitlines()[0]}"
+        ) from None
 
 
 def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -257,10 +278,18 @@ def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any
             for values in zip(*(column.to_pylist() for column in batch.columns)):
                 number += 1
                 yield f"{path}: row {number}", dict(zip(names, map(_as_json, values)))
-    except (pyarrow.ArrowException, ValueError, OverflowError, LookupError, OSError) as e:
+    except (
+        pyarrow.ArrowException,
+        ValueError,
+        OverflowError,
+        LookupError,
+        OSError,
+    ) as e:
         # A damaged file, or a value such as a date after the year 9999.
         what = str(e).splitlines()[0]
-        raise UserError(f"{path}: row {number + 1} or later cannot be read: {what}") from None
+        raise UserError(
+            f"{path}: row {number + 1} or later cannot be read: {what}"
+        ) from None
 
 
 def _as_json(value: Any) -> Any:
@@ -283,7 +312,9 @@ def _as_json(value: Any) -> Any:
 def read_text(path: str, lines: Lines, form: Form) -> Table:
     """A text on each line, with tabs between the texts of a pair or the answers of a choice;
     `form.names` are those of the texts."""
-    rows = ((number, cells if any(cells) else []) for number, cells in _split(lines, "\t"))
+    rows = (
+        (number, cells if any(cells) else []) for number, cells in _split(lines, "\t")
+    )
     return Table(form.names, by_line(path, _checked(rows, form.names, form)))
 
 

@@ -14,11 +14,15 @@ from xlnet.tasks.task import Row, Task
 # --- Splits
 
 
-def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
+def read_parts(
+    task: Task, data_dir: str, part: str, need_labels: bool
+) -> dict[str, Sequence[Row]]:
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
     dev is held out of the train file."""
     is_held_out = (
-        part in ("train", "dev") and task.files.dev_share and "dev" not in task.files.by_split
+        part in ("train", "dev")
+        and task.files.dev_share
+        and "dev" not in task.files.by_split
     )
     file = "train" if is_held_out else part
     path = readers.require_file(data_dir, task.files.by_split[file], file)
@@ -44,7 +48,9 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     def is_dev(row: Row) -> bool:
         texts = itertools.chain.from_iterable(row.pairs)
         # Hashes are spread evenly over [0, 2^64).
-        return digest(row.query or "\0".join(text or "" for text in texts)) < share * 2**64
+        return (
+            digest(row.query or "\0".join(text or "" for text in texts)) < share * 2**64
+        )
 
     train = store_rows(row for row in rows if not is_dev(row))
     return train, store_rows(filter(is_dev, rows))
@@ -58,8 +64,13 @@ def read_file(task: Task, path: str, need_labels: bool) -> Sequence[Row]:
 def read_to_predict(task: Task, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     for each in readers.each_path(path):
-        if not readers.declared_form(task, each).name and readers.extension(each) in ("txt", ""):
-            raise wrong(each, "no form", "a name with an extension, or a flag", "--input_format")
+        if not readers.declared_form(task, each).name and readers.extension(each) in (
+            "txt",
+            "",
+        ):
+            raise wrong(
+                each, "no form", "a name with an extension, or a flag", "--input_format"
+            )
     if readers.declared_form(task, path).name == "text":
         columns = dataclasses.replace(task.columns, id_required=False)
         task = dataclasses.replace(task, columns=columns)

@@ -22,7 +22,9 @@ def read_folders(task: Task, path: str) -> Table:
                 name = os.path.basename(file)[: -len(".txt")]
                 yield file, [f"{label}/{name}", label, _text_of(file)]
 
-    return Table([task.columns.id or "", *task.columns.label, *task.columns.text_a], rows())
+    return Table(
+        [task.columns.id or "", *task.columns.label, *task.columns.text_a], rows()
+    )
 
 
 def read_race(task: Task, path: str) -> Table:
@@ -56,14 +58,20 @@ def _race_questions(path: str, text: str) -> Iterator[tuple[str, Any]]:
         yield path, str(value)
         return
     if not isinstance(value, dict):
-        yield path, f"expected a JSON object of an article, found {type(value).__name__}"
+        yield (
+            path,
+            f"expected a JSON object of an article, found {type(value).__name__}",
+        )
         return
     questions = value.get("questions")
     count = len(questions) if isinstance(questions, list) else -1
     answers = value.get("answers") or [None] * count  # a file to predict may have none
     lists = [questions, value.get("options"), answers]
     if not all(isinstance(each, list) and len(each) == count for each in lists):
-        yield path, "expected article, questions, and as many lists of options and answers"
+        yield (
+            path,
+            "expected article, questions, and as many lists of options and answers",
+        )
         return
     name = value.get("id") or os.path.basename(path)
     for number, question in enumerate(zip(*lists)):

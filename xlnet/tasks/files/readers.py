@@ -36,7 +36,9 @@ def column(path: str, name: str, columns: Sequence[str]) -> int:
     if name not in columns:
         raise UserError(f"{path}: {no_column(name, columns)}")
     if columns.count(name) > 1:
-        raise UserError(f"{path}: {columns.count(name)} columns are called '{name}'; expected one")
+        raise UserError(
+            f"{path}: {columns.count(name)} columns are called '{name}'; expected one"
+        )
     return columns.index(name)
 
 
@@ -58,7 +60,9 @@ def to_text(value: Any) -> str:
 
 def not_plain(name: str, value: Any) -> Optional[str]:
     """The error of a cell with objects or lists in a list, which are neither texts nor numbers."""
-    if isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
+    if isinstance(value, list) and any(
+        isinstance(each, (dict, list)) for each in value
+    ):
         found = "objects" if isinstance(value[0], dict) else "lists"
         return f"column '{name}' is a list of {found}, expected texts or numbers"
     return None
@@ -208,13 +212,17 @@ def plain_table(task: Task, path: str, source: Any, name: str) -> Table:
     form = dataclasses.replace(declared_form(task, path), name=name)
     numbers = [each for each in columns.texts if each.isdecimal()]
     if name in forms.DELIMITERS and numbers and form.header is None and not form.names:
-        raise wrong(path, f"columns by number ({', '.join(numbers)})", "names", "--header")
+        raise wrong(
+            path, f"columns by number ({', '.join(numbers)})", "names", "--header"
+        )
     if name != "text":
         return forms.FORMS[name](path, source, form)
     # Lines of text have no names. Where several columns would be joined to a text, the line has all
     # of it: the first of these columns has the text, and the others are empty.
     names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
-    table = forms.FORMS[name](path, source, dataclasses.replace(form, names=names, header="none"))
+    table = forms.FORMS[name](
+        path, source, dataclasses.replace(form, names=names, header="none")
+    )
     empty = [each for each in columns.texts if each not in names]
 
     def rows() -> Iterator[tuple[str, Any]]:

@@ -64,7 +64,10 @@ class RowErrors:
         for text, (first, last, rows) in self._places.items():
             lines.append(
                 "  {}: {}{}{}".format(
-                    first, text, hint, "" if rows == 1 else f" ({rows} rows, the last one {last})"
+                    first,
+                    text,
+                    hint,
+                    "" if rows == 1 else f" ({rows} rows, the last one {last})",
                 )
             )
         return "\n".join(lines)

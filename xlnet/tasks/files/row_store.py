@@ -60,7 +60,11 @@ def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
     # Reading one row more than may be held in memory shows whether there are too many.
     rest = iter(rows)
     first = list(itertools.islice(rest, _ROWS_IN_MEMORY + 1))
-    return first if len(first) <= _ROWS_IN_MEMORY else StoredRows(itertools.chain(first, rest))
+    return (
+        first
+        if len(first) <= _ROWS_IN_MEMORY
+        else StoredRows(itertools.chain(first, rest))
+    )
 
 
 def temporary_copy(stream: Any) -> Any:

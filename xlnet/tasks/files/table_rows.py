@@ -56,7 +56,11 @@ def read_tables(reader: contract.Reader, path: str, need_labels: bool) -> Sequen
             raise UserError(f"{e}{diagnosis.remedy(each, form, wanted)}") from None
     if not any(parts):
         raise UserError(f"{path}: task {reader.task.name} uses no row of it")
-    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
+    return (
+        parts[0]
+        if len(parts) == 1
+        else store_rows(itertools.chain.from_iterable(parts))
+    )
 
 
 class _File:
@@ -90,11 +94,15 @@ class _File:
         self._keys: dict = {}
         self._count = 0
         self._errors = RowErrors()
-        self._left_out: collections.Counter[str] = collections.Counter()  # by their reason
+        self._left_out: collections.Counter[str] = (
+            collections.Counter()
+        )  # by their reason
 
     def read(self) -> Sequence[Row]:
         """The rows. All are read before the first error is raised, so that all are listed."""
-        stored = store_rows(filter(None, itertools.starmap(self._row, self._table.rows)))
+        stored = store_rows(
+            filter(None, itertools.starmap(self._row, self._table.rows))
+        )
         if not self._count:
             raise UserError(f"{self._path}: no rows")
         if self._names is None and self._keys:
@@ -128,7 +136,9 @@ class _File:
         if names is None:
             cells = {**dict.fromkeys(self._needed), **cells}
         has_ids = task.columns.id in (self._keys if names is None else names)
-        row, error = _parsed(self._reader, cells, index, has_ids, self._need_labels, self._seen)
+        row, error = _parsed(
+            self._reader, cells, index, has_ids, self._need_labels, self._seen
+        )
         why = _why_left_out(task.published, cells, row)
         if why:
             self._left_out[why] += 1
@@ -139,7 +149,9 @@ class _File:
         return row
 
 
-def _why_left_out(published: Published, cells: Mapping[str, Any], row: Optional[Row]) -> str:
+def _why_left_out(
+    published: Published, cells: Mapping[str, Any], row: Optional[Row]
+) -> str:
     """Why a row of a published set is not one of its task; "": it is."""
     for name, value in published.rows_where.items():
         if name in cells and readers.to_text(cells[name]).strip() != value:
@@ -149,7 +161,9 @@ def _why_left_out(published: Published, cells: Mapping[str, Any], row: Optional[
     return ""
 
 
-def _check_column(reader: contract.Reader, path: str, name: str, names: Sequence[str]) -> None:
+def _check_column(
+    reader: contract.Reader, path: str, name: str, names: Sequence[str]
+) -> None:
     """Raises UserError unless exactly one column has a name."""
     if name in names:
         readers.column(path, name, names)
@@ -163,7 +177,12 @@ def _check_column(reader: contract.Reader, path: str, name: str, names: Sequence
 
 
 def _parsed(
-    reader: contract.Reader, cells: dict, index: int, has_ids: bool, need_labels: bool, seen: dict
+    reader: contract.Reader,
+    cells: dict,
+    index: int,
+    has_ids: bool,
+    need_labels: bool,
+    seen: dict,
 ) -> tuple:
     """(row, error or None) or (None, error) of a record.
 
@@ -232,9 +251,13 @@ def parse_texts(
 ) -> tuple:
     """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
     if (text_b is None) != (not reader.task.columns.text_b):
-        expected = "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
+        expected = (
+            "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
+        )
         return None, f"expected {expected}"
-    return _parse_pairs(reader, text_a, text_b, choices, ("the text", "the second text"))
+    return _parse_pairs(
+        reader, text_a, text_b, choices, ("the text", "the second text")
+    )
 
 
 def _parse_pairs(

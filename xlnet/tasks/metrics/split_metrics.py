@@ -25,7 +25,9 @@ from xlnet.tasks.task import Task
 Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
 
 
-def accuracy(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def accuracy(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """The fraction of the rows whose label, or set of labels, is right."""
     same = decisions == labels
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
@@ -34,7 +36,9 @@ def accuracy(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.n
 POSITIVE = 1  # the id of the positive label of two: the second
 
 
-def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def f1(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """F1 of the second label; undefined if it is neither true nor predicted."""
     from sklearn import metrics
 
@@ -45,7 +49,9 @@ def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
 
 
 def _averaged_f1(average: str) -> Metric:
-    def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+    def f1(
+        task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+    ) -> float:
         from sklearn import metrics
 
         labels, decisions, ids = _occurring(labels, decisions)
@@ -56,7 +62,9 @@ def _averaged_f1(average: str) -> Metric:
     return f1
 
 
-def _occurring(labels: np.ndarray, decisions: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
+def _occurring(
+    labels: np.ndarray, decisions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Any]:
     """(labels, decisions, the ids of the labels in either), over which scikit-learn averages by
     default. The only label of a multi-label task is class 1 of two; class 0 is not a label."""
     labels, decisions = np.asarray(labels), np.asarray(decisions)
@@ -72,14 +80,18 @@ macro_f1 = _averaged_f1("macro")
 micro_f1 = _averaged_f1("micro")
 
 
-def matthews(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def matthews(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """Matthews correlation coefficient; 0 if decisions are constant, undefined if labels are."""
     from sklearn import metrics
 
     return metrics.matthews_corrcoef(labels, decisions) if np.ptp(labels) else math.nan
 
 
-def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def auc(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """Area under the ROC curve; for several labels the mean over each against the rest.
 
     A label of all rows, or of none, has no curve and is left out; undefined if there is no curve.
@@ -100,21 +112,27 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     return np.mean(areas) if areas else math.nan
 
 
-def pearson(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def pearson(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """Pearson correlation of scores; undefined if one side is constant."""
     from scipy import stats
 
     return _correlation(stats.pearsonr, decisions, labels)
 
 
-def spearman(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def spearman(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """Spearman rank correlation of scores; undefined if one side is constant."""
     from scipy import stats
 
     return _correlation(stats.spearmanr, decisions, labels)
 
 
-def _correlation(measure: Callable[..., Any], predictions: np.ndarray, labels: np.ndarray) -> float:
+def _correlation(
+    measure: Callable[..., Any], predictions: np.ndarray, labels: np.ndarray
+) -> float:
     if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
         return math.nan
     # Computed in float64: scores in a narrow range would lose digits in float32 when the mean is
@@ -122,12 +140,16 @@ def _correlation(measure: Callable[..., Any], predictions: np.ndarray, labels: n
     return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
 
-def mse(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def mse(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """Mean squared error of scores."""
     return np.mean(np.square(np.subtract(decisions, labels, dtype=np.float64)))
 
 
-def mae(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+def mae(
+    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+) -> float:
     """Mean absolute error of scores."""
     return np.mean(np.abs(np.subtract(decisions, labels, dtype=np.float64)))
 
@@ -159,11 +181,16 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
             .rpartition("\n\n")
         )
 
-    every_label, averages = occurring if is_one else np.arange(len(names)), report(occurring)[2]
+    every_label, averages = (
+        occurring if is_one else np.arange(len(names)),
+        report(occurring)[2],
+    )
     return "\n\n".join([report(every_label)[0], averages])
 
 
-def confusion_table(names: Sequence[str], predictions: np.ndarray, labels: np.ndarray) -> str:
+def confusion_table(
+    names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
+) -> str:
     """The number of rows of each true and predicted label, with a line for each true one.
 
     Args:
@@ -175,7 +202,9 @@ def confusion_table(names: Sequence[str], predictions: np.ndarray, labels: np.nd
 
     matrix = confusion_matrix(labels, predictions, labels=range(len(names)))
     width = max(*map(len, names), len(str(matrix.max())), len("true"))
-    lines = ["  ".join(name.rjust(width) for name in ("true", *names)) + "   <- predicted"]
+    lines = [
+        "  ".join(name.rjust(width) for name in ("true", *names)) + "   <- predicted"
+    ]
     for name, row in zip(names, matrix):
         lines.append("  ".join(cell.rjust(width) for cell in (name, *map(str, row))))
     return "\n".join(lines)
@@ -243,7 +272,9 @@ def own(name: str) -> Metric:
             and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         )
 
-    def metric(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+    def metric(
+        task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
+    ) -> float:
         try:
             if needed > 2:
                 return float(function(labels, decisions, values))

@@ -57,7 +57,12 @@ def write(
             _log.info("%s: %s", what, path)
         else:
             _log.info(
-                "predicted %s %s  step %d  (%d rows): %s", task.name, split, step, len(rows), path
+                "predicted %s %s  step %d  (%d rows): %s",
+                task.name,
+                split,
+                step,
+                len(rows),
+                path,
             )
     if output or not is_official or split not in task.published.submissions:
         return
@@ -71,19 +76,27 @@ def write(
     if task.published.submission_form == "json":
         objects = []
         for row, text in zip(rows, texts):
-            objects.append({"id": int(row.id) if row.id.isdecimal() else row.id, "label": text})
+            objects.append(
+                {"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
+            )
         files.write_lines(path, json_lines(objects))
     else:
-        files.write_lines(path, tsv([("index", [row.id for row in rows]), ("prediction", texts)]))
+        files.write_lines(
+            path, tsv([("index", [row.id for row in rows]), ("prediction", texts)])
+        )
     _log.info("for the server of %s: %s", task.name, path)
 
 
 def has_query_names(task: Task) -> bool:
     """Whether rows have the name of a query; that of questions is their context."""
-    return task.columns.query is not None and task.columns.query not in task.columns.text_a
+    return (
+        task.columns.query is not None and task.columns.query not in task.columns.text_a
+    )
 
 
-def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, threshold: float) -> int:
+def write_errors(
+    path: str, task: Task, rows: Sequence[Row], values: Any, threshold: float
+) -> int:
     """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
     number."""
     wrong = []
@@ -103,14 +116,23 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, thresh
         ("predicted", [case.predicted for _, case in wrong]),
         (
             "probability",
-            ["" if case.probability is None else f"{case.probability:.9g}" for _, case in wrong],
+            [
+                "" if case.probability is None else f"{case.probability:.9g}"
+                for _, case in wrong
+            ],
         ),
     ]
-    names = ("text_a", "text_b") if task.columns.text_b or task.columns.choices else ("text_a",)
+    names = (
+        ("text_a", "text_b")
+        if task.columns.text_b or task.columns.choices
+        else ("text_a",)
+    )
     for place, name in enumerate(names):
         texts = []
         for number, _ in wrong:  # choices have one text in common
-            each = dict.fromkeys(pair[place] for pair in rows[number].pairs if pair[place])
+            each = dict.fromkeys(
+                pair[place] for pair in rows[number].pairs if pair[place]
+            )
             texts.append(" | ".join(each))
         table.append((name, texts))
     files.write_lines(path, tsv(table))

@@ -111,10 +111,16 @@ def as_json(result: Any, names: Any) -> dict[str, Any]:
     """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model;
     names: of all labels."""
     if isinstance(result, Label):
-        return {"label": result.label, "probabilities": list(result.probabilities.values())}
+        return {
+            "label": result.label,
+            "probabilities": list(result.probabilities.values()),
+        }
     if isinstance(result, Choice):
         absent = [0.0] * (len(names) - len(result.probabilities))
-        return {"label": result.label, "probabilities": [*result.probabilities, *absent]}
+        return {
+            "label": result.label,
+            "probabilities": [*result.probabilities, *absent],
+        }
     if isinstance(result, Labels):
         return {
             "is_label": [name in result.labels for name in names],

@@ -67,7 +67,9 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
     return joined
 
 
-def distinct(context: str, spans: Sequence[ScoredSpan], most: int) -> list[tuple[str, ScoredSpan]]:
+def distinct(
+    context: str, spans: Sequence[ScoredSpan], most: int
+) -> list[tuple[str, ScoredSpan]]:
     """The best (text, span) pairs, `most` of them, each text once and none empty."""
     texts: dict[str, ScoredSpan] = {}
     for span in spans:

@@ -95,7 +95,9 @@ def cmrc(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
 RULES = {"squad1.1": squad_1, "squad2.0": squad_2, "characters": cmrc}
 
 
-def scores(rule: str, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> np.ndarray:
+def scores(
+    rule: str, predictions: Sequence[str], answers: Sequence[Sequence[str]]
+) -> np.ndarray:
     """Exact match and F1 of n questions, float64 [n,2]. rule: a key of `RULES`. A question without
     answers, which only SQuAD 2.0's script knows, wants the empty text."""
     found = np.zeros((len(predictions), 2))
@@ -125,7 +127,10 @@ def summary(found: np.ndarray, has_answer: np.ndarray) -> dict:
 
 
 def best_threshold(
-    values: np.ndarray, predictions: Sequence[str], has_answer: np.ndarray, null: np.ndarray
+    values: np.ndarray,
+    predictions: Sequence[str],
+    has_answer: np.ndarray,
+    null: np.ndarray,
 ) -> tuple[float, float]:
     """(the best mean in percent, its threshold): no answer counts where `null` is above.
 

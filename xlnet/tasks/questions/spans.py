@@ -66,9 +66,13 @@ class SpanReader(contract.Reader):
         seen[digest(row.id)] = True
         return None
 
-    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+    def training_rows(
+        self, rows: Sequence[Row], seed: int, data_dir: str
+    ) -> Sequence[Row]:
         """All but those whose answer has no known position in its context."""
-        kept = store_rows(row for row in rows if not row.label or _position_of(row)[0] >= 0)
+        kept = store_rows(
+            row for row in rows if not row.label or _position_of(row)[0] >= 0
+        )
         if not kept:
             raise UserError(
                 f"data_dir: no answer of the train file in {data_dir} has a known position in "
@@ -127,13 +131,20 @@ class SpanHead(contract.Head):
         # An answer is in the paragraph or, where there is none, at <cls>.
         place = nn.count_to(tf.shape(nn.sequence)[1], cls_index.dtype)  # [T]
         is_behind = place >= features["paragraph_len"][:, None]
-        is_hidden = tf.cast(is_behind & tf.not_equal(place, cls_index[:, None]), tf.float32)
+        is_hidden = tf.cast(
+            is_behind & tf.not_equal(place, cls_index[:, None]), tf.float32
+        )
         num_starts = None if is_training else self.options.start_n_top
         true_start = features.get("start_positions", cls_index)
         return self.beams(nn, is_hidden, cls_index, num_starts, true_start)
 
     def beams(
-        self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int], true_start: Any
+        self,
+        nn: Any,
+        is_hidden: Any,
+        cls_index: Any,
+        num_starts: Optional[int],
+        true_start: Any,
     ) -> dict:
         """A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
         `cls_logits` [B], the higher the less likely an answer. With a beam also
@@ -167,7 +178,9 @@ class SpanHead(contract.Head):
             last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
             at_start = nn.gather_rows(sequence, tf.minimum(starts, last))  # [B,S+1,D]
             with tf.variable_scope("end_logits"):
-                hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
+                hidden = tf.tanh(
+                    nn.dense_of_pairs(sequence, at_start, width, "dense_0")
+                )
                 end = nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
             ends = tf.nn.log_softmax(_mask_logits(end, is_hidden[:, None]))  # [B,S+1,T]
             outputs["end_log_probs"] = ends[:, -1]
@@ -182,24 +195,35 @@ class SpanHead(contract.Head):
             with tf.variable_scope("answer_class"):
                 both = tf.concat([of_start, of_cls], axis=1)
                 hidden = tf.tanh(nn.dense(both, width, "dense_0"))
-                outputs["cls_logits"] = nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
+                outputs["cls_logits"] = nn.linear(nn.dropout(hidden), 1, "dense_1")[
+                    :, 0
+                ]
         return outputs
 
-    def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         """The mean of the losses of start and end, plus half of that of answerability, as in the
         original."""
         losses = []
         for name in ("start", "end"):
             log_probs = logits[name + "_log_probs"][:, :, None]
-            losses.append(-nn.gather_rows(log_probs, features[name + "_positions"][:, None]))
-        has_none = nn.sigmoid_cross_entropy(logits["cls_logits"], features["is_impossible"])
+            losses.append(
+                -nn.gather_rows(log_probs, features[name + "_positions"][:, None])
+            )
+        has_none = nn.sigmoid_cross_entropy(
+            logits["cls_logits"], features["is_impossible"]
+        )
         return 0.5 * (losses[0][:, 0, 0] + losses[1][:, 0, 0] + has_none)
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
         """The arguments of `answers.join`."""
         import tensorflow.compat.v1 as tf
 
-        starts, ends = logits["start_top_index"], logits["end_top_index"]  # [B,S], [B,S,E]
+        starts, ends = (
+            logits["start_top_index"],
+            logits["end_top_index"],
+        )  # [B,S], [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
         # A span may be the answer if it is in the paragraph, not too long, and starts where this
         # window has more context than any other.
@@ -214,13 +238,19 @@ class SpanHead(contract.Head):
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
-            "char_start": tf.gather(features["char_start"], tf.minimum(starts, last), batch_dims=1),
-            "char_end": tf.gather(features["char_end"], tf.minimum(ends, last), batch_dims=1),
+            "char_start": tf.gather(
+                features["char_start"], tf.minimum(starts, last), batch_dims=1
+            ),
+            "char_end": tf.gather(
+                features["char_end"], tf.minimum(ends, last), batch_dims=1
+            ),
             "is_allowed": is_allowed,
             "null_score": logits["cls_logits"],
         }
 
-    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
+    def join(
+        self, outputs: dict, windows: Optional[np.ndarray]
+    ) -> contract.Predictions:
         """values: n `answers.BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
         return contract.Predictions(
@@ -279,7 +309,9 @@ class SpanScorer(contract.Scorer):
         says_none = answers.null_probabilities(values) > threshold
         if len(gold_labels) < 2 or not any(map(_golds, gold_labels)):
             return None
-        return "every question is predicted to have no answer" if says_none.all() else None
+        return (
+            "every question is predicted to have no answer" if says_none.all() else None
+        )
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -305,7 +337,9 @@ class SpanScorer(contract.Scorer):
                 0.0 if row.label is None else float(1 - score),
             )
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         contract.refuse_nan(self.task, answers.null_probabilities(values))
         return answers.answers(rows, values, self.options.n_best_size, threshold)
 
@@ -318,7 +352,9 @@ def _own_columns(settings: SpanSettings) -> dict:
     label = [name.strip() for name in settings.label_column.split(",")]
     if len(label) > 2:
         raise wrong(
-            "label_column", f"'{settings.label_column}'", "one or two: the answer, its start"
+            "label_column",
+            f"'{settings.label_column}'",
+            "one or two: the answer, its start",
         )
     return dict(
         text_a=(settings.text_a_column,),
@@ -331,22 +367,31 @@ def _own_columns(settings: SpanSettings) -> dict:
 
 def _with_settings(task: Task, settings: SpanSettings) -> Task:
     # The standard names of files are looked for only if a directory or a file is given.
-    files = dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
+    files = (
+        dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
+    )
     # The file to predict is evaluated, too, if it has answers, or if it is the only file.
     path = settings.file_to_predict
     does_more = settings.do_train or settings.do_eval or settings.do_prepro
     if path and does_more and "dev" not in settings.named_files:
         is_alone = settings.do_eval and not files
-        if is_alone or any(row.label for row in task.reader.read(path, need_labels=False)):
+        if is_alone or any(
+            row.label for row in task.reader.read(path, need_labels=False)
+        ):
             files["dev"] = os.path.abspath(path)
         else:
-            _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
+            _log.info(
+                "note: %s has no answers: it is predicted, and not evaluated", path
+            )
     options = {
-        field.name: getattr(settings, field.name) for field in dataclasses.fields(SpanOptions)
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(SpanOptions)
     }
     options["scoring"] = settings.scoring or task.options.scoring
     holds_out = "train" in files and "dev" not in files
-    task = task.with_files(by_split=files, dev_share=task.files.dev_share if holds_out else 0.0)
+    task = task.with_files(
+        by_split=files, dev_share=task.files.dev_share if holds_out else 0.0
+    )
     return task.with_options(**options)
 
 

@@ -45,7 +45,10 @@ def _of_article(
     columns = task.columns
     for p, paragraph in enumerate(article["paragraphs"], 1):
         for q, question in enumerate(paragraph["qas"], 1):
-            is_impossible, answers = question.get("is_impossible"), question.get("answers")
+            is_impossible, answers = (
+                question.get("is_impossible"),
+                question.get("answers"),
+            )
             if is_impossible:  # answers, if there are any, are only plausible ones
                 answers = []
             elif answers == [] and is_impossible is False:  # withheld, as in test sets
@@ -87,14 +90,18 @@ def parse_answers(cells: list) -> tuple:
         if start in (None, ""):
             found.append(GoldAnswer(text, None))
             continue
-        number = readers.to_number(readers.to_text(start))  # pandas writes 9.0 where rows have gaps
+        number = readers.to_number(
+            readers.to_text(start)
+        )  # pandas writes 9.0 where rows have gaps
         if not number.is_integer():
             return None, f"found {start!r} as answer_start, expected an integer"
         found.append(GoldAnswer(text, int(number)))
     return tuple(found), None
 
 
-def position_of(context: str, answers: Optional[Sequence[GoldAnswer]]) -> tuple[int, int]:
+def position_of(
+    context: str, answers: Optional[Sequence[GoldAnswer]]
+) -> tuple[int, int]:
     """The first of a question's answers as characters [start, end) of the context, without the
     spaces around it; (-1, -1): there is none, or where it is is not known."""
     if not answers:
@@ -102,8 +109,12 @@ def position_of(context: str, answers: Optional[Sequence[GoldAnswer]]) -> tuple[
     text, start = answers[0]
     is_given = start is not None and start >= 0
     if not is_given or not context.startswith(text, start):
-        starts = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
+        starts = [
+            match.start() for match in re.finditer(f"(?={re.escape(text)})", context)
+        ]
         if not starts or (len(starts) > 1 and not is_given):
             return -1, -1
-        start = min(starts, key=lambda found: abs(found - start)) if is_given else starts[0]
+        start = (
+            min(starts, key=lambda found: abs(found - start)) if is_given else starts[0]
+        )
     return start + len(text) - len(text.lstrip()), start + len(text.rstrip())

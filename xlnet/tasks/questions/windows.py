@@ -35,12 +35,16 @@ Question = collections.namedtuple("Question", "context question start end")
 def window_features(length: int) -> tuple[Feature, ...]:
     """The features of a window of T = `length` tokens, in addition to its ids."""
     return (
-        Feature("start_positions", (), "int"),  # the answer's first token; <cls>: no answer
+        Feature(
+            "start_positions", (), "int"
+        ),  # the answer's first token; <cls>: no answer
         Feature("end_positions", (), "int"),  # its last token
         Feature("is_impossible", (), "float"),  # 1: the answer is not in the window
         Feature("cls_index", (), "int"),
         Feature("paragraph_len", (), "int"),
-        Feature("widest_start", (), "int"),  # tokens from here to before widest_end have
+        Feature(
+            "widest_start", (), "int"
+        ),  # tokens from here to before widest_end have
         Feature("widest_end", (), "int"),  # more context than in any other window
         # Integers, but a paragraph may have more characters than the ids of pieces allow.
         Feature("char_start", (length,), "float"),
@@ -120,7 +124,9 @@ def encode(
         tokens.append(len(query) + size)
         query = query[:max_query_length]
         tokens_read.append(len(query) + size)
-        windows = windows_of(size, length - len(query) - QUESTION_SPECIAL_TOKENS, stride)
+        windows = windows_of(
+            size, length - len(query) - QUESTION_SPECIAL_TOKENS, stride
+        )
         counts.append(len(windows))
         for window in windows:
             laid_out.append((question, query, paragraph, window))
@@ -158,7 +164,10 @@ def encode(
         arrays["char_end"][i, :size] = paragraph.ends[window.start : window.end]
 
         # The answer's position is that of <cls> unless the window has all of the answer.
-        first, last = 0, -1  # no pieces: there is no answer, or where it is is not known
+        first, last = (
+            0,
+            -1,
+        )  # no pieces: there is no answer, or where it is is not known
         if question.start >= 0:
             first, last = piece_span(paragraph, question.start, question.end)
         is_inside = window.start <= first <= last < window.end

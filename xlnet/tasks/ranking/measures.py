@@ -47,7 +47,10 @@ def by_query(rows: Sequence[Row]) -> list[np.ndarray]:
     for index, row in enumerate(rows):
         found.setdefault(row.query, []).append(index)
         names.append(row.id)
-    return [np.array(sorted(each, key=names.__getitem__, reverse=True)) for each in found.values()]
+    return [
+        np.array(sorted(each, key=names.__getitem__, reverse=True))
+        for each in found.values()
+    ]
 
 
 def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -68,7 +71,9 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged) -> dict:
         measure, cutoff = MEASURES[name.partition("@")[0]], cutoff_of(name)
         each = []
         for query, relevance in zip(judged.queries, judged.judged):
-            ranked = judged.relevance[best_first(np.asarray(values), query)].astype(np.float64)
+            ranked = judged.relevance[best_first(np.asarray(values), query)].astype(
+                np.float64
+            )
             k = cutoff or len(ranked)
             each.append(measure(Query(ranked[:k], k, relevance, judged.highest)))
         result[name] = float(np.mean(each))

@@ -17,7 +17,13 @@ from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.ranking import measures, trec_files
 from xlnet.tasks.ranking.measures import Judged, best_first, by_query
 from xlnet.tasks.task import Row
-from xlnet.tasks.types.contract import THRESHOLD, Comparison, LossOptions, TaskType, checked
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Comparison,
+    LossOptions,
+    TaskType,
+    checked,
+)
 from xlnet.tasks.types.simple import (
     RegressionExport,
     RegressionHead,
@@ -44,7 +50,9 @@ class RankingReader(RegressionReader):
         rows = super().read(path, need_labels=False)
         judged: dict[str, dict[str, float]] = {}
         for each in readers.each_path(path):
-            found = trec_files.read_judgements(self.task, trec_files.judgements_of(each))
+            found = trec_files.read_judgements(
+                self.task, trec_files.judgements_of(each)
+            )
             for query, relevance in found.items():
                 judged.setdefault(query, {}).update(relevance)
 
@@ -99,7 +107,9 @@ class RankingReader(RegressionReader):
         seen[document] = True
         return None
 
-    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+    def training_rows(
+        self, rows: Sequence[Row], seed: int, data_dir: str
+    ) -> Sequence[Row]:
         pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
             raise UserError(
@@ -126,7 +136,9 @@ class RankingHead(RegressionHead):
         pairs = tf.reshape(scores, [-1, 2])
         return pairs[:, 0] - pairs[:, 1]
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         """The label of a pair is the probability that the first document is the better one. The
         loss of an evaluation is that of `RankingScorer.evaluate`."""
         return nn.sigmoid_cross_entropy(logits, features["label_ids"])
@@ -149,10 +161,14 @@ class RankingScorer(RegressionScorer):
         relevance, queries, judged = super().gold_labels(rows), by_query(rows), []
         for query in queries:
             source = rows[query[0]].source
-            judged.append(np.array(relevance[query] if source is None else source, np.float64))
+            judged.append(
+                np.array(relevance[query] if source is None else source, np.float64)
+            )
         return Judged(relevance, queries, judged)
 
-    def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
+    def evaluate(
+        self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD
+    ) -> dict:
         """The measures, and the mean logistic loss over all pairs of different relevance. Without a
         relevant document every order is as good as any other."""
         values = checked(self, values, len(gold_labels.relevance))
@@ -185,7 +201,9 @@ class RankingScorer(RegressionScorer):
             for rank, index in enumerate(order):
                 before, behind = relevance[order[:rank]], relevance[order[rank:]]
                 mine = relevance[index]
-                mistakes = np.count_nonzero(before < mine) + np.count_nonzero(behind > mine)
+                mistakes = np.count_nonzero(before < mine) + np.count_nonzero(
+                    behind > mine
+                )
                 others = np.count_nonzero(relevance[order] != mine)
                 has_label = rows[index].label is not None
                 found[index] = Comparison(

@@ -38,7 +38,9 @@ def read_table(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
     named = task.columns
     columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
     if len(columns) != 5 or None in columns:
-        raise wrong(path, "TREC's file", "a table, as the task is no ranking with these columns")
+        raise wrong(
+            path, "TREC's file", "a table, as the task is no ranking with these columns"
+        )
     entries = list(_entries(path, lines, form_of(task, path)))
     path_of_queries, path_of_documents = paths_of_texts(path)
     queries = _read_texts(task, path_of_queries, {cells[0] for _, cells in entries})
@@ -53,7 +55,10 @@ def read_table(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
                 yield place, f"document '{document}' is not in {path_of_documents}"
             else:
                 relevance = cells[3] if form_of(task, path) == "qrels" else None
-                yield place, [query, queries[query], document, documents[document], relevance]
+                yield (
+                    place,
+                    [query, queries[query], document, documents[document], relevance],
+                )
 
     return forms.Table([str(name) for name in columns], rows())
 
@@ -86,7 +91,9 @@ def paths_of_texts(path: str) -> tuple[str, str]:
     return queries, os.path.join(directory, "documents.tsv")
 
 
-def _entries(path: str, lines: Iterable[str], form: str) -> Iterator[tuple[str, list[str]]]:
+def _entries(
+    path: str, lines: Iterable[str], form: str
+) -> Iterator[tuple[str, list[str]]]:
     """(place, columns) of the lines that are not empty or comments."""
     count, expected = 0, COLUMNS[form]
     for number, line in enumerate(lines, 1):

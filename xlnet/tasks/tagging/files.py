@@ -63,15 +63,21 @@ class _Columns:
             if self._need_tags and self._tag_column:
                 self._tag = _index(self._tag_column, cells, "--tag_column")
             if self._need_tags and self._tag == self._word:
-                raise ValueError("found one column for words and tags, expected two; --delimiter")
+                raise ValueError(
+                    "found one column for words and tags, expected two; --delimiter"
+                )
             self.count = len(cells)
             has_numbers = (self._word_column + self._tag_column).isdecimal()
             if (self._form.header or ("none" if has_numbers else "names")) == "names":
                 return None
         if len(cells) != self.count:
-            raise ValueError(f"found {len(cells)} columns, expected {self.count}; --delimiter")
+            raise ValueError(
+                f"found {len(cells)} columns, expected {self.count}; --delimiter"
+            )
         if not cells[self._word]:
-            raise ValueError(f"found an empty column {self._word + 1}, expected a word; --quoting")
+            raise ValueError(
+                f"found an empty column {self._word + 1}, expected a word; --quoting"
+            )
         if not is_text(line):
             raise ValueError(_NOT_TEXT)
         return cells[self._word], cells[self._tag]
@@ -86,7 +92,9 @@ class _Columns:
             try:
                 (cells,) = csv.reader([line], delimiter=self.delimiter, strict=True)
             except csv.Error as e:
-                raise ValueError(f"found {e}, expected quoted cells; --quoting") from None
+                raise ValueError(
+                    f"found {e}, expected quoted cells; --quoting"
+                ) from None
         return [cell.strip(" ") for cell in cells]
 
 
@@ -97,7 +105,9 @@ class SentenceReader:
       need_tags: whether sentences without tags are errors; if not, tags are not read.
     """
 
-    def __init__(self, task: Task, need_tags: bool, labels: Optional[Collection[str]] = None):
+    def __init__(
+        self, task: Task, need_tags: bool, labels: Optional[Collection[str]] = None
+    ):
         """
         Args:
           task: with the declarations of its files, and the scheme of their tags.
@@ -163,12 +173,16 @@ class SentenceReader:
                         yield last
                     words_of, tags, rows = zip(*found)
                     its_lines = ColumnLines(tuple(before), rows, (), columns.delimiter)
-                    last = Sentence(words_of, tags if self.need_tags else None, its_lines)
+                    last = Sentence(
+                        words_of, tags if self.need_tags else None, its_lines
+                    )
                     before = []
                 found, has_error = [], False
                 is_document = line.startswith(_DOCUMENT)
                 before.append(
-                    _with_cell(line, schemes.OUTSIDE, columns.delimiter) if is_document else line
+                    _with_cell(line, schemes.OUTSIDE, columns.delimiter)
+                    if is_document
+                    else line
                 )
                 continue
             try:
@@ -250,16 +264,22 @@ class SentenceReader:
                 f"found {', '.join(value)}, expected the list '{tag_key}'; --tag_column"
             )
         if isinstance(content, list):
-            if len(found) != len(content) or not all(isinstance(tag, str) for tag in found):
+            if len(found) != len(content) or not all(
+                isinstance(tag, str) for tag in found
+            ):
                 raise ValueError(
                     f"found {json.dumps(found):.200} in '{tag_key}', expected the name of a tag "
                     f"for each of {len(content)} words"
                 )
             return sentence._replace(tags=tuple(map(self._checked, found)))
         entities = _entities(content, found, tag_key)
-        return sentence._replace(entities=entities, tags=self._tags(sentence, entities, place))
+        return sentence._replace(
+            entities=entities, tags=self._tags(sentence, entities, place)
+        )
 
-    def _tags(self, sentence: Sentence, entities: Sequence[TagSpan], place: str) -> tuple[str, ...]:
+    def _tags(
+        self, sentence: Sentence, entities: Sequence[TagSpan], place: str
+    ) -> tuple[str, ...]:
         """The tags of a text's words; an entity has all words that it overlaps."""
         starts, ends = sentence.starts, sentence.ends
         spans = []
@@ -270,10 +290,13 @@ class SentenceReader:
             first = bisect.bisect_right(ends, start)
             last = bisect.bisect_left(starts, end)
             if first < free:
-                raise ValueError(f"found '{sentence.words[first]}' in two entities, expected one")
+                raise ValueError(
+                    f"found '{sentence.words[first]}' in two entities, expected one"
+                )
             if (starts[first], ends[last - 1]) != (start, end):
                 self._notes.add(
-                    place, "an entity begins or ends inside of a word, so it is counted as missed"
+                    place,
+                    "an entity begins or ends inside of a word, so it is counted as missed",
                 )
             spans.append((first, last, label))
             free = last
@@ -288,7 +311,9 @@ def _index(column: str, cells: Sequence[str], flag: str) -> int:
     if column.isdecimal():
         known = [str(number) for number in range(1, len(cells) + 1)]
     if known.count(column) != 1:
-        raise ValueError(f"found {', '.join(known)}, expected one column '{column}'; {flag}")
+        raise ValueError(
+            f"found {', '.join(known)}, expected one column '{column}'; {flag}"
+        )
     return known.index(column)
 
 
@@ -299,10 +324,16 @@ def _entities(text: str, found: Sequence[Any], key: str) -> tuple[TagSpan, ...]:
         parts = entity
         if isinstance(entity, dict):
             parts = [entity.get("start"), entity.get("end"), entity.get("label")]
-        is_entity = isinstance(parts, list) and [type(part) for part in parts] == [int, int, str]
+        is_entity = isinstance(parts, list) and [type(part) for part in parts] == [
+            int,
+            int,
+            str,
+        ]
         start, end, label = parts if is_entity else (0, 0, "")
         part = text[start:end]
-        if not (label and 0 <= start < end <= len(text) and any(words.find_words(part))):
+        if not (
+            label and 0 <= start < end <= len(text) and any(words.find_words(part))
+        ):
             raise ValueError(
                 f"found {json.dumps(entity):.200} in '{key}', expected [start, end, label] with "
                 f"0 <= start < end <= {len(text)}, around a word"
@@ -323,7 +354,9 @@ def check_columns(path: str, sentence: Sentence, tags: Iterable[str]) -> None:
     for tag in tags:
         if set(tag) & set(sentence.lines.delimiter or " \t"):
             found = f"tag '{tag}' of the model, which would be two columns"
-            raise wrong(path, found, "another character between columns, or JSON", "--delimiter")
+            raise wrong(
+                path, found, "another character between columns, or JSON", "--delimiter"
+            )
 
 
 def _with_cell(line: str, cell: str, delimiter: Optional[str]) -> str:

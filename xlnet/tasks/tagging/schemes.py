@@ -61,7 +61,9 @@ def join(prefix: str, label: str) -> str:
 
 def prefixes(scheme: str) -> str:
     """The prefixes that occur in a scheme, each once."""
-    return "".join(dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else "")))
+    return "".join(
+        dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else ""))
+    )
 
 
 def label_of(tag: str, scheme: str) -> str:
@@ -79,25 +81,37 @@ def is_tag(tag: str, scheme: str) -> bool:
     prefix, label = split(tag)
     if tag == OUTSIDE:
         return True
-    return len(prefix) == 1 and prefix in prefixes(scheme) and (label != "" or "-" not in tag)
+    return (
+        len(prefix) == 1
+        and prefix in prefixes(scheme)
+        and (label != "" or "-" not in tag)
+    )
 
 
 def check(tag: str, scheme: str, labels: Optional[Collection[str]] = None) -> None:
     """Raises ValueError unless a tag is one of a scheme, with one of `labels`; None: any label."""
     # The tags of nested entities are B-LOC|B-ORG; a bar within a label is a character.
     parts = tag.split("|")
-    is_nested = scheme != PLAIN and len(parts) > 1 and all(is_tag(part, scheme) for part in parts)
+    is_nested = (
+        scheme != PLAIN
+        and len(parts) > 1
+        and all(is_tag(part, scheme) for part in parts)
+    )
     if is_nested or not is_tag(tag, scheme):
         expected = "a label"
         if scheme != PLAIN:
             known = prefixes(scheme)
             expected = f"O, or {', '.join(known)} before a label, as in {known[0]}-PER"
-        raise ValueError(f"found tag '{tag}', expected {expected}; --scheme is {scheme}")
+        raise ValueError(
+            f"found tag '{tag}', expected {expected}; --scheme is {scheme}"
+        )
     if labels is None or label_of(tag, scheme) in labels:
         return
     if tag != OUTSIDE or scheme == PLAIN:
         listed = ", ".join(sorted(labels)[:_LABELS_LISTED])
-        raise ValueError(f"found tag '{tag}', expected one of {len(labels)} labels: {listed}")
+        raise ValueError(
+            f"found tag '{tag}', expected one of {len(labels)} labels: {listed}"
+        )
 
 
 # ---- spans and tags
@@ -111,7 +125,9 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
-        if open_label is not None and (tag == OUTSIDE or prefix in _BEGIN or label != open_label):
+        if open_label is not None and (
+            tag == OUTSIDE or prefix in _BEGIN or label != open_label
+        ):
             found.append((begin, i, open_label))
             open_label = None
         if tag == OUTSIDE:

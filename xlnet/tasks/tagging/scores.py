@@ -74,7 +74,9 @@ def table(counts: dict[str, Counts]) -> str:
     entities (micro), over labels (macro), over labels by their true entities (weighted). An
     undefined ratio is shown and averaged as 0, as in seqeval's report."""
     together = total(counts)
-    rows = [(label or "_", _ratios(count), count.true) for label, count in counts.items()]
+    rows = [
+        (label or "_", _ratios(count), count.true) for label, count in counts.items()
+    ]
     macro, weighted = [0.0] * 3, [0.0] * 3
     for count in counts.values():
         for i, ratio in enumerate(_ratios(count)):
@@ -86,7 +88,9 @@ def table(counts: dict[str, Counts]) -> str:
     width = max(len(name) for name, _, _ in rows)
     lines = [f"{'label':<{width}}  precision  recall      f1  entities"]
     for name, (precision, recall, f1), true in rows:
-        lines.append(f"{name:<{width}}  {precision:9.4f}  {recall:6.4f}  {f1:6.4f}  {true:8d}")
+        lines.append(
+            f"{name:<{width}}  {precision:9.4f}  {recall:6.4f}  {f1:6.4f}  {true:8d}"
+        )
     return "\n".join(lines)
 
 

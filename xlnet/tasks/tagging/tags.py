@@ -31,7 +31,9 @@ class Tags(NamedTuple):
     """The predictions for a sentence of W words."""
 
     ids: np.ndarray  # int32 [W], of the tags
-    probabilities: np.ndarray  # float32 [W], of each tag alone, without regard to the others
+    probabilities: (
+        np.ndarray
+    )  # float32 [W], of each tag alone, without regard to the others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,9 @@ class TaggingReader(contract.Reader):
         for sentence in sentences:
             unspaced += sum(map(is_unspaced, sentence.words))
             count += len(sentence.words)
-        task = dataclasses.replace(task, labels=schemes.all_tags(labels, task.options.learned))
+        task = dataclasses.replace(
+            task, labels=schemes.all_tags(labels, task.options.learned)
+        )
         return task.with_options(
             is_spaced=unspaced <= count - unspaced,
             knows_spaces=all(sentence.text for sentence in sentences),
@@ -108,7 +112,9 @@ class TaggingReader(contract.Reader):
 
         def example(row: Row) -> Any:
             tags = None if row.label is None else [ids[tag] for tag in row.label]
-            return windows.TaggedExample(row.source.words, self._space_marks(row.source), tags)
+            return windows.TaggedExample(
+                row.source.words, self._space_marks(row.source), tags
+            )
 
         return MappedRows(example, rows)
 
@@ -123,7 +129,10 @@ class TaggingReader(contract.Reader):
         usual = int(self.options.is_spaced)
         if not sentence.text or not self.options.knows_spaces:
             return [usual] * len(sentence.words)
-        return [usual, *(int(sentence.text[start - 1].isspace()) for start in sentence.starts[1:])]
+        return [
+            usual,
+            *(int(sentence.text[start - 1].isspace()) for start in sentence.starts[1:]),
+        ]
 
     @property
     def record_options(self) -> tuple:
@@ -151,7 +160,9 @@ class TaggingHead(contract.Head):
         """[B,T',L], of the last T' tokens."""
         return nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         """The mean over the first pieces of the words of a record."""
         import tensorflow.compat.v1 as tf
 
@@ -182,7 +193,9 @@ class TaggingHead(contract.Head):
             *schemes.legal_transitions(self.task.class_names, self.options.learned),
         )
         probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-        probabilities = tf.gather(probabilities, tf.maximum(tags, 0), axis=2, batch_dims=2)
+        probabilities = tf.gather(
+            probabilities, tf.maximum(tags, 0), axis=2, batch_dims=2
+        )
         # Restore T tokens by adding padding on the left.
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
         tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
@@ -191,7 +204,9 @@ class TaggingHead(contract.Head):
             "probabilities": probabilities,
         }
 
-    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
+    def join(
+        self, outputs: dict, windows: Optional[np.ndarray]
+    ) -> contract.Predictions:
         """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
         ends = np.cumsum(windows)[:-1]
@@ -200,7 +215,9 @@ class TaggingHead(contract.Head):
             np.split(outputs["values"], ends), np.split(outputs["probabilities"], ends)
         ):
             values.append(Tags(ids[ids >= 0], each[ids >= 0]))
-        return contract.Predictions(values, contract.mean_over_windows(outputs["loss"], windows))
+        return contract.Predictions(
+            values, contract.mean_over_windows(outputs["loss"], windows)
+        )
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
@@ -226,10 +243,16 @@ def _tag_counts(rows: Sequence[Row]) -> collections.Counter:
 class TaggingExport(contract.Export):
     """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
 
-    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+    def outputs(
+        self, outputs: dict, features: dict, threshold: float = THRESHOLD
+    ) -> dict:
         import tensorflow.compat.v1 as tf
 
-        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), outputs["values"] + 1)}
+        return {
+            "tags": tf.gather(
+                tf.constant(("", *self.task.class_names)), outputs["values"] + 1
+            )
+        }
 
 
 class TaggingScorer(contract.Scorer):
@@ -244,13 +267,17 @@ class TaggingScorer(contract.Scorer):
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """The entities of each sentence, spans of words."""
         return [
-            schemes.spans([self.task.class_names[id] for id in ids], self.options.learned)
+            schemes.spans(
+                [self.task.class_names[id] for id in ids], self.options.learned
+            )
             for ids, _ in values
         ]
 
     def _check(self, values: Sequence[Tags]) -> None:
         """Raises UserError for tags of logits that are not finite, which alone look like others."""
-        contract.refuse_nan(self.task, np.array([found.probabilities.sum() for found in values]))
+        contract.refuse_nan(
+            self.task, np.array([found.probabilities.sum() for found in values])
+        )
 
     def _tags(self, spans: Sequence[TagSpan], row: Row) -> tuple[str, ...]:
         """The tags of a row's words in the scheme of the files."""
@@ -267,7 +294,9 @@ class TaggingScorer(contract.Scorer):
         found = (row.source.located(each) for row, each in zip(rows, spans))
         return scores.by_label(found, map(self._gold, rows))
 
-    def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
+    def evaluate(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> dict:
         self._check(values)
         spans = self.decide(values)
         total = scores.total(self._counts(spans, gold_labels))
@@ -317,28 +346,38 @@ class TaggingScorer(contract.Scorer):
 
         def lines() -> Iterator[str]:
             for row, spans in zip(rows, self.decide(values)):
-                yield from files.predicted_lines(row.source, spans, self._tags(spans, row))
+                yield from files.predicted_lines(
+                    row.source, spans, self._tags(spans, row)
+                )
 
         extension = "conll" if rows[0].source.lines else "jsonl"
         return [PredictionFile(extension, None, lines())]
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """An entity has the mean probability of its words' tags."""
         self._check(values)
         found = []
         for row, spans, tags in zip(rows, self.decide(values), values):
             entities = []
-            for (first, last, label), (start, end, _) in zip(spans, row.source.located(spans)):
+            for (first, last, label), (start, end, _) in zip(
+                spans, row.source.located(spans)
+            ):
                 score = float(sum(tags.probabilities[first:last]) / (last - first))
                 text = row.source.text_at(start, end)
                 entities.append(Entity(label, text, start, end, score))
-            found.append(Tagged(row.source.words, self._tags(spans, row), tuple(entities)))
+            found.append(
+                Tagged(row.source.words, self._tags(spans, row), tuple(entities))
+            )
         return found
 
 
 def _in_words(sentence: Sentence, entities: Sequence[TagSpan]) -> str:
     """Labels and texts of entities."""
-    return "; ".join(f"{label}: {sentence.text_at(*place)}" for *place, label in entities)
+    return "; ".join(
+        f"{label}: {sentence.text_at(*place)}" for *place, label in entities
+    )
 
 
 # ---- from the command line to a task

@@ -22,7 +22,9 @@ from xlnet.corpus.feature_spec import Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.tasks.features import encoding
 
-_CONTEXT_SHARE = 8  # of a window, on each side of its own words, is context: one in eight
+_CONTEXT_SHARE = (
+    8  # of a window, on each side of its own words, is context: one in eight
+)
 
 
 class TaggedExample(NamedTuple):
@@ -45,9 +47,15 @@ class WordWindow(NamedTuple):
 def features(length: int) -> tuple[Feature, ...]:
     """The features of a record of T = `length` tokens, in addition to the ids."""
     return (
-        Feature("label_ids", (length,), "int"),  # at each piece of a word: its tag's id + 1
-        Feature("word_starts", (length,), "int"),  # 1 at the first piece of each word to be tagged
-        Feature("sentence_edges", (2,), "int"),  # 1 if the first, the last of these words is
+        Feature(
+            "label_ids", (length,), "int"
+        ),  # at each piece of a word: its tag's id + 1
+        Feature(
+            "word_starts", (length,), "int"
+        ),  # 1 at the first piece of each word to be tagged
+        Feature(
+            "sentence_edges", (2,), "int"
+        ),  # 1 if the first, the last of these words is
         # that of the sentence
     )
 

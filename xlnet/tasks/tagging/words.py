@@ -38,7 +38,10 @@ class Sentence(NamedTuple):
         """Spans of words in the characters of the text or, if there is none, as they are."""
         if not self.text:
             return list(spans)
-        return [(self.starts[first], self.ends[last - 1], label) for first, last, label in spans]
+        return [
+            (self.starts[first], self.ends[last - 1], label)
+            for first, last, label in spans
+        ]
 
     def text_at(self, start: int, end: int) -> str:
         """The text of an entity of `located`."""
@@ -98,7 +101,9 @@ def of_words(words: Any, line: str) -> Sentence:
     word."""
     if not words or not all(isinstance(word, str) and word.strip() for word in words):
         found = json.dumps(words, ensure_ascii=False)
-        raise ValueError(f"found {found:.200}, expected one or more words, none of them empty")
+        raise ValueError(
+            f"found {found:.200}, expected one or more words, none of them empty"
+        )
     return Sentence(tuple(words), line=line)
 
 
@@ -107,4 +112,6 @@ def of_call(content: Union[str, Sequence[str]]) -> Sentence:
     line = json.dumps({"text": content}, ensure_ascii=False)
     if not is_text(line):
         raise ValueError("found half a character, expected text")
-    return of_text(content, line) if isinstance(content, str) else of_words(content, line)
+    return (
+        of_text(content, line) if isinstance(content, str) else of_words(content, line)
+    )

@@ -31,7 +31,9 @@ from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
 from xlnet.tasks.task import InlineExample, Row, Task
 
-THRESHOLD = 0.5  # of a label's probability, where labels are independent or there are two
+THRESHOLD = (
+    0.5  # of a label's probability, where labels are independent or there are two
+)
 LEAST_ERROR = 1e-9  # of a wrong prediction
 _NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
 _ROUNDING = 1e-4  # relative difference of predictions that are the same
@@ -73,7 +75,9 @@ class _TaskComponent:
 class Reader(_TaskComponent):
     """Files to rows, and rows to the examples of records."""
 
-    own_forms: ClassVar[tuple[str, ...]] = (  # extensions of a user's own files; (): any
+    own_forms: ClassVar[
+        tuple[str, ...]
+    ] = (  # extensions of a user's own files; (): any
         "tsv",
         "csv",
         "jsonl",
@@ -86,7 +90,9 @@ class Reader(_TaskComponent):
     directory_forms: ClassVar[Mapping[str, Callable]] = {}  # of (task, path)
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
-    cut_words: ClassVar[str] = encoding.CUT_WORDS  # what a note says where texts lost some tokens
+    cut_words: ClassVar[str] = (
+        encoding.CUT_WORDS
+    )  # what a note says where texts lost some tokens
 
     @property
     def unit(self) -> str:
@@ -155,10 +161,14 @@ class Reader(_TaskComponent):
 
     def row(self, id: str, asked: InlineExample) -> tuple:
         """Returns (`Row`, None) or (None, error in words) for texts without a file."""
-        pairs, error = table_rows.parse_texts(self, asked.text_a, asked.text_b, list(asked.choices))
+        pairs, error = table_rows.parse_texts(
+            self, asked.text_a, asked.text_b, list(asked.choices)
+        )
         return (None, error) if error else (Row(id, pairs, None), None)
 
-    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+    def training_rows(
+        self, rows: Sequence[Row], seed: int, data_dir: str
+    ) -> Sequence[Row]:
         """The rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
@@ -197,7 +207,9 @@ class Head(_TaskComponent):
     token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
     scope_name: ClassVar[str] = ""  # "": that of the task type
-    fits_any_labels: ClassVar[bool] = False  # whether its weights do not depend on the labels
+    fits_any_labels: ClassVar[bool] = (
+        False  # whether its weights do not depend on the labels
+    )
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
@@ -217,7 +229,9 @@ class Head(_TaskComponent):
         """The logits, from `nn.summary()` [B*C,D] or `nn.sequence` [B*C,T,D]."""
         raise NotImplementedError
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         """The loss of each record, float32 [B]. options: None unless in training."""
         raise NotImplementedError
 
@@ -257,7 +271,9 @@ class Head(_TaskComponent):
 class Scorer(_TaskComponent):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
 
-    default_metrics: ClassVar[tuple[str, ...]] = ()  # of own data; the first selects checkpoints
+    default_metrics: ClassVar[
+        tuple[str, ...]
+    ] = ()  # of own data; the first selects checkpoints
     lower_is_better: ClassVar[frozenset[str]] = frozenset()  # names of metrics
     column: ClassVar[str] = "label"  # of the predictions in their file
     # Whether a prediction is one number; if not, and `probabilities` names none, it has any shape.
@@ -271,7 +287,10 @@ class Scorer(_TaskComponent):
     @functools.cached_property
     def own_metrics(self) -> dict[str, split_metrics.Metric]:
         """The functions of `Task.own_metrics`, loaded once: a file may be edited in a run."""
-        return {name: split_metrics.own(each) for name, each in self.task.own_metrics.items()}
+        return {
+            name: split_metrics.own(each)
+            for name, each in self.task.own_metrics.items()
+        }
 
     @property
     def probabilities(self) -> Sequence[str]:
@@ -310,7 +329,9 @@ class Scorer(_TaskComponent):
         label of a multi-label task, and of the second one of two."""
         return np.asarray(values)
 
-    def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
+    def evaluate(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records. A prediction that is not finite is a UserError."""
         gold_labels = np.asarray(gold_labels)
@@ -330,11 +351,17 @@ class Scorer(_TaskComponent):
         """Describes predictions that do not depend on the text although the gold labels differ;
         None for others. The default compares what `decide` returns. threshold: as for `decide`."""
         if self.is_number:
-            if not differ(gold_labels) or np.std(values) >= _NARROW * np.std(gold_labels):
+            if not differ(gold_labels) or np.std(values) >= _NARROW * np.std(
+                gold_labels
+            ):
                 return None
             return f"all scores are about {np.mean(values):.2f}"
         decisions = np.asarray(self.decide(values, threshold))
-        if decisions.dtype.kind not in "biuf" or not differ(gold_labels) or differ(decisions):
+        if (
+            decisions.dtype.kind not in "biuf"
+            or not differ(gold_labels)
+            or differ(decisions)
+        ):
             return None
         return f"every row is '{self.texts(np.asarray(values)[:1], threshold)[0]}'"
 
@@ -373,7 +400,9 @@ class Scorer(_TaskComponent):
         places = {name: place for place, name in enumerate(self.probabilities)}
         for row, predicted, found in zip(rows, self.texts(values, threshold), values):
             gold = "" if row.label is None else str(row.label)
-            probability = float(found[places[predicted]]) if predicted in places else None
+            probability = (
+                float(found[places[predicted]]) if predicted in places else None
+            )
             error = float(row.label is not None and predicted != gold)
             if error and gold in places:
                 error = max(1 - float(found[places[gold]]), LEAST_ERROR)
@@ -387,7 +416,10 @@ class Scorer(_TaskComponent):
         scores that are not finite are a UserError."""
         values = checked(self, values, len(rows))
         # Texts are made one at a time to save memory.
-        columns = [("id", (row.id for row in rows)), (self.column, self.texts(values, threshold))]
+        columns = [
+            ("id", (row.id for row in rows)),
+            (self.column, self.texts(values, threshold)),
+        ]
         if has_query_names(self.task):
             columns.insert(0, ("query", (row.query for row in rows)))
         for name, column in zip(self.probabilities, values.T):
@@ -397,7 +429,9 @@ class Scorer(_TaskComponent):
             columns.append(("gold", (case.gold for case in cases)))
         return [PredictionFile("tsv", None, tsv(columns))]
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.output.results`. A UserError where `prediction_files` has
         one."""
@@ -434,7 +468,9 @@ class Export(_TaskComponent):
         second = text(names[1]) if len(names) > 1 else None
         return encoder.records([[first, second]])
 
-    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+    def outputs(
+        self, outputs: dict, features: dict, threshold: float = THRESHOLD
+    ) -> dict:
         """The outputs by readable names: a dict of tensors [B, ...]; outputs: as of `Head.outputs`;
         features: their inputs; threshold: as for `Scorer.decide`."""
         return outputs

@@ -32,7 +32,9 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if task.type.program != settings.program:
             raise UserError(f"task_name: {task.name} is a task of {task.type.program}")
         if settings.is_regression and not task.is_regression:
-            raise wrong("is_regression", "True", f"False for the labels of task {task.name}")
+            raise wrong(
+                "is_regression", "True", f"False for the labels of task {task.name}"
+            )
     task = _with_forms(_with_named_files(task, settings), settings)
     if task.type.with_settings:
         task = task.type.with_settings(task, settings)
@@ -41,7 +43,9 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
     # The rows that a model held out stay held out.
-    dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
+    dev_share = (
+        stored.get("dev_share") if settings.dev_share is None else settings.dev_share
+    )
     if dev_share:
         task = _without_missing_dev(task, settings.data_dir)
     if (
@@ -124,8 +128,12 @@ def with_metric(task: Task, name: Optional[str]) -> Task:
         scorer.check_metric(each)
         its_name = split_metrics.name_of(each)
         if given.setdefault(its_name, each) != each:
-            raise wrong("metric", f"two functions called '{its_name}'", "names that differ")
-    own = {its_name: each for its_name, each in given.items() if split_metrics.is_own(each)}
+            raise wrong(
+                "metric", f"two functions called '{its_name}'", "names that differ"
+            )
+    own = {
+        its_name: each for its_name, each in given.items() if split_metrics.is_own(each)
+    }
     metrics = tuple(dict.fromkeys((*given, *task.metrics)))
     return dataclasses.replace(task, metrics=metrics, own_metrics=own)
 
@@ -145,7 +153,9 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
         if each.program == settings.program:
             return each
     for each in TASK_TYPES.values():
-        is_selected = bool(each.selecting_flag and getattr(settings, each.selecting_flag, None))
+        is_selected = bool(
+            each.selecting_flag and getattr(settings, each.selecting_flag, None)
+        )
         if each.program == settings.program and is_selected:
             return each
     raise AssertionError(f"no task type of {settings.program} is selected")
@@ -159,7 +169,9 @@ def _own_task(settings: Any, stored: dict) -> Task:
         columns = _table_columns(settings)
         takes_several = settings.multi_label or not known.is_built_in(its_type)
         if len(columns["label"]) > 1 and not takes_several:
-            raise wrong("label_column", "several columns", "one; several are for --multi_label")
+            raise wrong(
+                "label_column", "several columns", "one; several are for --multi_label"
+            )
     found, dev_share = _own_files(settings, its_type.reader)
     return Task(
         CUSTOM,
@@ -201,7 +213,9 @@ def _check_type_flags(settings: Any) -> None:
     if len(chosen) > 1:
         raise wrong(" and ".join(chosen), "two task types", "one of these flags")
     if settings.query_id_column and not settings.text_b_column:
-        raise wrong("query_id_column", "no --text_b_column", "the column of the documents")
+        raise wrong(
+            "query_id_column", "no --text_b_column", "the column of the documents"
+        )
     if settings.label_separator is not None and not settings.multi_label:
         raise wrong("label_separator", "one label in a row", "--multi_label=True")
     forms = ("json",) if settings.multi_label else ("letters", "numbers", "indices")
@@ -248,17 +262,23 @@ def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
         fitting = _named(names, there, reader.own_forms)
         if len(fitting) > 1:
             found_files = " and ".join(fitting)
-            raise wrong(f"data_dir: {data_dir}", found_files, "one of them", f"--{split}_file")
+            raise wrong(
+                f"data_dir: {data_dir}", found_files, "one of them", f"--{split}_file"
+            )
         if fitting:
             found[split] = fitting[0]
         elif split != "dev":
             # These names are shown where the file is needed. A missing dev is a part of train.
             extensions = reader.own_forms or ("txt", "jsonl")
-            found[split] = tuple(f"{name}.{each}" for name in names for each in extensions)
+            found[split] = tuple(
+                f"{name}.{each}" for name in names for each in extensions
+            )
     return found, _DEV_SHARE if "dev" not in found else 0.0
 
 
-def _named(names: Sequence[str], there: Sequence[str], forms: tuple[str, ...]) -> list[str]:
+def _named(
+    names: Sequence[str], there: Sequence[str], forms: tuple[str, ...]
+) -> list[str]:
     """The files of a directory that are named after a split.
 
     Args:

@@ -18,13 +18,26 @@ from xlnet.tasks.ranking.ranking import RANKING
 from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.simple import CLASSIFICATION, MULTI_LABEL, MULTIPLE_CHOICE, REGRESSION
+from xlnet.tasks.types.simple import (
+    CLASSIFICATION,
+    MULTI_LABEL,
+    MULTIPLE_CHOICE,
+    REGRESSION,
+)
 
 # The task types by name; the flags for your own files choose the first one that fits. `register`
 # adds others.
 TASK_TYPES = {
     each.name: each
-    for each in (SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)
+    for each in (
+        SPANS,
+        TAGGING,
+        RANKING,
+        REGRESSION,
+        MULTIPLE_CHOICE,
+        MULTI_LABEL,
+        CLASSIFICATION,
+    )
 }
 
 
@@ -48,12 +61,25 @@ def _task(
     `Published` and `Task`."""
 
     def part(group: Any) -> dict[str, Any]:
-        return {each: more.pop(each) for each in list(more) if each in group.__dataclass_fields__}
+        return {
+            each: more.pop(each)
+            for each in list(more)
+            if each in group.__dataclass_fields__
+        }
 
     columns = Columns(_names(text_a), _names(text_b), _names(label), **part(Columns))
     files_of_task = Files(**{"form": _PLAIN, "forms": {".csv": Form()}, **part(Files)})
     published = Published(**part(Published))
-    return Task(name, columns, labels, metrics, TASK_TYPES[type], files_of_task, published, **more)
+    return Task(
+        name,
+        columns,
+        labels,
+        metrics,
+        TASK_TYPES[type],
+        files_of_task,
+        published,
+        **more,
+    )
 
 
 def _names(names: Union[None, str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -76,7 +102,10 @@ _GLUE_TASKS = (
         ("0", "1"),
         ("matthews", "accuracy"),
         form=Form(
-            "tsv", quoting="none", header="none", names=("source", "label", "mark", "sentence")
+            "tsv",
+            quoting="none",
+            header="none",
+            names=("source", "label", "mark", "sentence"),
         ),
         forms={"test.tsv": _PLAIN, ".csv": Form()},
         submissions={"test": "CoLA.tsv"},
@@ -255,7 +284,9 @@ _OTHER_TASKS = (
     ),
     _csv_task("yelp-2", _REVIEW, "text", 2),
     _csv_task("yelp-5", _REVIEW, "text", 5),
-    _csv_task("ag_news", _TITLE_AND_TEXT, ("title", "text"), 4, replacements=_BACKSLASHES),
+    _csv_task(
+        "ag_news", _TITLE_AND_TEXT, ("title", "text"), 4, replacements=_BACKSLASHES
+    ),
     _csv_task("dbpedia", _TITLE_AND_TEXT, ("title", "text"), 14),
     _csv_task("amazon-2", _TITLE_AND_TEXT, ("title", "text"), 2),
     _csv_task("amazon-5", _TITLE_AND_TEXT, ("title", "text"), 5),
@@ -277,7 +308,9 @@ def _race(name: str, folders: Any) -> Task:
         forms={".txt": Form("race")},
         cut_first=True,
         by_split={
-            split: tuple(f"{split}/{folder}" for folder in folders) if len(folders) == 1 else split
+            split: tuple(f"{split}/{folder}" for folder in folders)
+            if len(folders) == 1
+            else split
             for split in ("train", "dev", "test")
         },
     ).with_options(fills_gaps=True)
@@ -296,7 +329,12 @@ _JSON_FILES = {"train": "train.json", "dev": "dev.json", "test": "test.json"}
 
 
 def _clue(
-    name: str, text_a: Any, text_b: Any, labels: Any, submitted: Optional[str] = None, **more: Any
+    name: str,
+    text_a: Any,
+    text_b: Any,
+    labels: Any,
+    submitted: Optional[str] = None,
+    **more: Any,
 ) -> Task:
     """A classification set of CLUE (https://www.cluebenchmarks.com) in its JSON lines.
 
@@ -368,7 +406,15 @@ _CLUE_TASKS = (
         ("false", "true"),
         "cluewsc11",
     ),
-    _task("chnsenticorp", "text_a", None, "label", ("0", "1"), ("accuracy", "auc"), id="qid"),
+    _task(
+        "chnsenticorp",
+        "text_a",
+        None,
+        "label",
+        ("0", "1"),
+        ("accuracy", "auc"),
+        id="qid",
+    ),
 )
 
 XNLI_LANGUAGES = (
@@ -402,7 +448,11 @@ def _xnli(language: str) -> Task:
         ("accuracy",),
         id="pairID",
         rows_where={"language": language},
-        column_aliases={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
+        column_aliases={
+            "premise": "sentence1",
+            "hypo": "sentence2",
+            "label": "gold_label",
+        },
         label_names={"contradictory": "contradiction"},
         by_split={
             "train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
@@ -428,7 +478,9 @@ _RANKING = _task(
     form=Form(),
     forms={},
     by_split={
-        split: tuple(f"{split}.{form}" for form in ("tsv", "csv", "jsonl", "run", "qrels"))
+        split: tuple(
+            f"{split}.{form}" for form in ("tsv", "csv", "jsonl", "run", "qrels")
+        )
         for split in ("train", "dev", "test")
     },
 )
@@ -465,7 +517,10 @@ _TAGGING_TASKS = (
         },
     ),
     _tagging(
-        "msra_ner", "2", "bio2", {split: split + ".txt" for split in ("train", "dev", "test")}
+        "msra_ner",
+        "2",
+        "bio2",
+        {split: split + ".txt" for split in ("train", "dev", "test")},
     ),
     _tagging(
         "resume_ner",
@@ -481,7 +536,9 @@ _TAGGING_TASKS = (
 
 def _questions(name: str, scoring: str, files: Any) -> Task:
     spans = TASK_TYPES["spans"]
-    columns = Columns(("context",), ("question",), ("answers",), id="id", query="context")
+    columns = Columns(
+        ("context",), ("question",), ("answers",), id="id", query="context"
+    )
     return Task(
         name,
         columns,
@@ -493,12 +550,19 @@ def _questions(name: str, scoring: str, files: Any) -> Task:
 
 
 _QUESTION_TASKS = (
-    _questions("squad1", "squad1.1", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}),
-    _questions("squad2", "squad2.0", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}),
+    _questions(
+        "squad1", "squad1.1", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
+    ),
+    _questions(
+        "squad2", "squad2.0", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}
+    ),
     _questions(
         "cmrc2018",
         "characters",
-        {split: f"cmrc2018_{split}.json" for split in ("train", "dev", "trial", "test")},
+        {
+            split: f"cmrc2018_{split}.json"
+            for split in ("train", "dev", "trial", "test")
+        },
     ),
 )
 
@@ -534,7 +598,9 @@ def register(part: Any) -> Any:
     if not isinstance(part, (TaskType, Task)):
         raise TypeError(f"found {type(part).__name__}, expected a TaskType or a Task")
     if isinstance(part, TaskType) and part.name in _OURS:
-        raise ValueError(f"task type '{part.name}' is the library's, expected another name")
+        raise ValueError(
+            f"task type '{part.name}' is the library's, expected another name"
+        )
     registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
     registry[part.name] = part
     return part
@@ -547,7 +613,9 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
         return ()
     if module.endswith(".py"):
         files.require_file(module, "own_module")
-        module = os.path.abspath(module)  # a relative path is another file after a `chdir`
+        module = os.path.abspath(
+            module
+        )  # a relative path is another file after a `chdir`
     own_modules.require_unchanged(module, "own_module")
     return _types_of(module)
 
@@ -563,15 +631,21 @@ def _types_of(module: str) -> tuple[TaskType, ...]:
         if is_new or any(part is each for each in vars(found).values()):
             parts.append(part)
     if not parts:
-        raise UserError(f"own_module: {module} calls xlnet.tasks.register with no task type")
-    return tuple(part for part in parts if isinstance(part, TaskType) and not is_built_in(part))
+        raise UserError(
+            f"own_module: {module} calls xlnet.tasks.register with no task type"
+        )
+    return tuple(
+        part for part in parts if isinstance(part, TaskType) and not is_built_in(part)
+    )
 
 
 def _load_packages() -> None:
     """Imports the entry points of the group, as packages declare them."""
     points: Any = importlib.metadata.entry_points()
     for point in (
-        points.select(group=_GROUP) if hasattr(points, "select") else points.get(_GROUP, ())
+        points.select(group=_GROUP)
+        if hasattr(points, "select")
+        else points.get(_GROUP, ())
     ):  # Python 3.9
         try:
             point.load()
@@ -605,7 +679,8 @@ def module_of(its_type: TaskType) -> Optional[str]:
     """The module of an own task type; None: the library's."""
     parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
     return next(
-        (part.__module__ for part in parts if part.__module__.split(".")[0] != "xlnet"), None
+        (part.__module__ for part in parts if part.__module__.split(".")[0] != "xlnet"),
+        None,
     )
 
 

@@ -42,11 +42,20 @@ from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
-_HIGHEST = float(np.finfo(np.float32).max)  # of the absolute value of a score in a record
+_HIGHEST = float(
+    np.finfo(np.float32).max
+)  # of the absolute value of a score in a record
 _LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out
 _LONGEST_SHOWN = 80  # of a label in an error [characters]
 _ABSENT = -1e30  # the logit of an answer that a row does not have
-_INDICATORS = {"0": False, "0.0": False, "1": True, "1.0": True, "false": False, "true": True}
+_INDICATORS = {
+    "0": False,
+    "0.0": False,
+    "1": True,
+    "1.0": True,
+    "false": False,
+    "true": True,
+}
 
 
 # ---- classification
@@ -62,7 +71,12 @@ class ClassificationReader(contract.Reader):
         names = {row.label for row in self.read(path, True)}
         if len(names) < 2:
             where = f"{path}: column '{self.task.columns.label[0]}'"
-            raise wrong(where, f"a single label, '{names.pop()}'", "two or more", "--label_column")
+            raise wrong(
+                where,
+                f"a single label, '{names.pop()}'",
+                "two or more",
+                "--label_column",
+            )
         return dataclasses.replace(self.task, labels=sorted_names(names))
 
     def parse_label(self, cells: list) -> tuple:
@@ -80,7 +94,9 @@ class ClassificationReader(contract.Reader):
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
         position = {label: id for id, label in enumerate(self.task.class_names)}
-        return np.array([0 if row.label is None else position[row.label] for row in rows], np.int32)
+        return np.array(
+            [0 if row.label is None else position[row.label] for row in rows], np.int32
+        )
 
 
 class ClassificationHead(contract.Head):
@@ -95,7 +111,9 @@ class ClassificationHead(contract.Head):
         """[B,L]"""
         return nn.dense(nn.summary(), len(self.task.class_names), nn.scope + "/logit")
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         import tensorflow.compat.v1 as tf
 
         labels = features["label_ids"]  # int [B]
@@ -113,7 +131,9 @@ class ClassificationHead(contract.Head):
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         if rows is None:
             return weights_of(text, self.task, None)
-        return weights_of(text, self.task, collections.Counter(row.label for row in rows))
+        return weights_of(
+            text, self.task, collections.Counter(row.label for row in rows)
+        )
 
 
 class ClassificationScorer(contract.Scorer):
@@ -151,24 +171,34 @@ class ClassificationScorer(contract.Scorer):
         by_label = split_metrics.class_table(self.task, decisions, gold_labels)
         if len(names) > _LABELS_OF_A_MATRIX:
             return by_label
-        return by_label + "\n\n" + split_metrics.confusion_table(names, decisions, gold_labels)
+        return (
+            by_label
+            + "\n\n"
+            + split_metrics.confusion_table(names, decisions, gold_labels)
+        )
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [self.task.class_names[id] for id in self.decide(values, threshold)]
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         values = contract.checked(self, values, len(rows))
         names = self.task.class_names
         results = []
         for id, row in zip(self.decide(values, threshold), values):
-            results.append(Label(names[id], float(row[id]), dict(zip(names, row.tolist()))))
+            results.append(
+                Label(names[id], float(row[id]), dict(zip(names, row.tolist())))
+            )
         return results
 
 
 class ClassificationExport(contract.Export):
     """The label, and the probabilities of all."""
 
-    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+    def outputs(
+        self, outputs: dict, features: dict, threshold: float = THRESHOLD
+    ) -> dict:
         import tensorflow.compat.v1 as tf
 
         values = outputs["values"]
@@ -231,7 +261,9 @@ class RegressionHead(contract.Head):
 
         return tf.squeeze(nn.dense(nn.summary(), 1, nn.scope + "/logit"), axis=-1)
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         import tensorflow.compat.v1 as tf
 
         return tf.square(logits - features["label_ids"])
@@ -265,7 +297,9 @@ class RegressionScorer(contract.Scorer):
             gold = "" if row.label is None else f"{row.label:.9g}"
             yield contract.Comparison(gold, predicted, None, error)
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """Floats."""
         return contract.checked(self, values, len(rows)).tolist()
 
@@ -273,7 +307,9 @@ class RegressionScorer(contract.Scorer):
 class RegressionExport(contract.Export):
     """The score."""
 
-    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+    def outputs(
+        self, outputs: dict, features: dict, threshold: float = THRESHOLD
+    ) -> dict:
         return {"score": outputs["values"]}
 
 
@@ -307,7 +343,9 @@ class MultiLabelReader(contract.Reader):
         columns = self.task.columns.label
         if len(columns) > 1:
             return dataclasses.replace(self.task, labels=columns)
-        names = set(itertools.chain.from_iterable(row.label for row in self.read(path, True)))
+        names = set(
+            itertools.chain.from_iterable(row.label for row in self.read(path, True))
+        )
         if not names:
             raise wrong(f"{path}: column '{columns[0]}'", "no label", "one or more")
         return dataclasses.replace(self.task, labels=sorted_names(names))
@@ -333,7 +371,9 @@ class MultiLabelReader(contract.Reader):
             for name, cell in zip(columns, cells):
                 is_label = _INDICATORS.get(to_text(cell).strip().lower())
                 if is_label is None:
-                    raise ValueError(f"column '{name}': '{to_text(cell)}', expected 0 or 1")
+                    raise ValueError(
+                        f"column '{name}': '{to_text(cell)}', expected 0 or 1"
+                    )
                 if is_label:
                     names.append(name)
             return names
@@ -343,13 +383,21 @@ class MultiLabelReader(contract.Reader):
         elif not isinstance(values, list):
             text = to_text(values).strip()
             # As pandas and databases write lists: never names.
-            values = None if text[:1] in ("[", "(", "{") else text.split(self.options.separator)
+            values = (
+                None
+                if text[:1] in ("[", "(", "{")
+                else text.split(self.options.separator)
+            )
         is_list = isinstance(values, list)
         if not is_list or any(isinstance(each, (dict, list)) for each in values):
             found = to_text(cells[0])
             expected = "names, or a list with --label_form"
-            raise ValueError(f"column '{columns[0]}': '{found:.80}', expected {expected}")
-        return list(filter(None, (encodings.composed(to_text(each).strip()) for each in values)))
+            raise ValueError(
+                f"column '{columns[0]}': '{found:.80}', expected {expected}"
+            )
+        return list(
+            filter(None, (encodings.composed(to_text(each).strip()) for each in values))
+        )
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n,L] of 0 and 1."""
@@ -369,7 +417,9 @@ class MultiLabelHead(ClassificationHead):
     def features(self, length: int) -> tuple:
         return (Feature("label_ids", (len(self.task.class_names),), "float"),)
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         import tensorflow.compat.v1 as tf
 
         labels = features["label_ids"]  # float32 [B,L]
@@ -401,10 +451,14 @@ class MultiLabelScorer(contract.Scorer):
         """float32 [n,L]"""
         # Compared in float32, as in an exported model, so that a probability of 0.7 reaches a
         # threshold of 0.7.
-        return (np.asarray(values, np.float32) >= np.float32(threshold)).astype(np.float32)
+        return (np.asarray(values, np.float32) >= np.float32(threshold)).astype(
+            np.float32
+        )
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
-        return split_metrics.class_table(self.task, self.decide(values, threshold), gold_labels)
+        return split_metrics.class_table(
+            self.task, self.decide(values, threshold), gold_labels
+        )
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         """Names with separators between, or lists in JSON if some name has the separator."""
@@ -434,9 +488,13 @@ class MultiLabelScorer(contract.Scorer):
             label = np.argmax(np.where(is_wrong, errors + 1, errors))
             probability = abs(1 - decisions[i, label] - values[i, label])
             error = max(errors[label], contract.LEAST_ERROR) if is_wrong.any() else 0.0
-            yield contract.Comparison(golds[i], texts[i], float(probability), float(error))
+            yield contract.Comparison(
+                golds[i], texts[i], float(probability), float(error)
+            )
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         values, names = contract.checked(self, values, len(rows)), self.task.class_names
         results = []
         for decision, row in zip(self.decide(values, threshold), values):
@@ -448,14 +506,18 @@ class MultiLabelScorer(contract.Scorer):
 class MultiLabelExport(contract.Export):
     """Whether each label is one of the text's, and its probability."""
 
-    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+    def outputs(
+        self, outputs: dict, features: dict, threshold: float = THRESHOLD
+    ) -> dict:
         values = outputs["values"]
         return {"is_label": values >= threshold, "probabilities": values}
 
 
 def _with_separator(task: Task, settings: Any) -> Task:
     separator = settings.label_separator or ","
-    return task.with_options(separator={"newline": "\n", "tab": "\t"}.get(separator, separator))
+    return task.with_options(
+        separator={"newline": "\n", "tab": "\t"}.get(separator, separator)
+    )
 
 
 MULTI_LABEL = contract.TaskType(
@@ -502,20 +564,36 @@ class ChoiceReader(ClassificationReader):
         if others:
             where = f"{path}: column '{self.task.columns.label[0]}'"
             expected = f"one of {', '.join(names)}"
-            raise wrong(where, f"'{others[0]:.{_LONGEST_SHOWN}}'", expected, "--label_form")
+            raise wrong(
+                where, f"'{others[0]:.{_LONGEST_SHOWN}}'", expected, "--label_form"
+            )
         return dataclasses.replace(self.task, labels=names)
 
     def from_model(self, stored: dict) -> Task:
-        options = stored.get("kind_options", {})  # of a converted model, those of another type
-        return super().from_model(stored).with_options(fills_gaps=options.get("fills_gaps", False))
+        options = stored.get(
+            "kind_options", {}
+        )  # of a converted model, those of another type
+        return (
+            super()
+            .from_model(stored)
+            .with_options(fills_gaps=options.get("fills_gaps", False))
+        )
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         options, columns = _answers(choices), " ".join(self.task.columns.choices)
         if len(options) < 2 or not all(option.strip() for option in options):
-            return None, f"column '{columns}': expected a list of two or more texts, none empty"
+            return (
+                None,
+                f"column '{columns}': expected a list of two or more texts, none empty",
+            )
         if self.task.labels and len(options) > len(self.task.labels):
-            return None, f"{len(options)} answers, expected at most {len(self.task.labels)}"
-        return tuple((text_a, self._answered(text_b, option)) for option in options), None
+            return (
+                None,
+                f"{len(options)} answers, expected at most {len(self.task.labels)}",
+            )
+        return tuple(
+            (text_a, self._answered(text_b, option)) for option in options
+        ), None
 
     def _answered(self, question: Optional[str], option: str) -> str:
         """The question with the answer in its gap, or after it."""
@@ -539,14 +617,20 @@ class ChoiceReader(ClassificationReader):
 
         def example(row: Row, label: int) -> encoding.Example:
             absent = ("", row.pairs[0][1] and "")
-            return encoding.Example((*row.pairs, *[absent] * (count - len(row.pairs))), label)
+            return encoding.Example(
+                (*row.pairs, *[absent] * (count - len(row.pairs))), label
+            )
 
         return MappedRows(example, rows, self.label_array(rows).tolist())
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         arrays, counts = super().encode(examples, tokenizer, layout)
-        is_absent = np.array([[not text for text, _ in example[0]] for example in examples])
-        is_absent = np.repeat(np.repeat(is_absent, counts, axis=0), layout.max_seq_length, axis=1)
+        is_absent = np.array(
+            [[not text for text, _ in example[0]] for example in examples]
+        )
+        is_absent = np.repeat(
+            np.repeat(is_absent, counts, axis=0), layout.max_seq_length, axis=1
+        )
         arrays["input_ids"][is_absent] = 0
         arrays["input_mask"][is_absent] = 1
         arrays["segment_ids"][is_absent] = encoding.SEG_PAD
@@ -581,7 +665,9 @@ class ChoiceHead(ClassificationHead):
             _is_real_choice(features, count), scores, tf.constant(_ABSENT, scores.dtype)
         )
 
-    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
         """Labels are smoothed over the answers that a row has."""
         import tensorflow.compat.v1 as tf
 
@@ -590,7 +676,9 @@ class ChoiceHead(ClassificationHead):
         if smoothing:
             is_there = _is_real_choice(features, len(self.task.class_names))
             log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.0)
-            mean = tf.reduce_sum(log_probs, 1) / tf.reduce_sum(tf.cast(is_there, tf.float32), 1)
+            mean = tf.reduce_sum(log_probs, 1) / tf.reduce_sum(
+                tf.cast(is_there, tf.float32), 1
+            )
             loss = (1 - smoothing) * loss - smoothing * mean
         return loss
 
@@ -601,11 +689,15 @@ class ChoiceScorer(ClassificationScorer):
     default_metrics = ("accuracy",)
     metrics = {"accuracy": split_metrics.accuracy}
 
-    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         values, names = contract.checked(self, values, len(rows)), self.task.class_names
         results = []
         for row, id, found in zip(rows, self.decide(values, threshold), values):
-            results.append(Choice(int(id), names[id], tuple(found[: len(row.pairs)].tolist())))
+            results.append(
+                Choice(int(id), names[id], tuple(found[: len(row.pairs)].tolist()))
+            )
         return results
 
 
@@ -639,7 +731,10 @@ def _is_real_choice(features: dict, count: int) -> Any:
     import tensorflow.compat.v1 as tf
 
     padding = features["input_mask"]  # [B,C*T]
-    return tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2) < 1
+    return (
+        tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2)
+        < 1
+    )
 
 
 def _answers(choices: list) -> list[str]:
@@ -671,11 +766,17 @@ def known_label(task: Task, text: str) -> tuple:
     if not task.labels or text in task.labels or text in task.published.skipped_labels:
         return text, None
     names = task.labels
-    known = ", ".join(names) if len(names) <= contract.LABELS_SHOWN else f"{len(names):,} labels"
+    known = (
+        ", ".join(names)
+        if len(names) <= contract.LABELS_SHOWN
+        else f"{len(names):,} labels"
+    )
     return None, f"unknown label '{text:.{_LONGEST_SHOWN}}' (labels: {known})"
 
 
-def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
+def weights_of(
+    text: str, task: Task, counts: Optional[Mapping[str, int]]
+) -> Optional[list]:
     """The result of `Head.class_weights`.
 
     Args:
@@ -693,7 +794,9 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
     for part in filter(None, text.split(",")):
         name, _, number = map(str.strip, part.rpartition(":"))
         if not 0 <= to_number(number) <= sys.float_info.max:
-            raise wrong("class_weights", f"'{part}'", "balanced, or label:weight, ... from 0 on")
+            raise wrong(
+                "class_weights", f"'{part}'", "balanced, or label:weight, ... from 0 on"
+            )
         if name not in weights:
             raise UserError(
                 f"class_weights: no label '{name}'{did_you_mean(name, names)} "
