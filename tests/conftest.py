@@ -7,9 +7,8 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
-if (
-    ON_GPU
-):  # shared by the processes of a test run, and no TF32: golden values have 1e-5
+# shared by the processes of a test run, and no TF32: golden values have 1e-5
+if ON_GPU:
     os.environ.update(TF_FORCE_GPU_ALLOW_GROWTH="true", NVIDIA_TF32_OVERRIDE="0")
 else:
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")

@@ -176,9 +176,8 @@ def print_traffic(module, top):
         f"program, read {read / 1e9:.1f} GB and write {written / 1e9:.1f} GB, "
         f"{(read + written) / 1e9:.1f} GB together"
     )
-    if (
-        cycles
-    ):  # a TPU's compiler estimates them, but not those of copies between memories
+    # a TPU's compiler estimates them, but not those of copies between memories
+    if cycles:
         print(f"{cycles:.3g} cycles, as the compiler estimates")
     kernels.sort(key=lambda one: -one.times * (one.read + one.written))
     for one in kernels[:top]:

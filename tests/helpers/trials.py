@@ -289,9 +289,8 @@ class Kills:
 
     def _gone_on(self, folder):
         for _ in range(_STARTS):
-            if (
-                self._results(folder) == self._expected
-            ):  # a start may keep a complete result
+            # a start may keep a complete result
+            if self._results(folder) == self._expected:
                 return SAME
             if not any(self._run(folder)):  # 0 only of a run that has all of its steps
                 break

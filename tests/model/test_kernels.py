@@ -79,9 +79,8 @@ def test_relative_attention(
     segments = one_hot(batch, 1, rows) if has_segments else None
     key_segments = one_hot(batch, 1, num_keys) if has_segments else None
     masked = random.rand(batch, 1 if rows_alike else rows, num_keys) < 0.5
-    if (
-        causal and not targets
-    ):  # nobody may see keys to the right, whose distances are missing
+    # nobody may see keys to the right, whose distances are missing
+    if causal and not targets:
         masked = (
             masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
         )

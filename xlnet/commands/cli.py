@@ -101,9 +101,8 @@ def _end(
 ) -> NoReturn:
     text = escape_control_characters(str(message))
     print(f"{program}: {text}", file=sys.stderr, flush=True)
-    if (
-        at_once
-    ):  # without clean-up, which would wait for a thread that is still in TensorFlow
+    # without clean-up, which would wait for a thread that is still in TensorFlow
+    if at_once:
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
@@ -223,9 +222,8 @@ def _parse(
         other = field.metadata["instead_of"]
         if other in fields and given(name) and given(other):
             raise UserError(f"{name} and {other} are both given; give one of them")
-        if isinstance(value, str) and value.startswith(
-            "~/"
-        ):  # no shell does it after a flag's =
+        # no shell does it after a flag's =
+        if isinstance(value, str) and value.startswith("~/"):
             FLAGS[name].value = os.path.expanduser(value)
 
 

@@ -96,9 +96,8 @@ def inherit_from_run(
     if trains and not resumes and not settings.init_checkpoint:
         run_document.refuse_released(settings.model_dir)
         return settings, network, optimization
-    if (
-        not trains
-    ):  # a preset is for training: in an evaluation only the command line counts
+    # a preset is for training: in an evaluation only the command line counts
+    if not trains:
         given = [name for name in given if cli.given(name)]
     weights = (
         settings.model_dir
@@ -106,9 +105,8 @@ def inherit_from_run(
         else settings.init_checkpoint or settings.model_dir
     )
     run = run_document.read(files.directory_of(weights))
-    if run and (
-        not resumes or run.task is None
-    ):  # a run of fine-tuning is refused later
+    # a run of fine-tuning is refused later
+    if run and (not resumes or run.task is None):
         (settings, network, optimization), different = run_document.inherit(
             (settings, network, optimization), given, run, of_run=resumes
         )

@@ -192,9 +192,8 @@ def to_huggingface_model(run: RunDocument) -> dict[str, Any]:
     }
     if problem:
         entries["problem_type"] = problem
-    if (
-        problem == config_json.SCORE
-    ):  # that library counts outputs by labels, also of scores
+    # that library counts outputs by labels, also of scores
+    if problem == config_json.SCORE:
         labels = ("LABEL_0",)
     if labels:
         entries.update(config_json.of_labels(labels))

@@ -73,9 +73,8 @@ def read(path: str) -> dict[str, np.ndarray]:
         with safe_open(path, framework="np") as f:
             for name in f.keys():
                 code = f.get_slice(name).get_dtype()
-                if not code.startswith(
-                    ("F", "BF")
-                ):  # a buffer, such as the numbers of positions
+                # a buffer, such as the numbers of positions
+                if not code.startswith(("F", "BF")):
                     continue
                 if code not in ("F32", "F16", "BF16"):  # float64 would be rounded
                     raise wrong(

@@ -575,9 +575,8 @@ def _legacy_targets(
     is_target = np.zeros(is_special.shape, bool)
     for part, goal in zip(_parts(is_special, permutation), goals):
         numbers = random.uniform(3 * (part.stop - part.start))
-        for row, backward in enumerate(
-            direction
-        ):  # the rule reads backward sequences forward
+        # the rule reads backward sequences forward
+        for row, backward in enumerate(direction):
             order = slice(None, None, -1) if backward else slice(None)
             is_target[row, part][order] = _legacy_part(
                 numbers[row], word_start[row, part][order].tolist(), goal, permutation

@@ -95,9 +95,8 @@ def _local_files(pattern: str) -> list[str]:
         # A broken link is kept: reading it is an error, while leaving it out would be silent.
         if os.path.isfile(name) or not os.path.exists(name):
             paths.append(name)
-        for directory, below, names in os.walk(
-            name
-        ):  # follows no links, which may be circles
+        # follows no links, which may be circles
+        for directory, below, names in os.walk(name):
             below[:] = [each for each in below if each[0] != "."]
             for each in names:
                 is_text_file = each.lower().endswith(

@@ -277,9 +277,8 @@ def cells(
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
         high = int(last - 1) * reuse_len + seq_len - SEQUENCE_SPECIAL_TOKENS
-        if (
-            last == plan.sequences
-        ):  # the last cell also has the part's tokens after its sequences
+        # the last cell also has the part's tokens after its sequences
+        if last == plan.sequences:
             high = plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low

@@ -255,9 +255,8 @@ class TokenLayout:
 
         def read(low: int, high: int) -> np.ndarray:
             low, high = first + low, first + high
-            if (
-                not pass_index
-            ):  # in the order of the text, so no complete blocks are needed
+            # in the order of the text, so no complete blocks are needed
+            if not pass_index:
                 return load(low, high)
             # All blocks that overlap [low, high) in the order of the pass are loaded, then cut.
             is_read = (begins < high) & (begins + self._block_sizes > low)

@@ -276,9 +276,8 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
-    with (
-        tf.Graph().as_default()
-    ):  # the CPU devices of replicas are made with the session, later
+    # the CPU devices of replicas are made with the session, later
+    with tf.Graph().as_default():
         return tf2.distribute.MirroredStrategy(
             [f"/cpu:{i}" for i in range(count)],
             cross_device_ops=tf2.distribute.ReductionToOneDevice(),
@@ -317,9 +316,8 @@ def _claim(used: Sequence[Any]) -> None:
         tf2.config.set_visible_devices(list(used), "GPU")
         for gpu in used:
             tf2.config.experimental.set_memory_growth(gpu, True)
-    except (
-        RuntimeError
-    ):  # within another program; the session's memory grows all the same
+    # within another program; the session's memory grows all the same
+    except RuntimeError:
         _log.info("note: TensorFlow already uses GPUs; its settings stay")
 
 
@@ -332,9 +330,8 @@ def set_xla_flags() -> None:
     largest tensors of a layer, the scores, to do so.
     """
     wanted = os.environ.get("XLA_FLAGS", "").strip()
-    if wanted and not wanted.startswith(
-        "-"
-    ):  # the name of a file of flags, which is alone
+    # the name of a file of flags, which is alone
+    if wanted and not wanted.startswith("-"):
         return
     flags = ["--xla_gpu_enable_triton_gemm=false"]
     if tf2.__version__.startswith("2.21."):  # an unknown flag ends the program

@@ -366,9 +366,8 @@ class HostMonitor(tf.train.SessionRunHook):
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
                 return
             self.lost = lost(lambda: self._in_step, self._ended.wait)
-        if (
-            self._session
-        ):  # the step ends with an error, except a first step, which may still wait
+        # the step ends with an error, except a first step, which may still wait
+        if self._session:
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):
             _end_program(Lost(self.lost))

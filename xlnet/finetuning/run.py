@@ -184,9 +184,8 @@ class FineTuningRun(loop.TrainingRun):
         settings, tuned = self.settings, self._model.model.tuned
         task = tuned.task
         held_out = ""
-        if (
-            task.files.dev_share
-        ):  # which decides by a hash: of few rows it is another share
+        # which decides by a hash: of few rows it is another share
+        if task.files.dev_share:
             count = len(self._data.of_split("dev", True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
         epochs = (

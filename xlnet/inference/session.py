@@ -121,9 +121,8 @@ class RestoredSession:
         if name in self._subgraphs:
             return self._subgraphs[name]
         with self._lock, self.while_open():
-            if (
-                name not in self._subgraphs
-            ):  # another thread may have built it meanwhile
+            # another thread may have built it meanwhile
+            if name not in self._subgraphs:
                 with without_registered_gradients(), self._graph.as_default():
                     subgraph = Subgraph(self, *build())
                     # Parts share weights: only those that are new are read. A part that could not

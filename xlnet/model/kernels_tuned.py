@@ -385,9 +385,8 @@ def _gradients(
         # The blocks are computed one after the other, and none before the backward pass begins.
         with tf.control_dependencies(shared or [dy]):
             again = inputs
-            if (
-                p is None
-            ):  # of copies, else the session would keep the forward pass' result
+            # of copies, else the session would keep the forward pass' result
+            if p is None:
                 again = _Inputs(*(tf.identity(x) for x in inputs))
                 p = work.probabilities(block, again, bias)
             own = work.gradient(block, p, again, _rows(output, block), _rows(dy, block))
@@ -642,9 +641,8 @@ def _feed_forward(
         z = dense(x, kernel, bias)  # [B,T,F]
 
         def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            with tf.control_dependencies(
-                [dy]
-            ):  # else the forward pass' activation is kept
+            # else the forward pass' activation is kept
+            with tf.control_dependencies([dy]):
                 again = tf.identity(z)
             scaled = dy * scale
             dz, value = backward(again, dense_back(scaled, outer_kernel), *mask_source)

@@ -50,9 +50,8 @@ class LayerContext:
             )  # imports a part of TensorFlow that others do not
 
             self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
-        elif (
-            device == "tpu" and run.clamp_len < 0
-        ):  # clipped ones have no addition theorems
+        elif device == "tpu" and run.clamp_len < 0:
+            # clipped ones have no addition theorems
             self.kernels = kernels_tpu.without_shift(self.kernels)
         self._fold = None if seed is None else folding(seed)
         self._dropouts = 0

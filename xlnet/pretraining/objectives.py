@@ -165,9 +165,8 @@ def find(name: str) -> Objective:
 def _permutation(batch: Batch) -> Predicted:
     positions = batch.features["positions"]
     queried = positions  # the queries predict, which do not see their own token
-    if (
-        batch.with_segments
-    ):  # and <cls>, the last token: the content stream ends a layer early
+    # and <cls>, the last token: the content stream ends a layer early
+    if batch.with_segments:
         last = tf.fill(
             [positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype)
         )

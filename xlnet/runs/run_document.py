@@ -170,9 +170,8 @@ def write(
     before = read(directory)
     values = dataclasses.asdict(document)
     del values["path"]
-    if (
-        before and not document.huggingface
-    ):  # what converted weights came with stays with them
+    # what converted weights came with stays with them
+    if before and not document.huggingface:
         values["huggingface"] = before.huggingface
     files.write_json(
         path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values}

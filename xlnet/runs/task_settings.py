@@ -206,9 +206,8 @@ def resolve(
         _check_directory(settings)
     # Files next to the initial weights.
     if settings.init_checkpoint:
-        if settings.do_train and not run_document.weights_in(
-            settings.model_dir
-        ):  # else it resumes
+        # else it resumes
+        if settings.do_train and not run_document.weights_in(settings.model_dir):
             _require_checkpoint(settings.init_checkpoint)
         start = files.directory_of(settings.init_checkpoint)
         settings = with_own_files(settings, start)

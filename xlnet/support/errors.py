@@ -203,9 +203,8 @@ def in_one_line(error: Exception, **known: Any) -> Optional[str]:
             if name:
                 value = values.get(name)
                 texts[name] = value() if callable(value) else value
-        if all(
-            texts.values()
-        ):  # a case applies if everything that its line names is known
+        # a case applies if everything that its line names is known
+        if all(texts.values()):
             return case.line.format(**texts)
     return None
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.support.errors import UserError, did_you_mean
 
-if (
-    TYPE_CHECKING
-):  # a `Task` refers to its type, while the types are made of this module
+# a `Task` refers to its type, while the types are made of this module
+if TYPE_CHECKING:
     from xlnet.tasks.types import contract
 
 CUSTOM = "custom"  # the task of one's own files
