@@ -78,7 +78,7 @@ def pages_of_programs() -> Iterator[str]:
     # The headings of the flags are for links and for the search; as a list they would be long.
     yield "---\nhide: [toc]\n---"
     yield "# Programs and their flags"
-    known = [command for command in commands.COMMANDS.values() if not command.flags]
+    known = list(commands.COMMANDS.values())
     yield "\n".join(
         f"- [`xlnet {command.name}`](#{anchor(command.name)}): {command.about}"
         for command in known
