@@ -854,6 +854,7 @@ def start(directory, name, model_dir, **flags):
             output_dir=directory / "records",
             train_steps=1,
             eval_steps=0,
+            dev_share=0,
             max_seq_length=16,
             train_batch_size=4,
             do_train=True,

@@ -82,10 +82,8 @@ def names(folder: str) -> dict[str, str]:
 
 def _home() -> str:
     """`configs/`: inside an installed package; in the repository next to the package."""
-    package = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inside = os.path.join(package, "configs")
-    return (
-        inside
-        if os.path.isdir(inside)
-        else os.path.join(os.path.dirname(package), "configs")
-    )
+    if os.path.isdir(inside):
+        return inside
+    return os.path.join(os.path.dirname(package), "configs")
