@@ -1,4 +1,4 @@
-"""Text to pretraining records: text streams of sequences and a manifest. `--help` lists the flags."""
+"""Text to pretraining records, text streams and a manifest. `--help` lists the flags."""
 
 from xlnet.commands.data_make import run
 
