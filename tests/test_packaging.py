@@ -180,9 +180,9 @@ def test_licences_are_in_the_wheel(installed):
         if path.is_file()
     }
     assert there == {"LICENSE", "THIRD_PARTY.md", "xlnet/commands/sample_license.txt"}
-    sample = (installed.site / "xlnet" / "programs" / "sample_license.txt").read_bytes()
+    sample = (installed.site / "xlnet" / "commands" / "sample_license.txt").read_bytes()
     with zipfile.ZipFile(
-        installed.site / "xlnet" / "programs" / "sample.zip"
+        installed.site / "xlnet" / "commands" / "sample.zip"
     ) as archive:
         assert archive.read("LICENSE.txt") == sample
 
@@ -377,7 +377,7 @@ def test_checks_change_no_package_of_the_programs():
 def test_each_program_is_a_subcommand():
     programs = {
         path.stem
-        for path in (ROOT / "xlnet" / "programs").glob("*.py")
+        for path in (ROOT / "xlnet" / "commands").glob("*.py")
         if re.search(
             r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"), re.MULTILINE
         )

@@ -43,7 +43,7 @@ _EXTRA, _VERSIONS, _LABELS, _EXAMPLES_FILE = (
     "examples.json",
 )
 
-_README = pathlib.Path(__file__).with_name("readme.md")  # a template
+_README = pathlib.Path(__file__).with_name("readme_template.txt")
 
 # Of the example that is recorded for each signature: the tokens of a request by ids, and texts.
 _TOKENS = 8
