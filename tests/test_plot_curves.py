@@ -150,7 +150,7 @@ def test_what_is_not_a_run_is_refused(tmp_path):
             path.unlink()
         directory.rmdir()
     assert "expected a name that ends in .png" in command.refused(
-        "xlnet plot curves", str(tmp_path / "model"), output="x.jpg"
+        "xlnet plot curves", str(tmp_path / "model"), output="x.jpg", status=2
     )
 
 

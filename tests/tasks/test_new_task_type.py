@@ -108,7 +108,7 @@ def test_worker_processes_get_a_reader(name):
 
 def test_a_new_task_type_takes_one_short_file():
     for path in (ROOT / "examples" / "own_task_type").glob("*.py"):
-        assert len(path.read_text().splitlines()) < 90
+        assert len(path.read_text().splitlines()) < 100  # of 88 columns
 
 
 def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(

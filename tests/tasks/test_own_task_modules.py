@@ -371,7 +371,7 @@ def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
     make_files(tmp_path)
     path = tmp_path / "mine.py"
     path.write_text(LEVELS.read_text())
-    asked = flags(tmp_path, task_module=path, train_steps=2, eval_steps=0)
+    asked = flags(tmp_path, own_module=path, train_steps=2, eval_steps=0)
     command.succeed("run_classifier.py", "--do_train", **asked)
     path.write_text(LEVELS.read_text() + "\n# edited\n")
     sys.modules.pop("mine", None)
@@ -380,7 +380,7 @@ def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
     line = command.refused(
         "run_classifier.py", "--do_train", **dict(asked, train_steps=4)
     )
-    assert "the files of an own task type (--task_module) have other content" in line
+    assert "the files of an own task type (--own_module) have other content" in line
 
 
 def test_a_relative_module_is_that_of_the_working_directory(

@@ -54,7 +54,7 @@ _MAY_CHANGE = (
 # Entries of `read`, and what they are.
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
-    "code": "the files of an own task type (--task_module)",
+    "code": "the files of an own task type (--own_module)",
     "record_info_dir": "the records (--record_info_dir)",
     "eval_record_info_dir": "the held-out records (--eval_record_info_dir)",
 }
