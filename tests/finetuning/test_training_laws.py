@@ -160,8 +160,8 @@ def check_predictions(place, settings):
         (place.directory / "whole" / "eval_results_dev.json").read_text()
     )
     results = found["checkpoints"]
-    assert [one["step"] for one in results] == list(range(STEPS + 1))
-    for step, one in enumerate(results):
+    assert [one["step"] for one in results] == list(range(1, STEPS + 1))
+    for step, one in enumerate(results, 1):
         weights = checkpoint.read_weights(place.path("whole", f"model.ckpt-{step}"))
         assert np.isfinite(one["loss"])
         assert all(
