@@ -40,6 +40,7 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
     train(place, tmp_path / "unused", train_steps=20, **changes)
     (run,) = runs
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.mkdir()
     Estimator(run.model_fn, str(ours), run.devices).train(
         lambda: run.batches(0), max_steps=20, hooks=[Saved(ours)]
     )

@@ -90,9 +90,11 @@ def test_cleaning_of_every_character(vocabulary, cleaning):
         for one, other in itertools.zip_longest(found.split("x"), expected.split("x")):
             if one != other:
                 different.add((one, other))
-    # Some letters are newer than TensorFlow's lower case.
-    assert all(one.lower() == other for one, other in different), different
-    assert len(different) < 100 and (cleaning["uncased"] or not different)
+    # Some letters are newer than TensorFlow's Unicode, which leaves them as they are.
+    assert all(tokenizer.clean(one) == other for one, other in different), different
+    has_old_accents = tf.__version__.startswith("2.15.")
+    assert len(different) < (130 if has_old_accents else 100)
+    assert cleaning["uncased"] or has_old_accents or not different
 
 
 @pytest.mark.parametrize("cleaning", CLEANINGS, ids=str)
