@@ -151,9 +151,9 @@ def test_tables(tmp_path):
         {"id": "y", "context": "a b a", "question": "?", "answer": "a"},
     ]
     content = "\n".join(map(json.dumps, lines))
-    rows = read(
-        tmp_path, content, task=TABLE.with_columns(label=("answer",)), name="t.jsonl"
-    )
+    columns = dataclasses.replace(TABLE.columns, label=("answer",))
+    task = dataclasses.replace(TABLE, columns=columns)
+    rows = read(tmp_path, content, task=task, name="t.jsonl")
     assert [row.label for row in rows] == [
         (GoldAnswer("b", None), GoldAnswer("a", None)),
         (GoldAnswer("a", None),),

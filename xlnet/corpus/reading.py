@@ -99,10 +99,7 @@ def _local_files(pattern: str) -> list[str]:
         for directory, below, names in os.walk(name):
             below[:] = [each for each in below if each[0] != "."]
             for each in names:
-                is_text_file = each.lower().endswith(
-                    (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
-                )
-                if is_text_file and each[0] != ".":
+                if each.lower().endswith(_IN_DIRECTORIES) and each[0] != ".":
                     paths.append(os.path.join(directory, each))
     return paths
 

@@ -341,16 +341,6 @@ def require_no_pattern(path: str, what: str) -> None:
         )
 
 
-def utf8(line: bytes, where: str) -> str:
-    """The text of a line; a UserError, which says `where` it is, if it is not UTF-8."""
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise UserError(
-            f"{where}: not UTF-8: byte 0x{line[e.start]:02x} at column {e.start + 1}"
-        ) from None
-
-
 def sha256(path: str) -> str:
     """Returns the SHA-256 of a local or remote file as hexadecimal text."""
     digest = hashlib.sha256()  # hashlib.file_digest is new in Python 3.11

@@ -230,12 +230,6 @@ class Task:
             self, type=dataclasses.replace(self.type, options=options)
         )
 
-    def with_columns(self, **changes: Any) -> Task:
-        """The task with other `Columns`."""
-        return dataclasses.replace(
-            self, columns=dataclasses.replace(self.columns, **changes)
-        )
-
     def with_files(self, **changes: Any) -> Task:
         """The task with other `Files`."""
         return dataclasses.replace(

@@ -40,7 +40,6 @@ _PREFIXES = {
     "bilou": "BILU",
     "ioe2": "IIEE",
 }
-SCHEMES = (*_PREFIXES, PLAIN)
 _TOUCHES = "B"  # iob1: begins right after an entity of the same label
 _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
 _LABELS_LISTED = 20  # in an error
