@@ -1,7 +1,5 @@
 """How much each word counts: by loops of predictions, and by the sum of integrated gradients."""
 
-import re
-
 import numpy as np
 import pytest
 from helpers import command
@@ -165,33 +163,21 @@ def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):
             model.attention(TEXTS[0], layers=[1])
 
 
-def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
+def test_the_program_shows_words(loaded):
     path = loaded("classification").inference.loaded.prefix.rpartition("/")[0]
-    png, page = tmp_path / "a.png", tmp_path / "a.html"
     done = command.succeed(
         "xlnet explain",
         model_dir=path,
-        text="<b> kamat &",
+        text="<b> kamat\x1b &",
         text_b="sol",
-        output=f"{png},{page}",
         device="cpu",
     )
-    found = loaded("classification").explain(("<b> kamat &", "sol"))
-    assert f"{found.output} {found.value:.4f}" in done.stdout
+    found = loaded("classification").explain(("<b> kamat\x1b &", "sol"))
+    lines = [f"{found.output} {found.value:.4f}"]
     for word, weight in zip(found.words, found.weights):
-        assert re.search(
-            r"^ *{} .*{}$".format(re.escape(f"{weight:+.4f}"), re.escape(word)),
-            done.stdout,
-            re.MULTILINE,
-        ), done.stdout
-    assert png.read_bytes().startswith(b"\x89PNG")
-    text = page.read_text(encoding="utf-8")
-    assert "&lt;b&gt;" in text and "<b>" not in text and "&amp;" in text
-    assert not re.search(r"(src|href)=|https?:|<script", text)
-    assert text.count("title=") == 4
-    assert command.refused(
-        "xlnet explain", status=2, model_dir=path, text="a", output="a.gif"
-    )
+        lines.append(f"{weight:+9.4f}  {word}".replace("\x1b", "\\x1b"))
+    lines.insert(-1, "")
+    assert done.stdout.splitlines()[-len(lines) :] == lines
 
 
 # ---- attention of a fine-tuned model

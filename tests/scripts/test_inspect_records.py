@@ -3,8 +3,8 @@
 import dataclasses
 import os
 import re
+import shutil
 import types
-import unicodedata
 import warnings
 
 import numpy as np
@@ -15,7 +15,7 @@ from helpers.paths import ROOT
 from xlnet.corpus import input_pipeline, permutation
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.plots import figures, inspection
+from xlnet.plots import inspection, masks
 
 SCRIPT = "xlnet data inspect"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
@@ -23,7 +23,6 @@ DRAWN = [f"--num_predict={PREDICT}"]
 SETTINGS = permutation.Permutation(
     reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256, mask_alpha=6, mask_beta=1
 )
-MARKS = re.compile("[⟦⟧⁰¹²³⁴⁵⁶⁷⁸⁹]")
 
 
 @dataclasses.dataclass
@@ -45,9 +44,9 @@ class Place:
     def tokenizer(self):
         return Tokenizer(self.path("records/spiece.model"))
 
-    def windows(self, stream, count, permutation=SETTINGS):
+    def sequences(self, stream, count, permutation=SETTINGS):
         tokenizer = self.tokenizer
-        return inspection.read_windows(
+        return inspection.read_sequences(
             self.path("records"),
             self.manifest,
             stream=stream,
@@ -90,17 +89,17 @@ def place(tmp_path_factory):
     return made
 
 
-def blocks(output):
-    """The windows of an output: lists of their parts `(name, positions, text)`."""
+def parts_of(output):
+    """The sequences of an output: lists of their parts `(name, pieces)`."""
     found = []
-    for line in output.split("\n\nWindows ")[0].split("\n"):
-        head = re.match(r"(reused|A|B) +(\d+-\d+) ", line)
+    for line in output.split("\n\nSequences ")[0].split("\n"):
+        head = re.match(r"(reused|A|B) +\d+-\d+ ", line)
         if line.startswith("stream "):
             found.append([])
         elif head:
-            found[-1].append([head[1], head[2], line[head.end() :]])
+            found[-1].append([head[1], line[head.end() :].split()])
         elif line.startswith("       ") and found:
-            found[-1][-1][2] += " " + line.strip()
+            found[-1][-1][1] += line.split()
     return found
 
 
@@ -108,7 +107,7 @@ def blocks(output):
 
 
 @pytest.mark.parametrize("mask_mode", ["whole_word", "legacy"])
-def test_windows_and_draws_are_the_trainers(place, mask_mode):
+def test_sequences_and_samples_are_the_trainers(place, mask_mode):
     """The same as rows of batches of another size."""
     manifest, drawn_by = (
         place.manifest,
@@ -127,7 +126,7 @@ def test_windows_and_draws_are_the_trainers(place, mask_mode):
         legacy_word_start=place.tokenizer.is_legacy_word_start,
     )
     read = list(batches.as_numpy_iterator())
-    windows = place.windows(3, count=count, permutation=drawn_by)
+    sequences = place.sequences(3, count=count, permutation=drawn_by)
     for i, batch in enumerate(read[count:]):  # streams 2 and 3 come second
         for name in (
             "input_ids",
@@ -137,18 +136,18 @@ def test_windows_and_draws_are_the_trainers(place, mask_mode):
             "label",
             "starts_stream",
         ):
-            np.testing.assert_array_equal(getattr(windows, name)[i], batch[name][1])
+            np.testing.assert_array_equal(getattr(sequences, name)[i], batch[name][1])
         used = batch["weights"][1] > 0  # the legacy rule may leave slots
         assert (
-            np.flatnonzero(windows.is_target[i]).tolist()
+            np.flatnonzero(sequences.is_target[i]).tolist()
             == batch["positions"][1][used].tolist()
         )
 
 
 def test_all_streams_are_those_read_one_by_one(place):
-    together = place.windows(stream=None, count=2)
+    together = place.sequences(stream=None, count=2)
     for stream in range(STREAMS):
-        alone = place.windows(stream=stream, count=2)
+        alone = place.sequences(stream=stream, count=2)
         for field in dataclasses.fields(alone):
             np.testing.assert_array_equal(
                 getattr(together, field.name)[stream::STREAMS],
@@ -157,80 +156,56 @@ def test_all_streams_are_those_read_one_by_one(place):
             )
 
 
-@pytest.mark.parametrize(
-    "stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])]
-)
-def test_windows_read_naturally_in_both_directions(place, stream, order):
-    """Without its marks the reused part is a stretch of the text, also where it runs backward."""
-    done = place.inspect()
-    direction = "◀ backward" if stream else "forward ▶"
-    assert f"stream {stream}, window 0  {direction}" in done.stdout
-    text = "".join(place.text.split())
-    assert len(blocks(done.stdout)) == 2
-    window = blocks(done.stdout)[stream]
-    assert [name for name, _, _ in window] == order
-    reused = dict((name, shown) for name, _, shown in window)["reused"]
-    plain = "".join(MARKS.sub("", reused).replace("<eod>", "").replace("▁", "").split())
-    assert len(plain) > 20 and plain in text
-
-
-def test_marks_are_targets_in_the_factorization_order(place):
-    windows = place.windows(stream=1, count=1)
-    done = place.inspect()
-    shown = " ".join(part[2] for part in blocks(done.stdout)[1])
-    numbers = [
-        int(number.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
-        for number in re.findall("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", shown)
-    ]
-    targets = np.flatnonzero(windows.is_target[0])
-    ranks = windows.rank[0, targets]
-    expected = [int(np.sum(ranks <= rank)) for rank in ranks]
-    assert numbers == expected[::-1] and len(numbers) == PREDICT
-    begins = windows.is_target[0] & ~np.append(False, windows.is_target[0][:-1])
-    begins[REUSE_LEN] = windows.is_target[0][REUSE_LEN]  # the parts are drawn apart
-    spans = begins.sum()
-    assert shown.count("⟦") == shown.count("⟧") == spans
-    assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
-
-
-def test_lines_fit_and_hold_everything(place):
-    """Words wrap at the width, counted in columns: Chinese characters take two."""
-    windows, tokenizer = place.windows(stream=0, count=1), place.tokenizer
-    texts = [
-        inspection.window_text(
-            windows, 0, "title", tokenizer=tokenizer, reuse_len=REUSE_LEN, width=width
+@pytest.mark.parametrize("width", (40, 1000))
+def test_the_text_of_a_sequence_has_its_pieces_targets_and_order(place, width):
+    """A backward sequence is read from its end."""
+    tokenizer = place.tokenizer
+    for stream, names in enumerate((["reused", "A", "B"], ["B", "A", "reused"])):
+        sequences = place.sequences(stream=stream, count=1)
+        text = inspection.text(
+            sequences,
+            0,
+            f"stream {stream}",
+            tokenizer=tokenizer,
+            reuse_len=REUSE_LEN,
+            width=width,
         )
-        for width in (40, 1000)
-    ]
-    lines = texts[0].split("\n")[2:]
-    assert all(
-        sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40
-        for line in lines
-    )
-    narrow, wide = (
-        "".join("".join(part[2] for part in blocks("stream 0\n" + text)[0]).split())
-        for text in texts
-    )
-    assert narrow == wide
+        lines = text.split("\n")
+        assert f"stream {stream}: {('forward', 'backward')[stream]}, B " in lines[0]
+        assert max(map(len, lines[2:])) <= width
+        parts = parts_of(text)[0]
+        assert [name for name, _ in parts] == names
+        assert len(dict(parts)["reused"]) == REUSE_LEN
+        shown = []
+        for _, pieces in parts:
+            shown += pieces
+        order = slice(None, None, -1 if stream else None)
+        ids, rank = sequences.input_ids[0][order], sequences.rank[0][order]
+        is_target = sequences.is_target[0][order]
+        assert is_target.sum() == PREDICT
+        for i, piece in enumerate(shown):
+            expected = tokenizer.id_to_piece(int(ids[i]))
+            if is_target[i]:
+                expected = f"⟦{expected}⟧{np.sum(rank[is_target] <= rank[i])}"
+            assert piece == expected
 
 
 def test_what_would_steer_the_terminal_is_escaped():
     pieces = types.SimpleNamespace(id_to_piece=lambda id: "▁a\x1b[2J")
-    text = inspection.window_text(
-        made_windows(), 0, "title", tokenizer=pieces, reuse_len=4, width=80
+    text = inspection.text(
+        made_sequences(), 0, "title", tokenizer=pieces, reuse_len=4, width=80
     )
-    assert "\x1b" not in text and " a\\x1b[2J" in text
+    assert "\x1b" not in text and " ▁a\\x1b[2J" in text
 
 
 # ---- counts ----
 
 
-def made_windows():
-    """One window of 12 tokens, 4 reused."""
-    ids = np.arange(10, 22)[None]
+def made_sequences():
+    """One sequence of 12 tokens, 4 reused."""
     bits = lambda text: np.array([[c == "1" for c in text]])
-    return inspection.Windows(
-        input_ids=ids,
+    return inspection.Sequences(
+        input_ids=np.arange(10, 22)[None],
         seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
         is_target=bits("001110100000"),
         is_special=bits("000000010011"),
@@ -241,13 +216,13 @@ def made_windows():
     )
 
 
-def test_counts_of_a_window_made_by_hand():
-    assert inspection.summary(made_windows(), reuse_len=4) == [
-        "1 windows, 12 tokens",
+def test_counts_of_a_sequence_made_by_hand():
+    assert inspection.summary(made_sequences(), reuse_len=4) == [
+        "1 sequences, 12 tokens",
         "4 targets, 33.33 % of the tokens",
-        "0 windows forward, 1 backward",
+        "0 sequences forward, 1 backward",
         "A of on average 3.0 tokens, B of 2.0; B continues A in 100.00 %",
-        "0 windows begin a stream",
+        "0 sequences begin a stream",
     ]
 
 
@@ -259,7 +234,7 @@ ORDER = dict(
 
 
 def test_masks_of_an_order_made_by_hand():
-    content, query = inspection.visibility(memory_length=2, **ORDER)
+    content, query = masks.visibility(memory_length=2, **ORDER)
     expected = ["1101111", "1101000", "1101000", "1101111", "1101100"]
     assert ["".join("01"[int(seen)] for seen in row) for row in query] == expected
     itself = np.eye(5, 7, 2, dtype=bool)
@@ -267,7 +242,7 @@ def test_masks_of_an_order_made_by_hand():
 
 
 def sentence(place, text, predict=85):
-    return inspection.text_excerpt(
+    return masks.of_text(
         text,
         place.tokenizer,
         dataclasses.replace(SETTINGS, num_predict=predict),
@@ -280,17 +255,17 @@ def test_a_sentence_is_predicted_whole_or_as_asked(place):
     excerpt = sentence(place, "ka lomi $x$ sun")
     assert "".join(excerpt.pieces).replace("▁", " ").strip() == "ka lomi $x$ sun"
     assert excerpt.is_target.all() and len(set(excerpt.rank.tolist())) == len(
-        excerpt.ids
+        excerpt.rank
     )
     part = sentence(place, "ka lomi torve sun", predict=2)
     assert part.is_target.sum() == 2 and (part.rank[~part.is_target] == -1).all()
 
 
 def test_pictures_in_any_script(place, tmp_path):
-    excerpt = dataclasses.replace(sentence(place, "ka αβ $x$"), title="ka αβ $x$")
+    excerpt = sentence(place, "ka αβ $x$")._replace(title="ka αβ $x$")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figures.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
+        masks.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
     assert (tmp_path / "masks.png").read_bytes().startswith(b"\x89PNG")
     assert os.listdir(tmp_path) == ["masks.png"]
 
@@ -299,16 +274,15 @@ def test_pictures_in_any_script(place, tmp_path):
 
 
 def test_everything_from_the_command_line(place, tmp_path):
-    masks = tmp_path / "masks.png"
-    plotted = place.inspect(f"--output={masks}")
+    image = tmp_path / "masks.png"
+    plotted = place.inspect(f"--output={image}")
     done = place.inspect()
     last = place.manifest.windows_per_stream - 1
-    assert f"Windows 0 to {last} of all 4 streams\n  {4 * last + 4} w" in done.stdout
+    assert f"Sequences 0 to {last} of all 4 streams\n  {4 * last + 4} s" in done.stdout
     assert " targets, 18.75 % of the tokens" in done.stdout
-    assert (
-        masks.read_bytes().startswith(b"\x89PNG")
-        and plotted.stdout == f"masks: {masks}\n"
-    )
+    assert [len(parts) for parts in parts_of(done.stdout)] == [3, 3]
+    assert image.read_bytes().startswith(b"\x89PNG")
+    assert plotted.stdout == f"masks: {image}\n"
 
 
 @pytest.mark.parametrize(
@@ -321,7 +295,7 @@ def test_everything_from_the_command_line(place, tmp_path):
         ),
         (
             ["--text=ka", "--output=m.png", "--mask_mode=legacy"],
-            "text: mask_mode is legacy, a rule for complete windows; leave it out",
+            "mask_mode: found legacy, a rule for complete sequences",
         ),
         (
             ["--objective=causal"],
@@ -332,7 +306,7 @@ def test_everything_from_the_command_line(place, tmp_path):
             "output: found a plot of objective masked",
         ),
         (["--text=ka"], "output: found no file for the plot of a text"),
-        (["--text= ", "--output=m.png"], "text: 0 pieces, expected 1 to 40"),
+        (["--text= ", "--output=m.png"], "text: found 0 pieces, expected 1 to 40"),
         (["--output=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
     ],
 )
@@ -348,8 +322,6 @@ def test_bad_requests_are_refused_in_one_line(
 
 
 def test_damaged_records_are_named_in_one_line(place):
-    import shutil
-
     shutil.copytree(place.path("records"), place.path("damaged"))
     path = place.manifest.stream_paths(place.path("damaged"))[0]
     with open(path, "r+b") as f:
@@ -361,7 +333,7 @@ def test_damaged_records_are_named_in_one_line(place):
 
 
 def test_a_plot_has_the_factorization_order_of_training(place, monkeypatch):
-    """A sentence is plotted in the order that is chosen, as a window is."""
+    """A sentence is plotted in the order that is chosen, as a sequence is."""
     monkeypatch.setattr(permutation, "ORDERS", dict(permutation.ORDERS))
 
     @permutation.register_order
@@ -370,15 +342,13 @@ def test_a_plot_has_the_factorization_order_of_training(place, monkeypatch):
         return np.where(is_permuted, length - 1 - np.arange(length), -1)
 
     settings = dataclasses.replace(SETTINGS, factorization_order="right_to_left")
-    excerpt = inspection.text_excerpt(
-        "kalomi suntor ve", place.tokenizer, settings, 0, 40
-    )
+    excerpt = masks.of_text("kalomi suntor ve", place.tokenizer, settings, 0, 40)
     assert excerpt.is_target.any()
     rank = excerpt.rank[excerpt.is_target]
     assert (np.diff(rank) < 0).all() and (excerpt.rank[~excerpt.is_target] == -1).all()
-    window = place.windows(0, 1, permutation=settings)
-    ordered = window.is_target[0, :REUSE_LEN]
-    assert (np.diff(window.rank[0, :REUSE_LEN][ordered]) < 0).all()
+    sequence = place.sequences(0, 1, permutation=settings)
+    ordered = sequence.is_target[0, :REUSE_LEN]
+    assert (np.diff(sequence.rank[0, :REUSE_LEN][ordered]) < 0).all()
 
 
 def test_masks_are_plotted_in_an_order_of_ones_own(place, tmp_path):

@@ -208,7 +208,6 @@ OUTPUT_FLAGS = {
     "plot masks": ("--input=none", "output"),
     "plot curves": ("--model_dir=none", "output"),
     "plot attention": ("--model_dir=none --text=x", "output"),
-    "explain": ("--model_dir=none --text=x", "output"),
     "fill": ("--model_dir=none --text=x", "output"),
     "generate": ("--model_dir=none --text=x", "output"),
 }

@@ -7,7 +7,6 @@ streams are plotted in place of the text.
 """
 
 import dataclasses
-import functools
 import os
 import shutil
 import sys
@@ -75,56 +74,51 @@ def main(settings: InspectionSettings) -> None:
         manifest.uncased,
         manifest.keep_accents,
     )
-    read = functools.partial(
-        inspection.read_windows,
-        settings.input,
-        manifest,
-        seed=settings.seed,
-        permutation=permutation,
-        special_ids=[tokenizer.sep_id, tokenizer.cls_id],
-        legacy_word_start=tokenizer.is_legacy_word_start,
-    )
+
+    def read(stream: Optional[int], count: int) -> inspection.Sequences:
+        return inspection.read_sequences(
+            settings.input,
+            manifest,
+            stream=stream,
+            count=count,
+            seed=settings.seed,
+            permutation=permutation,
+            special_ids=[tokenizer.sep_id, tokenizer.cls_id],
+            legacy_word_start=tokenizer.is_legacy_word_start,
+        )
+
     if settings.output:
-        from xlnet.plots import figures
+        from xlnet.plots import masks
 
         if settings.text is not None:
-            excerpt = inspection.text_excerpt(
+            excerpt = masks.of_text(
                 settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
             )
         else:
-            windows = read(stream=0, count=1)
-            excerpt = inspection.window_excerpt(
-                windows,
-                0,
-                _PLOTTED_TOKENS,
-                tokenizer,
-                "The first tokens of a sequence",
+            title = "The first tokens of a sequence"
+            excerpt = masks.of_sequence(
+                read(stream=0, count=1), 0, _PLOTTED_TOKENS, tokenizer, title
             )
-        figures.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
+        masks.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
         print(f"masks: {settings.output}")
         return
 
     # Sequences as text.
-    shown = [
-        read(stream=stream, count=1)
-        for stream in range(min(_SHOWN, manifest.num_streams))
-    ]
     print(inspection.LEGEND)
-    for stream, windows in enumerate(shown):
-        print(
-            inspection.window_text(
-                windows,
-                0,
-                f"stream {stream}, window 0",
-                tokenizer=tokenizer,
-                reuse_len=manifest.reuse_len,
-                width=columns(),
-            )
+    for stream in range(min(_SHOWN, manifest.num_streams)):
+        text = inspection.text(
+            read(stream, count=1),
+            0,
+            f"stream {stream}, sequence 0",
+            tokenizer=tokenizer,
+            reuse_len=manifest.reuse_len,
+            width=shutil.get_terminal_size((100, 24)).columns,
         )
+        print(text)
     # Counts over the first sequences of every text stream.
     count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
-    print(f"Windows 0 to {count - 1} of all {manifest.num_streams} streams")
-    for line in inspection.summary(read(stream=None, count=count), manifest.reuse_len):
+    print(f"Sequences 0 to {count - 1} of all {manifest.num_streams} streams")
+    for line in inspection.summary(read(None, count), manifest.reuse_len):
         print("  " + line)
 
 
@@ -150,11 +144,6 @@ def check_objective(settings: InspectionSettings) -> None:
         raise wrong(
             "output", f"a plot of objective {objective}", "--objective=permutation"
         )
-
-
-def columns() -> int:
-    """Width of the terminal [characters]; 100 if there is none."""
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
 
 
 _PLOT = "--input=records --num_predict=85 --output=masks.png"

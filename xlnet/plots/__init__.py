@@ -1,1 +1,1 @@
-"""Plots: pretraining records (`inspection` as text and counts, `figures` as figures), attention."""
+"""Figures (PNG) of masks, attention and learning curves, and pretraining records as text."""

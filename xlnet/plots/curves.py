@@ -9,8 +9,9 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
+from xlnet.plots import figure
 from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
-from xlnet.support import figure, files
+from xlnet.support import files
 from xlnet.support.errors import wrong
 
 _COLORS = (
@@ -83,11 +84,14 @@ def _number(value: Optional[float]) -> float:
 
 def plot(path: str, runs: Sequence[Curves]) -> None:
     """Writes a PNG: the losses of all runs, and a panel for each other metric of an evaluation."""
+    from matplotlib.figure import Figure
+
     metrics = ["loss"]
     for run in runs:
         if run.evaluated and run.metric not in metrics:
             metrics.append(run.metric)
-    drawn = figure.new(8, 1 + 2.6 * len(metrics), dpi=110, layout="constrained")
+    height = 1 + 2.6 * len(metrics)
+    drawn = Figure(figsize=(8, height), dpi=110, layout="constrained")
     panels = drawn.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
         color: Any = _COLORS[number % len(_COLORS)]
@@ -104,12 +108,11 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
             panels[0].plot(*zip(*run.held_out), linestyle="--", **dots)
         if run.metric != "loss" and run.evaluated:
             panels[metrics.index(run.metric)].plot(*zip(*run.evaluated), **dots)
-    font = {"family": figure.families(), "size": 8}
     for panel, metric in zip(panels, metrics):
         panel.set_ylabel(metric)
         panel.grid(color="#dddddd", linewidth=0.6)
         if panel.lines:
-            for text in panel.legend(frameon=False, prop=font).get_texts():
+            for text in panel.legend(frameon=False, fontsize=8).get_texts():
                 text.set_parse_math(False)  # a $ in a name is a character
     panels[-1].set_xlabel("step")
     figure.save(drawn, path)
