@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 
 import numpy as np
 import pytest
@@ -113,6 +112,11 @@ def test_pairs_are_of_one_query_and_of_different_grades():
         assert grades[better] > grades[worse] and row.label == 1
 
 
+def test_without_documents_of_different_relevance_nothing_is_trained():
+    with pytest.raises(UserError, match="found no query with two documents of differ"):
+        RANKING.reader.training_rows(rows_of(1, 1), 0, "data")
+
+
 def test_drawn_pairs_follow_from_the_seed():
     rows = [row for name in "qr" for row in rows_of(0, 1, 2, 3, 4, 5, query=name)]
     drawn, again, other = (list(ranking.pair_rows(rows, 4, seed)) for seed in (1, 1, 2))
@@ -166,30 +170,20 @@ EXPECTED = [
 ]
 
 
-def test_trec_files(tmp_path):
+def test_trec_files_and_a_table_have_the_same_rows(tmp_path):
+    """Comments, empty lines and further columns do not count, as in trec_eval."""
     write_trec(tmp_path)
     assert read(tmp_path) == EXPECTED
-
-
-def test_the_same_as_a_table(tmp_path):
-    write(
-        tmp_path,
-        "dev.tsv",
-        HEADER,
-        *(
-            "\t".join(
-                [
-                    row.query,
-                    row.pairs[0][0],
-                    row.id,
-                    row.pairs[0][1],
-                    f"{int(row.label)}",
-                ]
-            )
-            for row in EXPECTED
-        ),
-    )
+    lines = ["# made by hand", "7 0 x 2 sure", "7 0 y 0", "", "8\t0\ty\t1", "8 0 z -1"]
+    write(tmp_path, "dev.qrels", *lines)
     assert read(tmp_path) == EXPECTED
+    table = [HEADER]
+    for row in EXPECTED:
+        query, document = row.pairs[0]
+        table.append(f"{row.query}\t{query}\t{row.id}\t{document}\t{row.label:.0f}")
+    (tmp_path / "table").mkdir()
+    write(tmp_path / "table", "dev.tsv", *table)
+    assert read(tmp_path / "table") == EXPECTED
 
 
 def test_which_files_a_ranking_reads(tmp_path):
@@ -197,43 +191,30 @@ def test_which_files_a_ranking_reads(tmp_path):
     write_trec(tmp_path)
     write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25")
     write(tmp_path, "dev.queries.tsv", "8\tgrass")
-
-    def names(name):
-        return [
-            os.path.basename(path)
-            for path in RANKING.reader.files_of(str(tmp_path / name))
-        ]
-
-    assert names("dev.run") == [
-        "dev.run",
-        "dev.queries.tsv",
-        "documents.tsv",
-        "dev.qrels",
-    ]
-    assert names("dev.qrels") == ["dev.qrels", "dev.queries.tsv", "documents.tsv"]
-    assert names("train.tsv") == ["train.tsv"]
+    texts = ["dev.queries.tsv", "documents.tsv"]
+    for name, others in (
+        ("dev.run", [*texts, "dev.qrels"]),
+        ("dev.qrels", texts),
+        ("train.tsv", []),
+    ):
+        found = RANKING.reader.files_of(str(tmp_path / name))
+        assert [os.path.basename(path) for path in found] == [name, *others]
 
 
 def test_queries_of_a_split_go_before_those_of_all(tmp_path):
     write_trec(tmp_path)
     write(tmp_path, "dev.queries.tsv", "7\tgreen", "8\tgrass")
-    assert [row.pairs[0][0] for row in read(tmp_path)] == [
-        "green",
-        "green",
-        "grass",
-        "grass",
-    ]
+    assert [row.pairs[0][0] for row in read(tmp_path)] == ["green"] * 2 + ["grass"] * 2
 
 
 def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
     write_trec(tmp_path)
-    write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25", "7 Q0 z 1 3.5 bm25")
-    assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [
-        ("8", "y", 1.0),
-        ("7", "z", 0.0),
-    ]
-    write(tmp_path, "test.run", "8 Q0 y 1 9.5 bm25")
-    assert [row.label for row in read(tmp_path, "test")] == [None]
+    lines = ["# query Q0 document", "8 Q0 y 1 9.5 bm25 title desc", "7 Q0 z 1 3.5 bm25"]
+    write(tmp_path, "dev.run", *lines)
+    found = [(row.query, row.id, row.label) for row in read(tmp_path)]
+    assert found == [("8", "y", 1.0), ("7", "z", 0.0)]
+    write(tmp_path, "test.run", *lines)
+    assert [row.label for row in read(tmp_path, "test")] == [None, None]
     with pytest.raises(UserError, match="test.qrels"):
         read(tmp_path, "test", need_labels=True)
 
@@ -287,25 +268,6 @@ def test_runs_with_documents_of_one_query_have_the_judgements_of_both(tmp_path):
     ]
 
 
-def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):
-    write_trec(tmp_path)
-    write(
-        tmp_path,
-        "dev.qrels",
-        "# made by hand",
-        "7 0 x 2 sure",
-        "7 0 y 0",
-        "",
-        "8\t0\ty\t1",
-        "8 0 z -1",
-    )
-    assert read(tmp_path) == EXPECTED
-    write(tmp_path, "dev.run", "# query Q0 document", "8 Q0 y 1 9.5 bm25 title desc")
-    assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [
-        ("8", "y", 1.0)
-    ]
-
-
 def test_queries_are_held_out_whole(tmp_path):
     write(
         tmp_path,
@@ -334,20 +296,10 @@ def test_queries_are_held_out_whole(tmp_path):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (
-            ["q\tred\td\tkite\thigh"],
-            "dev.tsv:2: column 'grade': 'high', expected an integer",
-        ),
-        (
-            ["q\tred\td\tkite\t0.5"],
-            "dev.tsv:2: column 'grade': '0.5', expected an integer below",
-        ),
+        (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected an int"),
         (["q\tred\td\tkite\t150"], "'150', expected an integer below 100"),
         (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
-        (
-            ["q\tred\ta b\tkite\t1"],
-            "dev.tsv:2: document 'a b': expected a name without spaces",
-        ),
+        (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name with"),
         (["q\tred\td\tkite\t1"] * 2, "dev.tsv:3: duplicate document 'd' of query 'q'"),
         (
             ["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
@@ -357,8 +309,12 @@ def test_queries_are_held_out_whole(tmp_path):
 )
 def test_faults_of_a_table(tmp_path, lines, message):
     write(tmp_path, "dev.tsv", HEADER, *lines)
+    refused(tmp_path, message)
+
+
+def refused(directory, message):
     with pytest.raises(UserError) as e:
-        read(tmp_path)
+        read(directory)
     assert message in str(e.value) and "\n" not in str(e.value)
 
 
@@ -368,40 +324,24 @@ def test_faults_of_a_table(tmp_path, lines, message):
         (
             "dev.qrels",
             ["7 0 x"],
-            "dev.qrels:1: found 3 columns, expected query 0 document relevan",
+            "dev.qrels:1: found 3 columns, expected query 0 docum",
         ),
         ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
         ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
-        (
-            "dev.qrels",
-            ["7 0 x best"],
-            "dev.qrels:1: column 'grade': 'best', expected an integer",
-        ),
+        ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected"),
         (
             "dev.qrels",
             ["7 0 x 1", "7 0 x 0"],
-            "dev.qrels:2: duplicate document 'x' of query '7'",
+            ":2: duplicate document 'x' of query '7'",
         ),
-        (
-            "dev.qrels",
-            ["# none"],
-            "dev.qrels: found no lines besides comments, expected query 0",
-        ),
-        (
-            "dev.run",
-            ["7 Q0 x 1 0.5"],
-            "dev.run:1: found 5 columns, expected query Q0 document",
-        ),
+        ("dev.qrels", ["# none"], "dev.qrels: found no lines besides comments, expect"),
+        ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: found 5 columns, expected query Q0"),
         (
             "queries.tsv",
             ["7 red kite"],
-            "queries.tsv:1: found no tab, expected a name, a tab",
+            "queries.tsv:1: found no tab, expected a name,",
         ),
-        (
-            "queries.tsv",
-            ["7\tred", "8\tsky", "7\tblue"],
-            "queries.tsv:3: found '7' again",
-        ),
+        ("queries.tsv", ["7\tred", "7\tblue"], "queries.tsv:2: found '7' again"),
         ("documents.tsv", None, "no such file: "),
     ],
 )
@@ -411,9 +351,7 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
         (tmp_path / name).unlink()
     else:
         write(tmp_path, name, *lines)
-    with pytest.raises(UserError) as e:
-        read(tmp_path)
-    assert message in str(e.value) and "\n" not in str(e.value)
+    refused(tmp_path, message)
 
 
 def test_faults_of_judgements_next_to_a_run(tmp_path):
@@ -422,11 +360,9 @@ def test_faults_of_judgements_next_to_a_run(tmp_path):
     for line, message in (
         ("7 0 z 0", "duplicate document 'z' of query '7'"),
         ("7 0 a best", "column 'grade': 'best', expected"),
-        ("7 0 z", "found 3 columns"),
     ):
         write(tmp_path, "dev.qrels", "7 0 z 1", line)
-        with pytest.raises(UserError, match="dev.qrels:2: " + message):
-            read(tmp_path)
+        refused(tmp_path, "dev.qrels:2: " + message)
         # A run to predict needs none.
         assert len(parsing.read_to_predict(RANKING, str(tmp_path / "dev.run"))) == 2
 
@@ -520,8 +456,14 @@ def place(tmp_path_factory):
     return directory
 
 
-def run(place, *arguments, **changes):
-    flags = dict(
+@pytest.mark.slow
+def test_a_ranking_is_learned(place):
+    done = command.succeed(
+        "run_classifier.py",
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        predict_split="dev",
         task_name="ranking",
         data_dir=place,
         output_dir=place / "records",
@@ -533,27 +475,10 @@ def run(place, *arguments, **changes):
         dropatt=0,
         save_steps=1000,
         model_config_path=RELEASED / "xlnet_config.json",
-    )
-    return command.run(
-        "run_classifier.py",
-        *arguments,
-        *("--{}={}".format(*item) for item in dict(flags, **changes).items()),
-    )
-
-
-@pytest.mark.slow
-def test_a_ranking_is_learned(place):
-    done = run(
-        place,
-        "--do_train=True",
-        "--do_eval=True",
-        "--do_predict=True",
-        "--predict_split=dev",
         train_steps=450,
         learning_rate=0.002,
         warmup_steps=30,
     )
-    assert done.returncode == 0, done.stderr
     assert "scores of documents, trained on pairs of them" in done.stdout
     trained = json.loads((place / "model" / "eval_results_dev.json").read_text())[
         "checkpoints"
@@ -579,32 +504,3 @@ def test_a_ranking_is_learned(place):
         RANKING.metrics, scores, RANKING.scorer.gold_labels(rows)
     )
     assert result == {name: pytest.approx(trained[name]) for name in result}
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        (
-            dict(data_dir="same"),
-            "has documents of different relevance, which are compared",
-        ),
-        (
-            dict(label_smoothing=0.1),
-            "label_smoothing: found 0.1, expected 0: ranking has no classes",
-        ),
-        (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
-        (dict(metric="gain@5"), "metric of task ranking: found gain@5"),
-    ],
-)
-def test_refused(place, monkeypatch, changes, message):
-    monkeypatch.chdir(place)
-    (place / "same").mkdir(exist_ok=True)
-    write(
-        place / "same", "train.tsv", HEADER, "q\tred\td\tkite\t1", "q\tred\te\tkite\t1"
-    )
-    done = run(
-        place, "--do_train=True", model_dir="refused", output_dir="nothing", **changes
-    )
-    assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
-    assert re.match("run_classifier.py: ", done.stderr) and message in done.stderr
-    assert not (place / "refused").exists() and not (place / "nothing").exists()

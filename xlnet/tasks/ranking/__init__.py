@@ -1,8 +1,8 @@
 """Ranking: documents sorted for queries, learned from pairs of documents of different relevance.
 
 A row is a document of a query. Its label is the relevance: 0 is not relevant, higher is better.
-`trec_files` reads TREC's judgements and runs, other files are tables; `measures` has the measures
-of orders; `ranking` has the task type.
+`ranking` reads tables and TREC's judgements and runs, and has the task type; `measures` has the
+measures of orders.
 
 What is counted for which query, as by trec_eval:
 
