@@ -12,18 +12,16 @@ import string
 
 import numpy as np
 import pytest
-from helpers.paths import DATA, GOLDEN, ROOT, SPIECE
+from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.tasks import read_rows
 
-from xlnet.corpus.offsets import Aligner
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
-from xlnet.tasks.questions import answers, metrics, windows
+from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
-from xlnet.tasks.questions.squad import GoldAnswer, parse_answers, position_of
-from xlnet.tasks.questions.windows import Question
+from xlnet.tasks.questions.squad import GoldAnswer, Question, parse_answers, position_of
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types import custom, known
 
@@ -103,39 +101,32 @@ def test_squad_s_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value, message",
+    "data, message",
     [
-        ('{"data": [', "not valid JSON"),
-        ({"data": [3]}, "item 1: expected a JSON object, found int"),
+        ([3], "item 1: expected a JSON object, found int"),
+        ([{"paragraphs": 3}], "item 1: not an article as in SQuAD (TypeError"),
         (
-            {"data": [{"paragraphs": 3}]},
-            "item 1: not an article as in SQuAD (TypeError",
-        ),
-        (
-            {"data": [{"paragraphs": [{"qas": ["q"]}]}]},
+            [{"paragraphs": [{"qas": ["q"]}]}],
             "not an article as in SQuAD (AttributeErr",
         ),
+        ([article({"question": "?"})], "not an article as in SQuAD (KeyError: 'id')"),
+        ([article(question(), question())], "question 2: duplicate id 'q1'"),
+        ([article(question(), context=" ")], "column 'context' is empty"),
         (
-            {"data": [article({"question": "?"})]},
-            "not an article as in SQuAD (KeyError: 'id')",
-        ),
-        ({"data": [article(question(), question())]}, "question 2: duplicate id 'q1'"),
-        ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
-        (
-            {"data": [article(question(answers=(("x", "y"),)))]},
+            [article(question(answers=(("x", "y"),)))],
             "found 'y' as answer_start, expec",
         ),
         (
-            {"data": [article(question(answers=((5, 0),)))]},
+            [article(question(answers=((5, 0),)))],
             "found 5 as an answer, expected a text",
         ),
-        ({"data": [article(question(answers=None))]}, "no answers"),
-        ({"data": []}, "no rows"),
+        ([article(question(answers=None))], "no answers"),
+        ([], "no rows"),
     ],
 )
-def test_faults_of_files(tmp_path, value, message):
+def test_faults_of_files(tmp_path, data, message):
     with pytest.raises(UserError, match="train-v2.0.json") as error:
-        read(tmp_path, value)
+        read(tmp_path, {"data": data})
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -164,15 +155,6 @@ def test_tables(tmp_path):
     )
 
 
-def test_hugging_face_s_flat_squad_is_refused():
-    path = ROOT / "tests" / "reports" / "flat_squad" / "flat.jsonl"
-    task = custom.resolve_task(
-        SpanSettings(train_file=str(path), model_dir="m", do_train=True)
-    )
-    with pytest.raises(UserError, match="no column 'answer'"):
-        parsing.read_file(task, str(path), True)
-
-
 def given(tmp_path, predicted, name="new.json", **changes):
     """The task of a run with a predict_file."""
     (tmp_path / name).write_text(
@@ -187,26 +169,17 @@ def given(tmp_path, predicted, name="new.json", **changes):
     return custom.resolve_task(SpanSettings(**dict(flags, **changes)))
 
 
-@pytest.mark.parametrize(
-    "questions, is_dev",
-    [
-        ([question(answers=None)], False),
-        ([question(answers=())], False),
-        ([question("q0", answers=()), question()], True),
-    ],
-)
-def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
-    tmp_path, questions, is_dev, caplog
-):
-    with caplog.at_level(logging.INFO, "xlnet"):
-        task = given(tmp_path, questions)
-    assert task.files.by_split["train"] == "train-v2.0.json"
-    assert task.files.by_split["dev"] == (
-        str(tmp_path / "new.json") if is_dev else "dev-v2.0.json"
-    )
-    assert (
-        "new.json has no answers: it is predicted, and not evaluated" in caplog.text
-    ) != is_dev
+def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "xlnet")
+    note = "new.json has no answers: it is predicted, and not evaluated"
+    for questions in ([question(answers=None)], [question(answers=())]):
+        caplog.clear()
+        files = given(tmp_path, questions).files.by_split
+        assert note in caplog.text and files["dev"] == "dev-v2.0.json"
+    caplog.clear()
+    files = given(tmp_path, [question("q0", answers=()), question()]).files.by_split
+    assert note not in caplog.text and files["train"] == "train-v2.0.json"
+    assert files["dev"] == str(tmp_path / "new.json")
 
 
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
@@ -220,17 +193,6 @@ def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
             tmp_path, f"id;context;question;answer\n1;a b;what?;{answer}\n", **alone
         )
         assert (list(task.files.by_split), task.files.dev_share) == (splits, share)
-
-
-def test_a_missing_column_of_questions_names_its_flag(tmp_path):
-    (tmp_path / "train.csv").write_text("id,context,question\n1,a b,what?\n")
-    alone = dict(
-        task_name="custom", data_dir=str(tmp_path / "train.csv"), predict_file=None
-    )
-    for column in ("text_a", "text_b", "label"):
-        task = given(tmp_path, "", **alone, **{f"{column}_column": "other"})
-        with pytest.raises(UserError, match=f"no column 'other'.*--{column}_column"):
-            read_rows(task, str(tmp_path), "train")
 
 
 def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
@@ -293,7 +255,9 @@ def test_places_of_answers(caplog):
         (17, 20),
         (-1, -1),
     ]
-    with pytest.raises(UserError, match="no answer of the train file in d has a known"):
+    with pytest.raises(
+        UserError, match="train file in d: found no answer with a known pos"
+    ):
         SQUAD.reader.training_rows(rows[2:], 0, "d")
 
 
@@ -322,7 +286,7 @@ def widest(count, room, stride):
 def test_windows_cover_all_and_each_piece_has_one_with_most_context(room):
     for count in range(60):
         for stride in range(1, room + 1):
-            found = windows.windows_of(count, room, stride)
+            found = squad.windows_of(count, room, stride)
             spans, best = widest(count, room, stride)
             assert [window[:2] for window in found] == spans
             owners = [
@@ -345,30 +309,24 @@ def golden():
 
 
 def encode(tokenizer, asked, length, **how):
-    return windows.encode(asked, tokenizer, Aligner(tokenizer), length, **how)
+    return squad.encode(asked, tokenizer, length, **how)
 
 
 def rows_of(case, tokenizer):
     start = -1 if case["answer_start"] is None else case["answer_start"]
+    end = start + len(case["answer"] or "")
     arrays, counts = encode(
         tokenizer,
-        [
-            Question(
-                case["context"],
-                case["question"],
-                start,
-                start + len(case["answer"] or ""),
-            )
-        ],
+        [Question(case["context"], case["question"], start, end)],
         case["max_seq_length"],
         stride=case["doc_stride"],
         max_query_length=case["max_query_length"],
     )
     assert counts.tolist() == [len(case["features"])]
-    return [
-        {name: values[row] for name, values in arrays.items()}
-        for row in range(counts[0])
-    ]
+    rows = []
+    for row in range(counts[0]):
+        rows.append({name: values[row] for name, values in arrays.items()})
+    return rows
 
 
 def test_ids_masks_and_windows_are_those_of_the_original(golden):
@@ -570,14 +528,14 @@ WORDS = (
 
 def test_words_of_squad():
     for prediction, answer, exact, f1 in WORDS:
-        for rule in (metrics.squad_1, metrics.squad_2):
+        for rule in (answers.squad_1, answers.squad_2):
             assert rule(prediction, ["other", answer]) == (exact, pytest.approx(f1))
     # The versions differ where no word is left.
-    assert metrics.squad_1("The", ["a"]) == (1, 0)
-    assert metrics.squad_2("The", ["a"]) == metrics.squad_2("", ["a"]) == (1, 1)
-    assert metrics.squad_2("The", []) == (1, 1) and metrics.squad_2("x", []) == (0, 0)
-    for rule in metrics.RULES:
-        assert metrics.scores(rule, ["", "x"], [[], []]).tolist() == [[1, 1], [0, 0]]
+    assert answers.squad_1("The", ["a"]) == (1, 0)
+    assert answers.squad_2("The", ["a"]) == answers.squad_2("", ["a"]) == (1, 1)
+    assert answers.squad_2("The", []) == (1, 1) and answers.squad_2("x", []) == (0, 0)
+    for rule in answers.RULES:
+        assert answers.scores(rule, ["", "x"], [[], []]).tolist() == [[1, 1], [0, 0]]
 
 
 # Segments as CMRC's script makes them with NLTK 3.10's words; “ and " stand for its `` and ''.
@@ -599,12 +557,12 @@ SEGMENTS = (
 
 def test_characters_of_cmrc():
     for text, expected in SEGMENTS:
-        assert metrics.segments(text) == expected
-    assert metrics.cmrc("《广茂铁路》", ["广茂铁路。"]) == (1, 1)
-    assert metrics.cmrc("A-B：C", ["abc"]) == (1, 1)
+        assert answers.segments(text) == expected
+    assert answers.cmrc("《广茂铁路》", ["广茂铁路。"]) == (1, 1)
+    assert answers.cmrc("A-B：C", ["abc"]) == (1, 1)
     # The longest run is 茂铁路: 3 of 4 and 3 of 5.
-    assert metrics.cmrc("广茂铁路", ["三茂铁路线"]) == (0, pytest.approx(2 * 3 / 9))
-    assert metrics.cmrc("上下", ["下上", "东"]) == (0, pytest.approx(0.5))
+    assert answers.cmrc("广茂铁路", ["三茂铁路线"]) == (0, pytest.approx(2 * 3 / 9))
+    assert answers.cmrc("上下", ["下上", "东"]) == (0, pytest.approx(0.5))
 
 
 def test_evaluation():

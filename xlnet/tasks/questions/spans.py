@@ -10,12 +10,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.corpus.offsets import Aligner
 from xlnet.settings.finetuning import SpanSettings
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
-from xlnet.tasks.questions import answers, metrics, squad, windows
+from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -35,7 +34,7 @@ class SpanOptions:
     start_n_top: int = 5  # S
     end_n_top: int = 5  # E
     n_best_size: int = 5  # answers written for each question
-    scoring: Optional[str] = None  # key of `metrics.RULES`; None: as the file's version
+    scoring: Optional[str] = None  # key of `answers.RULES`; None: as the file's version
 
 
 class SpanReader(contract.Reader):
@@ -49,8 +48,6 @@ class SpanReader(contract.Reader):
     # Sliding windows cover all of a context.
     cut_words = "the questions are cut, their contexts are not; see --max_query_length"
     texts = ("question", "context")
-    # The aligner of a tokenizer takes long to make, and a server encodes a few questions at a time.
-    _aligner: Optional[tuple[Any, Aligner]] = None
 
     @property
     def record_options(self) -> tuple:
@@ -74,9 +71,11 @@ class SpanReader(contract.Reader):
             row for row in rows if not row.label or _position_of(row)[0] >= 0
         )
         if not kept:
-            raise UserError(
-                f"data_dir: no answer of the train file in {data_dir} has a known position in "
-                "its context, expected some to train on"
+            raise wrong(
+                f"the train file in {data_dir}",
+                "no answer with a known position in its context",
+                "some to train on",
+                "--train_file",
             )
         if len(kept) < len(rows):
             _log.warning(
@@ -87,20 +86,17 @@ class SpanReader(contract.Reader):
             )
         return kept
 
-    def examples(self, rows: Sequence[Row]) -> Collection[windows.Question]:
-        def example(row: Row) -> windows.Question:
+    def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
+        def example(row: Row) -> squad.Question:
             context, question = row.pairs[0]
-            return windows.Question(context, question, *_position_of(row))
+            return squad.Question(context, question, *_position_of(row))
 
         return MappedRows(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        if self._aligner is None or self._aligner[0] is not tokenizer:
-            self._aligner = tokenizer, Aligner(tokenizer)
-        return windows.encode(
+        return squad.encode(
             examples,
             tokenizer,
-            self._aligner[1],
             layout.max_seq_length,
             stride=self.options.doc_stride,
             max_query_length=self.options.max_query_length,
@@ -115,14 +111,14 @@ class SpanHead(contract.Head):
     variables have the names of the original.
     """
 
-    token_features = windows.TOKEN_FEATURES
+    token_features = squad.TOKEN_FEATURES
     targets = ("start_positions", "end_positions", "is_impossible")
 
     def scope(self, name: Optional[str] = None) -> str:
         return "start_logits"
 
     def features(self, length: int) -> tuple:
-        return windows.window_features(length)
+        return squad.window_features(length)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
         import tensorflow.compat.v1 as tf
@@ -178,10 +174,9 @@ class SpanHead(contract.Head):
             last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
             at_start = nn.gather_rows(sequence, tf.minimum(starts, last))  # [B,S+1,D]
             with tf.variable_scope("end_logits"):
-                hidden = tf.tanh(
-                    nn.dense_of_pairs(sequence, at_start, width, "dense_0")
-                )
-                end = nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
+                hidden = nn.dense_of_pairs(sequence, at_start, width, "dense_0")
+                hidden = nn.layer_norm(tf.tanh(hidden), "LayerNorm")
+                end = nn.dense(hidden, 1, "dense_1")[..., 0]
             ends = tf.nn.log_softmax(_mask_logits(end, is_hidden[:, None]))  # [B,S+1,T]
             outputs["end_log_probs"] = ends[:, -1]
             if num_starts:
@@ -195,9 +190,8 @@ class SpanHead(contract.Head):
             with tf.variable_scope("answer_class"):
                 both = tf.concat([of_start, of_cls], axis=1)
                 hidden = tf.tanh(nn.dense(both, width, "dense_0"))
-                outputs["cls_logits"] = nn.linear(nn.dropout(hidden), 1, "dense_1")[
-                    :, 0
-                ]
+                answerable = nn.linear(nn.dropout(hidden), 1, "dense_1")
+                outputs["cls_logits"] = answerable[:, 0]
         return outputs
 
     def loss(
@@ -208,22 +202,19 @@ class SpanHead(contract.Head):
         losses = []
         for name in ("start", "end"):
             log_probs = logits[name + "_log_probs"][:, :, None]
-            losses.append(
-                -nn.gather_rows(log_probs, features[name + "_positions"][:, None])
-            )
+            position = features[name + "_positions"][:, None]
+            losses.append(-nn.gather_rows(log_probs, position)[:, 0, 0])
         has_none = nn.sigmoid_cross_entropy(
             logits["cls_logits"], features["is_impossible"]
         )
-        return 0.5 * (losses[0][:, 0, 0] + losses[1][:, 0, 0] + has_none)
+        return 0.5 * (losses[0] + losses[1] + has_none)
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
         """The arguments of `answers.join`."""
         import tensorflow.compat.v1 as tf
 
-        starts, ends = (
-            logits["start_top_index"],
-            logits["end_top_index"],
-        )  # [B,S], [B,S,E]
+        starts = logits["start_top_index"]  # [B,S]
+        ends = logits["end_top_index"]  # [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
         # A span may be the answer if it is in the paragraph, not too long, and starts where this
         # window has more context than any other.
@@ -235,15 +226,12 @@ class SpanHead(contract.Head):
             & (ends < features["paragraph_len"][:, None, None])
             & (ends - first < self.options.max_answer_length)
         )  # [B,S,E]
+        char_start, char_end = features["char_start"], features["char_end"]
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
-            "char_start": tf.gather(
-                features["char_start"], tf.minimum(starts, last), batch_dims=1
-            ),
-            "char_end": tf.gather(
-                features["char_end"], tf.minimum(ends, last), batch_dims=1
-            ),
+            "char_start": tf.gather(char_start, tf.minimum(starts, last), batch_dims=1),
+            "char_end": tf.gather(char_end, tf.minimum(ends, last), batch_dims=1),
             "is_allowed": is_allowed,
             "null_score": logits["cls_logits"],
         }
@@ -280,7 +268,7 @@ class SpanScorer(contract.Scorer):
         rule = self.options.scoring
         if not rule:
             rule = "squad1.1" if all(row.label for row in rows) else "squad2.0"
-        return metrics.scores(rule, texts, [_golds(row) for row in rows])
+        return answers.scores(rule, texts, [_golds(row) for row in rows])
 
     def evaluate(
         self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
@@ -290,13 +278,13 @@ class SpanScorer(contract.Scorer):
         rows, null = gold_labels, answers.null_probabilities(values)
         written = [answer.text for answer in self.results(rows, values, threshold)]
         has_answer = np.array([bool(row.label) for row in rows])
-        found = metrics.summary(self._scores(written, rows), has_answer)
+        found = answers.summary(self._scores(written, rows), has_answer)
         wanted = [*self.task.metrics, *found]
         # The best threshold is looked for as if each question had an answer.
         texts = [answer.text for answer in self.results(rows, values, threshold=1.0)]
         scores = self._scores(texts, rows)
         for name, column in zip(("exact", "f1"), scores.T):
-            best, at = metrics.best_threshold(column, texts, has_answer, null)
+            best, at = answers.best_threshold(column, texts, has_answer, null)
             found["best_" + name], found[f"best_{name}_thresh"] = best, at
         if not has_answer.all():
             wanted += found
@@ -309,9 +297,9 @@ class SpanScorer(contract.Scorer):
         says_none = answers.null_probabilities(values) > threshold
         if len(gold_labels) < 2 or not any(map(_golds, gold_labels)):
             return None
-        return (
-            "every question is predicted to have no answer" if says_none.all() else None
-        )
+        if not says_none.all():
+            return None
+        return "every question is predicted to have no answer"
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -329,13 +317,10 @@ class SpanScorer(contract.Scorer):
         for row, answer, score in zip(rows, found, scores):
             probability = answer.null_probability
             if answer.text:
-                probability = answer.best[0].probability * (1 - answer.null_probability)
-            yield contract.Comparison(
-                " | ".join(dict.fromkeys(_golds(row))),
-                answer.text,
-                probability,
-                0.0 if row.label is None else float(1 - score),
-            )
+                probability = answer.best[0].probability * (1 - probability)
+            gold = " | ".join(dict.fromkeys(_golds(row)))
+            error = 0.0 if row.label is None else float(1 - score)
+            yield contract.Comparison(gold, answer.text, probability, error)
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -351,11 +336,8 @@ def _own_columns(settings: SpanSettings) -> dict:
     """With `query`, the questions on a paragraph are held out together."""
     label = [name.strip() for name in settings.label_column.split(",")]
     if len(label) > 2:
-        raise wrong(
-            "label_column",
-            f"'{settings.label_column}'",
-            "one or two: the answer, its start",
-        )
+        expected = "one or two: the answer, its start"
+        raise wrong("label_column", f"'{settings.label_column}'", expected)
     return dict(
         text_a=(settings.text_a_column,),
         text_b=(settings.text_b_column,),
@@ -367,31 +349,30 @@ def _own_columns(settings: SpanSettings) -> dict:
 
 def _with_settings(task: Task, settings: SpanSettings) -> Task:
     # The standard names of files are looked for only if a directory or a file is given.
-    files = (
-        dict(task.files.by_split) if settings.data_dir or settings.named_files else {}
-    )
+    files = {}
+    if settings.data_dir or settings.named_files:
+        files = dict(task.files.by_split)
     # The file to predict is evaluated, too, if it has answers, or if it is the only file.
     path = settings.file_to_predict
     does_more = settings.do_train or settings.do_eval or settings.do_prepro
     if path and does_more and "dev" not in settings.named_files:
         is_alone = settings.do_eval and not files
-        if is_alone or any(
-            row.label for row in task.reader.read(path, need_labels=False)
-        ):
+        rows: Sequence[Row] = (
+            [] if is_alone else task.reader.read(path, need_labels=False)
+        )
+        if is_alone or any(row.label for row in rows):
             files["dev"] = os.path.abspath(path)
         else:
             _log.info(
                 "note: %s has no answers: it is predicted, and not evaluated", path
             )
-    options = {
-        field.name: getattr(settings, field.name)
-        for field in dataclasses.fields(SpanOptions)
-    }
+    options = {}
+    for field in dataclasses.fields(SpanOptions):
+        options[field.name] = getattr(settings, field.name)
     options["scoring"] = settings.scoring or task.options.scoring
     holds_out = "train" in files and "dev" not in files
-    task = task.with_files(
-        by_split=files, dev_share=task.files.dev_share if holds_out else 0.0
-    )
+    dev_share = task.files.dev_share if holds_out else 0.0
+    task = task.with_files(by_split=files, dev_share=dev_share)
     return task.with_options(**options)
 
 
