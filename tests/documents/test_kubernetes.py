@@ -1,4 +1,4 @@
-"""The manifests of `docs/how_to/kubernetes.md`: what they say of this program is right.
+"""The manifest `examples/deploy/train.yaml`: what it says of this program is right.
 
 With the package kubernetes-validate, which is large and not required, also their schemas.
 """
@@ -15,9 +15,7 @@ from xlnet.support.errors import Unfinished
 @pytest.fixture(scope="module")
 def manifests():
     """The JobSet and the NetworkPolicy."""
-    text = (ROOT / "docs/how_to/kubernetes.md").read_text().partition("\n## Serve\n")[0]
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return list(yaml.safe_load_all(block))
+    return list(yaml.safe_load_all((ROOT / "examples/deploy/train.yaml").read_text()))
 
 
 def job_of(jobset):
@@ -46,8 +44,6 @@ def test_pods_run_as_the_user_of_the_image(manifests):
     )
     context = job_of(manifests[0])["template"]["spec"]["securityContext"]
     assert context == {"runAsUser": int(user), "fsGroup": int(user)}
-    text = (ROOT / "docs/how_to/kubernetes.md").read_text()
-    assert f"The image's user has the number {user}." in text
 
 
 def test_only_the_pods_of_the_run_reach_each_other(manifests):

@@ -1,7 +1,6 @@
-"""The job script of `docs/tutorials/several_gpus.md`, with programs in place of SLURM's."""
+"""The job script `examples/deploy/slurm.sh`, with programs in place of SLURM's."""
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -33,11 +32,9 @@ exit $STATUS
 def test_the_job_is_requeued_when_its_time_is_over(
     tmp_path, steps, status, is_signalled, log
 ):
-    text = (ROOT / "docs/tutorials/several_gpus.md").read_text()
-    section = text.partition("\n## SLURM: save before the time limit and requeue\n")[2]
-    script = re.search(r"^```bash\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[1]
+    script = (ROOT / "examples/deploy/slurm.sh").read_text()
     for name, text in (
-        ("python", RUN),
+        ("xlnet", RUN),
         ("scontrol", '#!/bin/bash\necho "$*" >> log\n'),
         ("job.sh", script),
     ):
@@ -64,6 +61,6 @@ def test_the_job_is_requeued_when_its_time_is_over(
         time.sleep(1)
     assert job.wait(timeout=60) == status
     assert (tmp_path / "log").read_text().splitlines() == [
-        "began train_gpu.py --config=run.json",
+        "began pretrain --config=run.json",
         *log,
     ]

@@ -2,10 +2,8 @@
 
 import concurrent.futures
 import json
-import re
 
 import pytest
-from helpers.paths import ROOT
 
 TEXT = "the cat ___ on a mat"
 
@@ -190,17 +188,6 @@ def test_without_a_seed_the_program_samples_another_text_each_time(runs):
         )
         == 4
     )
-
-
-def test_the_page_s_example_runs(runs, capsys):
-    text = (ROOT / "docs/how_to/fill_and_generate.md").read_text(encoding="utf-8")
-    (block,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        if "model.fill" in block
-    ]
-    exec(compile(block, "docs/how_to/fill_and_generate.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("Return the ")
 
 
 def test_threads_take_turns(model):

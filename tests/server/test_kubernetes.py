@@ -1,6 +1,4 @@
-"""The Deployment of the documents: its paths are answered, its times fit the server's."""
-
-import re
+"""The Deployment `examples/deploy/serve.yaml`: the server answers its paths, its times fit."""
 
 import pytest
 from helpers.paths import ROOT
@@ -12,10 +10,7 @@ yaml = pytest.importorskip("yaml")
 
 
 def documents():
-    with open(f"{ROOT}/docs/how_to/kubernetes.md", encoding="utf-8") as file:
-        page = file.read().partition("## Serve")[2]
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    return list(yaml.safe_load_all(text))
+    return list(yaml.safe_load_all((ROOT / "examples/deploy/serve.yaml").read_text()))
 
 
 def test_probes_are_paths_of_the_server():

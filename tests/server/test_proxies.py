@@ -1,9 +1,8 @@
-"""The nginx of the serving page, Debian's: a page, a prediction, a stream, what is too large."""
+"""`examples/deploy/nginx.conf` in nginx: a page, a prediction, a stream, what is too large."""
 
 import http.client
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from helpers.serving import Echo, running, wait_until
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs" / "tutorials" / "serving.md").read_text(encoding="utf-8")
+CONFIGURATION = (ROOT / "examples/deploy/nginx.conf").read_text(encoding="utf-8")
 NAME = "models.example.org"
 PATH = os.environ["PATH"] + ":/usr/sbin"
 
@@ -29,8 +28,7 @@ class Slow(Echo):
 
 def command(directory, port, target):
     """Starts nginx with the page's configuration, on other ports."""
-    (block,) = re.findall("```nginx\n(.*?)```", PAGE, re.DOTALL)
-    block = block.replace("127.0.0.1:8501", f"127.0.0.1:{target}")
+    block = CONFIGURATION.replace("127.0.0.1:8501", f"127.0.0.1:{target}")
     block = block.replace("listen 80;", f"listen 127.0.0.1:{port};")
     paths = [
         f"{name}_temp_path {directory}/{name};" for name in ("client_body", "proxy")

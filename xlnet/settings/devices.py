@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
-    """Where to run: docs/tutorials/several_gpus.md."""
+    """Where to run: docs/how_to/several_gpus.md."""
 
     num_hosts: Optional[int] = setting(
         None,

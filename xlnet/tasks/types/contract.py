@@ -314,7 +314,7 @@ class Scorer(_TaskComponent):
                     did_you_mean(name, self.metrics),
                     ", ".join(self.metrics),
                     "; FILE.py:FUNCTION is your own, with :min if lower is better, "
-                    "docs/reference/metrics.md"
+                    "docs/reference/files.md"
                     if type(self).evaluate is Scorer.evaluate
                     else "",
                 )
