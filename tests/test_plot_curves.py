@@ -90,7 +90,6 @@ def test_an_undefined_metric_is_a_gap(tmp_path):
                         "step": 4,
                         "auc": None,
                         "loss": 0.7,
-                        "collapsed": "every row is '0'",
                     },
                     {"step": 8, "auc": 0.75, "loss": 0.6, "interval": [0.5, 0.9]},
                 ],

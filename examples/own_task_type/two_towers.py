@@ -1,29 +1,23 @@
 """A task type of one's own, complete in this file: how alike two texts are that are read apart.
 
 The output is the cosine of the texts' vectors (https://arxiv.org/abs/1908.10084), so that the
-vectors of a collection may be computed once. The labels, the loss and the rest of the scorer are
-those of a regression.
+vectors of a collection may be computed once. The labels, the loss and the rest are those of a
+regression.
 """
 
+import dataclasses
+
 from xlnet import tasks
-from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.simple import (
-    RegressionExport,
-    RegressionHead,
-    RegressionReader,
-    RegressionScorer,
-)
+from xlnet.tasks.types import contract
+from xlnet.tasks.types.simple import REGRESSION
 
 
-class TowersReader(RegressionReader):
+class TowersReader(contract.Reader):
     def parse_pairs(self, text_a, text_b, choices):
-        return (
-            (text_a, None),
-            (text_b, None),
-        ), None  # two inputs of one text, not one of two
+        return ((text_a, None), (text_b, None)), None  # two inputs, not one of two
 
 
-class TowersHead(RegressionHead):
+class TowersHead(contract.Head):
     def num_choices(self, is_training):
         return 2  # C, as many as parse_pairs returns
 
@@ -31,29 +25,21 @@ class TowersHead(RegressionHead):
         import tensorflow.compat.v1 as tf
 
         vectors = nn.summary()  # [B*2,D]
-        vectors = tf.math.l2_normalize(
-            tf.reshape(vectors, [-1, 2, vectors.shape[-1]]), axis=2
-        )
+        vectors = tf.reshape(vectors, [-1, 2, vectors.shape[-1]])
+        vectors = tf.math.l2_normalize(vectors, axis=2)
         return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)  # [B]
 
-
-class TowersScorer(RegressionScorer):
-    default_metrics = ("spearman", "pearson")
-    column = "cosine"
-
-
-class TowersExport(RegressionExport):
-    def features(self, encoder, text):
+    def graph_features(self, encoder, text):  # the same inputs in an exported model
         return encoder.records([[text("text_a"), None], [text("text_b"), None]])
 
 
 TWO_TOWERS = tasks.register(
-    TaskType(
-        "two_towers",
-        TowersReader,
-        TowersHead,
-        TowersScorer,
-        verb="score",
-        export=TowersExport,
+    dataclasses.replace(
+        REGRESSION,
+        name="two_towers",
+        default_metrics=("spearman", "pearson"),
+        column="cosine",
+        reader=TowersReader,
+        head=TowersHead,
     )
 )

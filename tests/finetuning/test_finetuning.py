@@ -20,7 +20,7 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.support.errors import UserError
 from xlnet.tasks.task import Row
-from xlnet.tasks.types.contract import LossOptions
+from xlnet.tasks.types.contract import LossOptions, class_weights
 from xlnet.tasks.types.known import GLUE
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -348,7 +348,10 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     "changes, message",
     [
         (dict(freeze_layers=3), "freeze_layers: found 3, expected at most 2"),
-        (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
+        (
+            dict(class_weights="animal:2,water:1"),
+            "class_weights: found 'water', expected",
+        ),
         (
             dict(class_weights="animal:much"),
             "class_weights: found 'animal:much', expected",
@@ -361,7 +364,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(patience=2), "patience needs --eval_steps"),
         (dict(epochs=0, train_steps=None), "epochs is 0.0"),
         (dict(epochs=1), "epochs and train_steps are both given"),
-        (dict(metric="recall"), "metric: task custom has no recall"),
+        (dict(metric="recall"), "metric of task custom: found recall, expected"),
         (dict(label_smoothing=1.5), "label_smoothing is 1.5"),
         (
             dict(patience=1, eval_steps=None, dev_share=0),
@@ -412,7 +415,7 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
             predict_threshold=0.9,
         ),
     )
-    assert done.returncode == 1 and "class_weights: no label 'none'" in done.stderr
+    assert done.returncode == 1 and "class_weights: found 'none'" in done.stderr
     assert done.stderr.count("note: dev: 30 of 30 rows are trained on") == 1
 
 
@@ -588,14 +591,13 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
 
 
 def test_balanced_class_weights():
-    class_weights = GLUE["cola"].head.class_weights
-    rows = [Row("", (), label) for label in "0001"]
-    assert class_weights("balanced", rows) == pytest.approx([4 / 6, 2])
-    assert class_weights("1:3", rows) == [1, 3]
-    assert class_weights("0:2, 1 : 3", rows) == [2, 3]
-    assert class_weights("balanced", None) is None
-    with pytest.raises(UserError, match="sts-b is not a classification"):
-        GLUE["sts-b"].head.class_weights("balanced", rows)
+    task, rows = GLUE["cola"], [Row("", (), label) for label in "0001"]
+    found = class_weights(task, "balanced", rows)
+    assert found == pytest.approx([4 / 6, 2])
+    assert class_weights(task, "1:3", rows) == [1, 3]
+    assert class_weights(task, "0:2, 1 : 3", rows) == [2, 3]
+    with pytest.raises(UserError, match="found task sts-b, expected a classification"):
+        class_weights(GLUE["sts-b"], "balanced", rows)
 
 
 def test_training_loss(graph):

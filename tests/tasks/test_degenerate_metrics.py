@@ -159,7 +159,7 @@ def test_macro_f1_is_the_macro_average_of_the_table():
     rows = {
         line.split()[0]: line.split()
         for line in split_metrics.class_table(
-            THREE, np.array(decisions), np.array(labels)
+            THREE.labels, np.array(decisions), np.array(labels)
         ).splitlines()
         if line
     }

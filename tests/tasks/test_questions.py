@@ -31,7 +31,7 @@ TABLE = Task(
     "table",
     Columns(("context",), ("question",), ("answer", "start"), id="id", query="context"),
     None,
-    SPANS.scorer.default_metrics,
+    SPANS.default_metrics,
     SPANS,
 )
 SQUAD = known.find_task("squad2")

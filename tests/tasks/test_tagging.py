@@ -16,6 +16,7 @@ from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import InlineExample
 from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.contract import class_weights
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
 
@@ -241,14 +242,6 @@ def test_an_evaluation_of_tags_that_are_not_finite_is_refused(small):
         task.scorer.evaluate(values, task.scorer.gold_labels(rows))
 
 
-def test_a_constant_answer_is_a_collapse(small):
-    task, rows, values = small
-    truth = task.scorer.gold_labels(rows)
-    assert task.scorer.constant_prediction(values, truth) is None
-    constant = [one._replace(ids=0 * one.ids) for one in values]
-    assert task.scorer.constant_prediction(constant, truth) == "every word is 'O'"
-
-
 def test_predictions_are_legal_in_the_scheme_of_the_file(small):
     task, rows, values = small
     (file,) = task.scorer.prediction_files(rows, values)
@@ -288,14 +281,12 @@ def test_entities_have_the_mean_probability_of_their_tags(small):
 
 def test_weights_of_tags(small):
     task, rows, _ = small
-    weights = task.head.class_weights("balanced", rows)
+    weights = class_weights(task, "balanced", rows)
     assert weights[task.labels.index("B-LOC")] == pytest.approx(6 / (7 * 2))
     assert weights[0] == pytest.approx(6 / 7)
-    assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
-    with pytest.raises(
-        UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"
-    ):
-        task.head.class_weights("LOC:2", None)
+    assert class_weights(task, "O:0.5", rows) == [0.5] + [1.0] * 6
+    with pytest.raises(UserError, match="class_weights: found 'LOC', expected one of"):
+        class_weights(task, "LOC:2", rows)
 
 
 # --- The shared sets: every sentence, all of its words, each one tag

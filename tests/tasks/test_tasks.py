@@ -400,7 +400,7 @@ def test_the_metric_that_selects(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tz")
     assert own(tmp_path).metrics == ("accuracy", "macro_f1", "auc")
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
-    with pytest.raises(UserError, match="metric: task custom has no f1"):
+    with pytest.raises(UserError, match="metric of task custom: found f1, expected"):
         own(tmp_path, metric="f1")
     assert custom.resolve_task(
         settings("d", task_name="cola", metric="f1")

@@ -22,7 +22,7 @@ from xlnet.support.errors import wrong
 from xlnet.tasks.features import by_length, encoding
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.files.row_store import digest
-from xlnet.tasks.task import Row, expand_split, splits_of
+from xlnet.tasks.task import Row, Task, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +42,15 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     return multiple * math.ceil(step / multiple)
 
 
-def own_code(*parts: object) -> list[str]:
-    """The digests of the files with the code of parts of an own task type, such as the reader, on
-    which records depend; [] for the library's types."""
-    modules = {each.__module__ for part in parts for each in type(part).__mro__}
-    own = [name for name in modules if name.split(".")[0] not in ("xlnet", "builtins")]
-    paths = [getattr(sys.modules.get(name), "__file__", None) for name in own]
-    return sorted(own_modules.digest_of(path) for path in paths if path)
+def own_code(task: Task) -> list[str]:
+    """The digests of the files with the code of an own task type, on which records depend; [] for
+    the library's types."""
+    digests = []
+    for name in task.type.own_modules:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if path:
+            digests.append(own_modules.digest_of(path))
+    return sorted(digests)
 
 
 class TaskData:
@@ -151,7 +153,7 @@ class TaskData:
             label_features=self._label_features(),
             label_names=task.labels,
             encode=task.reader.encode,
-            options=(*task.reader.record_options, *own_code(task.reader)),
+            options=(*task.reader.record_options, *own_code(task)),
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
             is_training=True,

@@ -26,6 +26,7 @@ from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support import errors
 from xlnet.tasks.task import Row
+from xlnet.tasks.types import contract
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ def train(
     note_repeated_texts(labelled, evaluated)
     class_weights = None
     if settings.class_weights:
-        class_weights = task.head.class_weights(settings.class_weights, labelled)
+        class_weights = contract.class_weights(task, settings.class_weights, labelled)
 
     # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
     # are the copies in its directory.
@@ -88,7 +89,7 @@ def train(
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
     read = {
         "train": data.digests("train"),
-        "code": own_code(task.reader, task.head, task.scorer),
+        "code": own_code(task),
     }
     document = dataclasses.replace(document, resolved=resolved, read=read)
     run_document.check_resumed(

@@ -113,7 +113,7 @@ def _check_settings(
         raise wrong(
             "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"
         )
-    if settings.label_smoothing and not task.head.smooths_labels:
+    if settings.label_smoothing and "label_smoothing" not in task.type.loss_options:
         raise wrong(
             "label_smoothing",
             settings.label_smoothing,

@@ -34,7 +34,7 @@ def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[
       The prediction is the frequency of each label, or the mean score.
     """
     names = tuple(task.scorer.probabilities)
-    has_scores = task.scorer.is_number or names and names == task.labels
+    has_scores = task.scorer.has_scores or names and names == task.labels
     if not isinstance(gold_labels, np.ndarray) or not has_scores:
         return None
     answer = gold_labels.mean(axis=0)
@@ -67,22 +67,18 @@ class Evaluation:
         return self._constant[split]
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
-        also `collapsed`, a message, if all predictions are the same."""
+        """The task's metrics and the mean loss of the predictions for a split, a dict of floats."""
         scorer, values = self._task.scorer, predictions.values
         gold_labels = scorer.gold_labels(rows)
         result = scorer.evaluate(values, gold_labels, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        constant = scorer.constant_prediction(values, gold_labels, self._threshold)
-        return dict(result, collapsed=constant) if constant else result
+        return result
 
     def mean(self, results: Sequence[dict]) -> dict:
-        """The result of a split of several files: the mean; degenerate if all of them are."""
+        """The result of a split of several files: the mean."""
         result = {}
         for name in (*self._task.metrics, "loss"):
             result[name] = float(np.mean([one[name] for one in results]))
-        if all("collapsed" in one for one in results):
-            result["collapsed"] = results[0]["collapsed"]
         return result
 
     def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
@@ -90,8 +86,7 @@ class Evaluation:
         a split."""
         numbers = []
         for name, value in result.items():
-            if name != "collapsed":
-                numbers.append(f"{name} {in_words(value)}")
+            numbers.append(f"{name} {in_words(value)}")
         for name in self._task.metrics:
             is_undefined = name in result and math.isnan(result[name])
             if is_undefined and (split, name) not in self._explained:
@@ -107,8 +102,6 @@ class Evaluation:
         more = ""
         if constant and not math.isnan(constant[main_metric]):
             more += f"  {CONSTANT}: {in_words(constant[main_metric])}"
-        if "collapsed" in result:
-            more += "  degenerate: " + result["collapsed"]
         _log.info(
             "eval %s %s  %s  %s  (%d rows)%s",
             self._task.name,

@@ -192,7 +192,7 @@ class Task:
         return (
             own.endswith(":min")
             if own
-            else self.metrics[0] in self.scorer.lower_is_better
+            else self.metrics[0] in self.type.lower_is_better
         )
 
     @property
@@ -209,10 +209,6 @@ class Task:
     @functools.cached_property
     def head(self) -> contract.Head:
         return self.type.head(self)
-
-    @functools.cached_property
-    def export(self) -> contract.Export:
-        return self.type.export(self)
 
     @functools.cached_property
     def scorer(self) -> contract.Scorer:

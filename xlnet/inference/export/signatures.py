@@ -55,7 +55,9 @@ def _of_text(loaded: LoadedModel) -> Signature:
             return texts[name]
         return _not_empty(texts[name], encoder.replaced(texts[name]), name)
 
-    return Signature(texts, _answers(loaded, tuned.task.export.features(encoder, text)))
+    return Signature(
+        texts, _answers(loaded, tuned.task.head.graph_features(encoder, text))
+    )
 
 
 def _not_empty(texts: tf.Tensor, replaced: tf.Tensor, name: str) -> tf.Tensor:
@@ -78,7 +80,7 @@ def _answers(
 ) -> dict[str, tf.Tensor]:
     tuned = _tuned(loaded)
     outputs = _finite(TaskModel(loaded.config, tuned, loaded.network).outputs(features))
-    return tuned.task.export.outputs(
+    return tuned.task.head.named_outputs(
         outputs, features, tuned.settings.predict_threshold
     )
 

@@ -18,16 +18,13 @@ from typing import Any, Callable
 import numpy as np
 
 from xlnet.support.errors import UserError
-from xlnet.tasks.task import Task
 
-# A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are
-# ids [n], 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
-Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
+# A metric: a function of (labels, decisions, values) to a number. Labels and decisions are ids [n],
+# 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
+Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
-def accuracy(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """The fraction of the rows whose label, or set of labels, is right."""
     same = decisions == labels
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
@@ -36,9 +33,7 @@ def accuracy(
 POSITIVE = 1  # the id of the positive label of two: the second
 
 
-def f1(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of the second label; undefined if it is neither true nor predicted."""
     from sklearn import metrics
 
@@ -48,18 +43,23 @@ def f1(
     )
 
 
-def _averaged_f1(average: str) -> Metric:
-    def f1(
-        task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-    ) -> float:
-        from sklearn import metrics
+def macro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
+    """The mean of the labels' F1, of those that are true or predicted somewhere."""
+    return _averaged_f1(labels, decisions, "macro")
 
-        labels, decisions, ids = _occurring(labels, decisions)
-        return metrics.f1_score(
-            labels, decisions, labels=ids, average=average, zero_division=np.nan
-        )
 
-    return f1
+def micro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
+    """F1 of all labels' counts together."""
+    return _averaged_f1(labels, decisions, "micro")
+
+
+def _averaged_f1(labels: np.ndarray, decisions: np.ndarray, average: str) -> float:
+    from sklearn import metrics
+
+    labels, decisions, ids = _occurring(labels, decisions)
+    return metrics.f1_score(
+        labels, decisions, labels=ids, average=average, zero_division=np.nan
+    )
 
 
 def _occurring(
@@ -76,29 +76,21 @@ def _occurring(
     return labels, decisions, np.union1d(labels, decisions)
 
 
-macro_f1 = _averaged_f1("macro")
-micro_f1 = _averaged_f1("micro")
-
-
-def matthews(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def matthews(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """Matthews correlation coefficient; 0 if decisions are constant, undefined if labels are."""
     from sklearn import metrics
 
     return metrics.matthews_corrcoef(labels, decisions) if np.ptp(labels) else math.nan
 
 
-def auc(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def auc(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """Area under the ROC curve; for several labels the mean over each against the rest.
 
     A label of all rows, or of none, has no curve and is left out; undefined if there is no curve.
     """
     from sklearn import metrics
 
-    labels, count = np.asarray(labels), len(task.class_names)
+    labels, count = np.asarray(labels), values.shape[1]
     has_several = labels.ndim > 1  # whether a row may have several labels, [n,L]
     ids: Sequence[int] = range(count)
     if count == 2 and not has_several:  # the curve of the other label would be the same
@@ -112,18 +104,14 @@ def auc(
     return np.mean(areas) if areas else math.nan
 
 
-def pearson(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def pearson(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """Pearson correlation of scores; undefined if one side is constant."""
     from scipy import stats
 
     return _correlation(stats.pearsonr, decisions, labels)
 
 
-def spearman(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def spearman(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """Spearman rank correlation of scores; undefined if one side is constant."""
     from scipy import stats
 
@@ -140,31 +128,29 @@ def _correlation(
     return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
 
-def mse(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def mse(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """Mean squared error of scores."""
     return np.mean(np.square(np.subtract(decisions, labels, dtype=np.float64)))
 
 
-def mae(
-    task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-) -> float:
+def mae(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """Mean absolute error of scores."""
     return np.mean(np.abs(np.subtract(decisions, labels, dtype=np.float64)))
 
 
-def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
+def class_table(
+    label_names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
+) -> str:
     """Precision, recall, F1 and support of each label, and their averages over the labels that are
-    true or predicted somewhere, as text; arguments as `decisions` and `labels` of a metric.
+    true or predicted somewhere, as text; ids [n], or 0 and 1 [n,L].
 
     An undefined ratio is shown as 0 and averaged as 0, as in scikit-learn's reports.
     """
     from sklearn import metrics
 
-    is_one = np.ndim(labels) > 1 and len(task.class_names) == 1
-    width = max(map(len, task.class_names))
-    names = np.array([name.rjust(width) for name in task.class_names], object)
+    is_one = np.ndim(labels) > 1 and len(label_names) == 1
+    width = max(map(len, label_names))
+    names = np.array([name.rjust(width) for name in label_names], object)
     labels, predictions, occurring = _occurring(labels, predictions)
 
     def report(ids: Any) -> tuple[str, str, str]:
@@ -272,9 +258,7 @@ def own(name: str) -> Metric:
             and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         )
 
-    def metric(
-        task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-    ) -> float:
+    def metric(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
         try:
             if needed > 2:
                 return float(function(labels, decisions, values))

@@ -256,7 +256,6 @@ class SpanHead(contract.Head):
 class SpanScorer(contract.Scorer):
     """Exact match and F1 of the texts of answers. Gold labels are the rows themselves."""
 
-    default_metrics = ("f1", "exact")
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
     has_threshold = True
 
@@ -289,17 +288,6 @@ class SpanScorer(contract.Scorer):
         if not has_answer.all():
             wanted += found
         return {name: found[name] for name in wanted}
-
-    def constant_prediction(
-        self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
-    ) -> Optional[str]:
-        """No answer to any question, although some have one."""
-        says_none = answers.null_probabilities(values) > threshold
-        if len(gold_labels) < 2 or not any(map(_golds, gold_labels)):
-            return None
-        if not says_none.all():
-            return None
-        return "every question is predicted to have no answer"
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -378,10 +366,11 @@ def _with_settings(task: Task, settings: SpanSettings) -> Task:
 
 SPANS = contract.TaskType(
     "spans",
-    SpanReader,
-    SpanHead,
-    SpanScorer,
-    SpanOptions(),
+    default_metrics=("f1", "exact"),
+    options=SpanOptions(),
+    reader=SpanReader,
+    head=SpanHead,
+    scorer=SpanScorer,
     verb="answer",
     program="xlnet squad",
     selecting_flag="task_name",

@@ -12,6 +12,7 @@ count.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import re
@@ -27,19 +28,9 @@ from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.ranking.measures import Judged, best_first, by_query
 from xlnet.tasks.task import Row, Task
-from xlnet.tasks.types.contract import (
-    THRESHOLD,
-    Comparison,
-    LossOptions,
-    TaskType,
-    checked,
-)
-from xlnet.tasks.types.simple import (
-    RegressionExport,
-    RegressionHead,
-    RegressionReader,
-    RegressionScorer,
-)
+from xlnet.tasks.types import contract
+from xlnet.tasks.types.contract import THRESHOLD, Comparison, LossOptions, checked
+from xlnet.tasks.types.simple import REGRESSION
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +124,17 @@ def _read_texts(task: Task, path: str, wanted: set[str]) -> dict[str, str]:
     return texts
 
 
-class RankingReader(RegressionReader):
+def parse_grade(task: Task, cells: list) -> float:
+    """An integer; below 0, which TREC has for junk, counts as 0."""
+    column, text = task.columns.label[0], "".join(map(readers.to_text, cells)).strip()
+    if not text:
+        raise ValueError(f"column '{column}' is empty")
+    if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
+        raise ValueError(f"column '{column}': '{text}', expected an integer below 100")
+    return max(float(text), 0.0)
+
+
+class RankingReader(contract.Reader):
     """Documents of queries; in training pairs of documents. `Row.source` has the relevance of all
     judged documents of the query, if they come from the judgements of a run."""
 
@@ -176,7 +177,7 @@ class RankingReader(RegressionReader):
         documents = set()
         lines = readers.read_lines(path, "judgements", self.task.files.form.encoding)
         for place, (query, _, document, text, *_) in _entries(path, lines, "qrels"):
-            relevance, error = self.parse_score(text)
+            relevance, error = self.parse_label([text])
             if (query, document) in documents:
                 error = f"duplicate document '{document}' of query '{query}'"
             if error:
@@ -192,13 +193,6 @@ class RankingReader(RegressionReader):
         if form == "run":
             found += filter(os.path.exists, [_judgements_of(path)])
         return found
-
-    def parse_score(self, text: str) -> tuple:
-        """An integer; below 0, which TREC has for junk, counts as 0."""
-        if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
-            column = self.task.columns.label[0]
-            return None, f"column '{column}': '{text}', expected an integer below 100"
-        return max(float(text), 0.0), None
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the text of each query, and the documents, of the rows before."""
@@ -253,7 +247,7 @@ def _unequal(relevance: np.ndarray) -> tuple[np.ndarray, ...]:
     return np.nonzero(relevance[:, None] > relevance[None, :])
 
 
-class RankingHead(RegressionHead):
+class RankingHead(contract.Head):
     """A score for each document of a query. The loss is the logistic loss on the difference of the
     scores of two documents (RankNet, https://doi.org/10.1145/1102351.1102363)."""
 
@@ -281,10 +275,8 @@ class RankingHead(RegressionHead):
         return "scores of documents, trained on pairs of them"
 
 
-class RankingScorer(RegressionScorer):
+class RankingScorer(contract.Scorer):
     """Measures of the orders of documents by their scores."""
-
-    default_metrics = ("ndcg@10", "map", "err@10")
 
     def check_metric(self, name: str) -> None:
         if measures.cutoff_of(name) is None:
@@ -317,11 +309,6 @@ class RankingScorer(RegressionScorer):
         joined = np.concatenate(losses)
         result["loss"] = float(joined.mean()) if len(joined) else 0.0
         return result
-
-    def constant_prediction(
-        self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD
-    ) -> Optional[str]:
-        return super().constant_prediction(values, gold_labels.relevance)
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -362,12 +349,16 @@ def _run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
             yield f"{row.query} Q0 {row.id} {rank} {scores[index]:.9g} xlnet\n"
 
 
-RANKING = TaskType(
-    "ranking",
-    RankingReader,
-    RankingHead,
-    RankingScorer,
+RANKING = dataclasses.replace(
+    REGRESSION,
+    name="ranking",
+    parse=parse_grade,
+    metrics={},
+    default_metrics=("ndcg@10", "map", "err@10"),
+    lower_is_better=frozenset(),
     verb="rank",
     selecting_flag="query_id_column",
-    export=RegressionExport,
+    reader=RankingReader,
+    head=RankingHead,
+    scorer=RankingScorer,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional
@@ -22,7 +21,6 @@ from xlnet.tasks.tagging.words import Sentence
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.simple import weights_of
 
 _DEFAULT_SCHEME = "bio2"
 
@@ -151,8 +149,6 @@ class TaggingReader(contract.Reader):
 class TaggingHead(contract.Head):
     """A softmax over the tags at the first piece of each word."""
 
-    smooths_labels = True
-
     def features(self, length: int) -> tuple:
         return windows.features(length)
 
@@ -219,47 +215,27 @@ class TaggingHead(contract.Head):
             values, contract.mean_over_windows(outputs["loss"], windows)
         )
 
-    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
-        """Labels are tags."""
-        if rows is None:
-            return weights_of(text, self.task, None)
-        return weights_of(text, self.task, _tag_counts(rows))
-
     def outputs_in_words(self) -> str:
         labels = schemes.labels_of([self.task.class_names], self.options.learned)
         more = ", ..." if len(labels) > contract.LABELS_SHOWN else ""
         listed = ", ".join(labels[: contract.LABELS_SHOWN])
         return f"entities {listed}{more}, scheme {self.options.scheme}"
 
-
-def _tag_counts(rows: Sequence[Row]) -> collections.Counter:
-    """How often each tag is the label of a word."""
-    counts: collections.Counter[str] = collections.Counter()
-    for row in rows:
-        counts.update(row.label)
-    return counts
-
-
-class TaggingExport(contract.Export):
-    """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
-
-    def outputs(
+    def named_outputs(
         self, outputs: dict, features: dict, threshold: float = THRESHOLD
     ) -> dict:
+        """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
         import tensorflow.compat.v1 as tf
 
-        return {
-            "tags": tf.gather(
-                tf.constant(("", *self.task.class_names)), outputs["values"] + 1
-            )
-        }
+        tags = tf.constant(("", *self.task.class_names))
+        return {"tags": tf.gather(tags, outputs["values"] + 1)}
 
 
 class TaggingScorer(contract.Scorer):
     """A prediction is `Tags`. The gold labels are the rows."""
 
-    default_metrics = ("f1", "precision", "recall", "accuracy")
-    metrics: ClassVar[Any] = dict.fromkeys(default_metrics)  # `evaluate` computes them
+    # `evaluate` computes them
+    metrics: ClassVar[Any] = dict.fromkeys(("f1", "precision", "recall", "accuracy"))
 
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
@@ -309,15 +285,6 @@ class TaggingScorer(contract.Scorer):
             "accuracy": scores.accuracy(tags, (row.source.tags for row in gold_labels)),
         }
         return {name: float(found[name]) for name in self.task.metrics}
-
-    def constant_prediction(
-        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
-    ) -> Optional[str]:
-        """One tag for all words."""
-        found = set(np.concatenate([tags.ids for tags in values]).tolist())
-        if len(found) > 1 or len(_tag_counts(gold_labels)) < 2:
-            return None
-        return f"every word is '{self.task.class_names[found.pop()]}'"
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
         return scores.table(self._counts(self.decide(values), gold_labels))
@@ -399,15 +366,16 @@ def _with_settings(task: Task, settings: TaggerSettings) -> Task:
 
 TAGGING = contract.TaskType(
     "tagging",
-    TaggingReader,
-    TaggingHead,
-    TaggingScorer,
-    TaggingOptions(),
+    default_metrics=("f1", "precision", "recall", "accuracy"),
+    loss_options=("label_smoothing", "class_weights"),
+    options=TaggingOptions(),
+    reader=TaggingReader,
+    head=TaggingHead,
+    scorer=TaggingScorer,
     has_labels=True,
     verb="tag",
     program="xlnet tag",
     selecting_flag="task_name",
     own_columns=_own_columns,
     with_settings=_with_settings,
-    export=TaggingExport,
 )

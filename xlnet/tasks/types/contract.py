@@ -1,13 +1,12 @@
-"""The contract of a task type: three small objects that are made for a task.
+"""The contract of a task type: a row of columns, and the three objects that are made by it for a
+task.
 
 `Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
-its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A fourth, `Export`,
-is for types whose exported model is not the plain case. A new task type is one file with a subclass
-of each, or a standard one where that fits, and a `TaskType` that names them, given to
-`xlnet.tasks.register`. A type must define the methods that raise NotImplementedError. The others
-suit the plain case: one text or pair of texts in a row, one array as the output.
+its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. They serve every
+type whose `TaskType` gives the columns of the table in `types.simple`. A type that this does not
+suit has subclasses in one module. Both are given to `xlnet.tasks.register`.
 
-Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods
+Build the output layer from `nn` (`model.heads.HeadBuilder`). Import TensorFlow in the functions
 that use it: files are read and checked without it.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
@@ -18,16 +17,22 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import json
+import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from xlnet.support.errors import NotFinite, UserError, did_you_mean
+from xlnet.corpus.feature_spec import Feature
+from xlnet.support.errors import NotFinite, UserError, wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import table_rows
+from xlnet.tasks.files import published, table_rows
+from xlnet.tasks.files.readers import to_number
 from xlnet.tasks.files.row_store import MappedRows
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output import results
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
 from xlnet.tasks.task import InlineExample, Row, Task
 
@@ -35,9 +40,8 @@ THRESHOLD = (
     0.5  # of a label's probability, where labels are independent or there are two
 )
 LEAST_ERROR = 1e-9  # of a wrong prediction
-_NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
-_ROUNDING = 1e-4  # relative difference of predictions that are the same
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
+_LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
 # None: all 1.
@@ -66,7 +70,20 @@ class _TaskComponent:
 
     def __init__(self, task: Task):
         self.task = task
+        self.type = task.type
         self.options = task.options
+
+    @property
+    def label_shape(self) -> Optional[tuple[int, ...]]:
+        """The shape of a row's label as numbers: () of an id or a score, (L,) of several; None: it
+        is not numbers."""
+        targets = self.type.targets
+        return targets(self.task, ()).shape[1:] if targets else None
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether a label is one number."""
+        return self.task.labels is None and self.label_shape == ()
 
 
 # ---- files to examples
@@ -87,7 +104,10 @@ class Reader(_TaskComponent):
     )
     # Functions of (task, path, lines) that are added to `forms.FORMS`, or replace some.
     forms: ClassVar[Mapping[str, Callable]] = {}
-    directory_forms: ClassVar[Mapping[str, Callable]] = {}  # of (task, path)
+    # Of (task, path).
+    directory_forms: ClassVar[Mapping[str, Callable]] = {
+        "folders": published.read_folders
+    }
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
     cut_words: ClassVar[str] = (
@@ -105,11 +125,21 @@ class Reader(_TaskComponent):
         return ()
 
     def from_train_file(self, path: str) -> Task:
-        """The task with what its train file determines: its labels."""
-        raise UserError(
-            f"task type {self.task.type.name} has no Reader.from_train_file, which finds the "
-            "labels of own files; give it, or register a Task with its labels"
-        )
+        """The task with what its train file determines: its labels, which are the columns of
+        several, or the names in one; numbers by size, others in alphabetical order."""
+        columns = self.task.columns.label
+        if len(columns) > 1 and self.label_shape:
+            return dataclasses.replace(self.task, labels=columns)
+        names: set[str] = set()
+        for row in self.read(path, True):
+            names.update(row.label if isinstance(row.label, tuple) else (row.label,))
+        where = f"{path}: column '{columns[0]}'"
+        if not names:
+            raise wrong(where, "no label", "one or more")
+        if len(names) == 1 and not self.label_shape:
+            found = f"a single label, '{names.pop()}'"
+            raise wrong(where, found, "two or more", "--label_column")
+        return dataclasses.replace(self.task, labels=sorted_names(names))
 
     def from_model(self, stored: dict) -> Task:
         """The same from what a model was trained for, the section `task` of its `run.json`."""
@@ -152,7 +182,10 @@ class Reader(_TaskComponent):
         """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
         the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
         [] where the file has no labels."""
-        raise NotImplementedError
+        try:
+            return self.type.parse(self.task, cells), None
+        except ValueError as e:
+            return None, str(e)
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """The error of a row in itself or among the others, in words, or None. In prediction the
@@ -174,7 +207,7 @@ class Reader(_TaskComponent):
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """The labels of rows as numbers [n, ...], int32 or float32; 0 where a row has none."""
-        raise NotImplementedError
+        return self.type.targets(self.task, rows)
 
     def examples(self, rows: Sequence[Row]) -> Collection[Any]:
         """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON, or an
@@ -200,44 +233,53 @@ class Reader(_TaskComponent):
 
 
 class Head(_TaskComponent):
-    """The output layer. nn: a `network.heads.HeadBuilder`; features: a batch, dict of tensors
+    """The output layer. nn: a `model.heads.HeadBuilder`; features: a batch, dict of tensors
     [B, ...]."""
 
-    smooths_labels: ClassVar[bool] = False  # whether `loss` uses label_smoothing
     token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
-    scope_name: ClassVar[str] = ""  # "": that of the task type
-    fits_any_labels: ClassVar[bool] = (
-        False  # whether its weights do not depend on the labels
-    )
+    # Whether its weights do not depend on the labels.
+    fits_any_labels: ClassVar[bool] = False
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
-        type_name = self.scope_name or self.task.type.name
-        return f"{type_name}_{name or self.task.published.trained_as or self.task.name}"
+        scope = self.type.scope or self.type.name
+        return f"{scope}_{name or self.task.published.trained_as or self.task.name}"
 
     def num_choices(self, is_training: bool) -> int:
         """C, the number of texts of a record, which are separate inputs of the network."""
         return 1
 
     def features(self, length: int) -> tuple:
-        """The `records.feature_spec.Feature`s besides the ids of a record of `length` tokens."""
-        raise NotImplementedError
+        """The `feature_spec.Feature`s besides the ids of a record of `length` tokens."""
+        of_none = self.type.targets(self.task, ())
+        kind = "float" if of_none.dtype.kind == "f" else "int"
+        return (Feature("label_ids", of_none.shape[1:], kind),)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        """The logits, from `nn.summary()` [B*C,D] or `nn.sequence` [B*C,T,D]."""
-        raise NotImplementedError
+        """The logits [B,L], from `nn.summary()` [B*C,D]; of scores [B]. A subclass may use
+        `nn.sequence` [B*C,T,D]."""
+        import tensorflow.compat.v1 as tf
+
+        shape = self.label_shape or (len(self.task.labels or (0,)),)
+        logits = nn.dense(nn.summary(), shape[0], nn.scope + "/logit")
+        return tf.squeeze(logits, axis=-1) if self.has_scores else logits
 
     def loss(
         self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
     ) -> Any:
         """The loss of each record, float32 [B]. options: None unless in training."""
-        raise NotImplementedError
+        labels = features["label_ids"]
+        return self.type.loss(nn, logits, labels, options or LossOptions())
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """The outputs in evaluation and prediction: dict of name to tensor [B, ...] of fixed
         shape."""
+        import tensorflow.compat.v1 as tf
+
+        if self.type.activation:
+            logits = getattr(tf.nn, self.type.activation)(logits)
         return {"values": logits}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
@@ -250,19 +292,62 @@ class Head(_TaskComponent):
             loss=mean_over_windows(outputs["loss"], windows),
         )
 
-    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
-        """The weight of each label in the training loss, floats [L], or None. text: the flag. rows:
-        those of the train file; None without training."""
-        raise UserError(
-            f"class_weights: task {self.task.name} is not a classification into classes"
-        )
-
     def outputs_in_words(self) -> str:
         """The outputs in words, for the banner of a training."""
         if self.task.labels is None:
-            return "no labels"
+            return "scores"
         more = ", ..." if len(self.task.labels) > LABELS_SHOWN else ""
         return "labels " + ", ".join(self.task.labels[:LABELS_SHOWN]) + more
+
+    # The same in the graph of an exported model.
+
+    def graph_features(self, encoder: Any, text: Callable) -> dict:
+        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...]; a UserError where
+        texts of this type cannot be encoded so.
+
+        Args:
+          encoder: `inference.export.graph_encoding.GraphEncoder`.
+          text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
+            [B, ...].
+        """
+        reader = self.type.reader
+        if (
+            reader.encode is not Reader.encode
+            or reader.parse_pairs is not Reader.parse_pairs
+        ):
+            raise UserError(
+                f"texts of task type {self.type.name} cannot be encoded in the graph; serve "
+                "the model directory (xlnet serve), or export with --signatures=ids"
+            )
+        names = self.task.reader.texts
+        first = text(names[0])
+        second = text(names[1]) if len(names) > 1 else None
+        return encoder.records([[first, second]])
+
+    def named_outputs(
+        self, outputs: dict, features: dict, threshold: float = THRESHOLD
+    ) -> dict:
+        """The outputs by readable names: a dict of tensors [B, ...].
+
+        Args:
+          outputs: as of `outputs`.
+          features: their inputs.
+          threshold: as for `Scorer.decide`.
+        """
+        import tensorflow.compat.v1 as tf
+
+        names = self.task.labels
+        if self.has_scores:
+            return {"score": outputs["values"]}
+        if not names or tuple(self.task.scorer.probabilities) != names:
+            return outputs
+        values = outputs["values"]
+        if self.label_shape:
+            return {"is_label": values >= threshold, "probabilities": values}
+        ids = tf.argmax(values, axis=1)
+        if len(names) == 2 and threshold != THRESHOLD:
+            ids = tf.cast(values[:, 1] >= threshold, tf.int64)
+        return {"label": tf.gather(tf.constant(names), ids), "probabilities": values}
 
 
 # ---- predictions, metrics, files
@@ -271,18 +356,13 @@ class Head(_TaskComponent):
 class Scorer(_TaskComponent):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
 
-    default_metrics: ClassVar[
-        tuple[str, ...]
-    ] = ()  # of own data; the first selects checkpoints
-    lower_is_better: ClassVar[frozenset[str]] = frozenset()  # names of metrics
-    column: ClassVar[str] = "label"  # of the predictions in their file
-    # Whether a prediction is one number; if not, and `probabilities` names none, it has any shape.
-    is_number: ClassVar[bool] = False
-
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
         """The metrics of the task, by name."""
-        return {}
+        found = dict(self.type.metrics)
+        if len(self.task.labels or ()) != 2:
+            found.pop("f1", None)  # of one of two labels
+        return found
 
     @functools.cached_property
     def own_metrics(self) -> dict[str, split_metrics.Metric]:
@@ -295,30 +375,25 @@ class Scorer(_TaskComponent):
     @property
     def probabilities(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
-        return ()
+        names = self.task.labels or ()
+        return names if self.label_shape in ((), (len(names),)) else ()
 
     @property
     def has_threshold(self) -> bool:
         """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
-        return False
+        return bool(self.probabilities and self.label_shape) or (
+            len(self.probabilities) == 2
+        )
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
-        if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:
+        takes_own = type(self).evaluate is Scorer.evaluate
+        if takes_own and split_metrics.is_own(name):
             return
         if name not in (*self.metrics, *self.task.metrics):
-            raise UserError(
-                "metric: task {} has no {}{} (metrics: {}{})".format(
-                    self.task.name,
-                    name,
-                    did_you_mean(name, self.metrics),
-                    ", ".join(self.metrics),
-                    "; FILE.py:FUNCTION is your own, with :min if lower is better, "
-                    "docs/reference/files.md"
-                    if type(self).evaluate is Scorer.evaluate
-                    else "",
-                )
-            )
+            own = ", or FILE.py:FUNCTION of your own" if takes_own else ""
+            expected = f"one of {', '.join(self.metrics)}{own}"
+            raise wrong(f"metric of task {self.task.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
         """The gold labels of rows."""
@@ -326,8 +401,8 @@ class Scorer(_TaskComponent):
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """The predicted labels, in the form of `gold_labels`. threshold: minimum probability of a
-        label of a multi-label task, and of the second one of two."""
-        return np.asarray(values)
+        label of several, and of the second one of two."""
+        return self.type.decide(np.asarray(values), threshold)
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
@@ -336,49 +411,37 @@ class Scorer(_TaskComponent):
         is not the mean loss of the records. A prediction that is not finite is a UserError."""
         gold_labels = np.asarray(gold_labels)
         values = checked(self, values, len(gold_labels))
-        refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
         metrics = {**self.metrics, **self.own_metrics}
         found = {}
         for name in self.task.metrics:
-            metric = metrics[name]
-            found[name] = float(metric(self.task, decisions, gold_labels, values))
+            found[name] = float(metrics[name](gold_labels, decisions, values))
         return found
-
-    def constant_prediction(
-        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
-    ) -> Optional[str]:
-        """Describes predictions that do not depend on the text although the gold labels differ;
-        None for others. The default compares what `decide` returns. threshold: as for `decide`."""
-        if self.is_number:
-            if not differ(gold_labels) or np.std(values) >= _NARROW * np.std(
-                gold_labels
-            ):
-                return None
-            return f"all scores are about {np.mean(values):.2f}"
-        decisions = np.asarray(self.decide(values, threshold))
-        if (
-            decisions.dtype.kind not in "biuf"
-            or not differ(gold_labels)
-            or differ(decisions)
-        ):
-            return None
-        return f"every row is '{self.texts(np.asarray(values)[:1], threshold)[0]}'"
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
         """A table of the errors, such as a confusion matrix, as text; None for a type without
         one."""
-        return None
+        names = self.task.labels
+        if not names or tuple(self.probabilities) != names:
+            return None
+        decisions = self.decide(values, threshold)
+        table = split_metrics.class_table(names, decisions, gold_labels)
+        if self.label_shape or len(names) > _LABELS_OF_A_MATRIX:
+            return table
+        confusions = split_metrics.confusion_table(names, decisions, gold_labels)
+        return table + "\n\n" + confusions
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The frequencies of the labels in the train file, for the banner of a training."""
         labels = self.task.labels
-        if labels is None:
+        if labels is None and not self.has_scores:
             return f"{len(rows):,} rows"
-        count_of: collections.Counter = collections.Counter()
-        for row in rows:
-            several = isinstance(row.label, tuple)
-            count_of.update(row.label if several else (row.label,))
+        if labels is None:
+            scores = self.task.reader.label_array(rows)
+            return (
+                f"from {scores.min():g} to {scores.max():g}, mean {scores.mean():.2f}"
+            )
+        count_of = label_counts(rows)
         if len(labels) <= LABELS_SHOWN:
             return ", ".join(f"{label}: {count_of[label]:,}" for label in labels)
         rarest = min(labels, key=lambda label: count_of[label])
@@ -388,24 +451,59 @@ class Scorer(_TaskComponent):
             f"{count_of[commonest]} ({commonest})"
         )
 
-    def texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
-        """The predicted labels or the score of each row as text."""
-        raise NotImplementedError
+    def labels_of(self, values: Any, threshold: float) -> Iterator[Any]:
+        """Yields the predicted label of each row, as `Reader.parse_label` returns it."""
+        for decision in self.decide(values, threshold):
+            yield self.type.label_of(self.task, decision)
+
+    def texts(self, values: Any, threshold: float) -> Iterator[str]:
+        """Yields the predicted label of each row as text."""
+        for label in self.labels_of(values, threshold):
+            yield self.text_of(label)
+
+    def text_of(self, label: Any) -> str:
+        """A label as text. Several have separators between, or are a list in JSON if some name of
+        the task has the separator."""
+        if isinstance(label, str):
+            return label
+        if not isinstance(label, tuple):
+            return f"{label:.9g}"
+        texts = [self.text_of(each) for each in label]
+        separator = getattr(self.options, "separator", " ")
+        if any(separator in name for name in self.task.labels or ()):
+            return json.dumps(texts, ensure_ascii=False)
+        return separator.join(texts)
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> Iterator[Comparison]:
-        """Yields the `Comparison` of each row. By default a prediction is wrong if its text is not
-        that of the label, and worse the less probable the label was."""
-        places = {name: place for place, name in enumerate(self.probabilities)}
-        for row, predicted, found in zip(rows, self.texts(values, threshold), values):
-            gold = "" if row.label is None else str(row.label)
-            probability = (
-                float(found[places[predicted]]) if predicted in places else None
-            )
-            error = float(row.label is not None and predicted != gold)
-            if error and gold in places:
-                error = max(1 - float(found[places[gold]]), LEAST_ERROR)
+        """Yields the `Comparison` of each row. The error of a score is the absolute difference,
+        that of a label 1 less its probability. Of several labels probability and error are those of
+        one, the one with the worst decision."""
+        names = tuple(self.probabilities)
+        decisions = self.decide(values, threshold)
+        gold_labels = self.gold_labels(rows)
+        for row, decision, found, numbers in zip(rows, decisions, values, gold_labels):
+            label = self.type.label_of(self.task, decision)
+            predicted = self.text_of(label)
+            if row.label is None:
+                yield Comparison("", predicted, None, 0.0)
+                continue
+            gold, probability = self.text_of(row.label), None
+            error = float(predicted != gold)
+            if self.has_scores:
+                error = abs(float(found) - row.label)
+            elif names and self.label_shape:
+                # The wrong decision with the highest error, or else the least sure one.
+                distances = np.abs(numbers - found)
+                is_wrong = numbers != decision
+                worst = np.argmax(distances + is_wrong)
+                distance = float(distances[worst])
+                probability = distance if is_wrong[worst] else 1 - distance
+                error *= max(distance, LEAST_ERROR)
+            elif names:
+                probability = float(found[names.index(label)])
+                error *= max(1 - float(found[names.index(row.label)]), LEAST_ERROR)
             yield Comparison(gold, predicted, probability, error)
 
     def prediction_files(
@@ -418,7 +516,7 @@ class Scorer(_TaskComponent):
         # Texts are made one at a time to save memory.
         columns = [
             ("id", (row.id for row in rows)),
-            (self.column, self.texts(values, threshold)),
+            (self.type.column, self.texts(values, threshold)),
         ]
         if has_query_names(self.task):
             columns.insert(0, ("query", (row.query for row in rows)))
@@ -435,45 +533,18 @@ class Scorer(_TaskComponent):
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.output.results`. A UserError where `prediction_files` has
         one."""
-        return list(self.texts(checked(self, values, len(rows)), threshold))
-
-
-# ---- an exported model
-
-
-class Export(_TaskComponent):
-    """The graph of an exported model. A type without it has the inputs of a text or a pair of
-    texts, and the outputs of its `Head`."""
-
-    def features(self, encoder: Any, text: Callable) -> dict:
-        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...]; a UserError where
-        texts of this type cannot be encoded so.
-
-        Args:
-          encoder: `serving.export.graph_encoding.GraphEncoder`.
-          text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
-            [B, ...].
-        """
-        reader = self.task.reader
-        if (
-            type(reader).encode is not Reader.encode
-            or type(reader).parse_pairs is not Reader.parse_pairs
-        ):
-            raise UserError(
-                f"texts of task type {self.task.type.name} cannot be encoded in the graph; serve "
-                "the model directory (xlnet serve), or export with --signatures=ids"
-            )
-        names = reader.texts
-        first = text(names[0])
-        second = text(names[1]) if len(names) > 1 else None
-        return encoder.records([[first, second]])
-
-    def outputs(
-        self, outputs: dict, features: dict, threshold: float = THRESHOLD
-    ) -> dict:
-        """The outputs by readable names: a dict of tensors [B, ...]; outputs: as of `Head.outputs`;
-        features: their inputs; threshold: as for `Scorer.decide`."""
-        return outputs
+        values = checked(self, values, len(rows))
+        names = tuple(self.probabilities)
+        if not names:
+            return list(self.labels_of(values, threshold))
+        found: list[Any] = []
+        for label, row in zip(self.labels_of(values, threshold), values.tolist()):
+            of_all = dict(zip(names, row))
+            if self.label_shape:
+                found.append(results.Labels(label, of_all))
+            else:
+                found.append(results.Label(label, of_all[label], of_all))
+        return found
 
 
 # ---- a task type
@@ -481,26 +552,75 @@ class Export(_TaskComponent):
 
 @dataclasses.dataclass(frozen=True)
 class TaskType:
-    """A task type. `selecting_flag`, `own_columns` and `with_settings` are optional: they serve the
-    flags for your own files."""
+    """A task type: a row of a table, whose columns are what types differ in. `types.simple` has the
+    library's; a type that defines the methods itself leaves out those that they use.
 
-    name: str  # in run.json and in `known.TASK_TYPES`
-    reader: type[Reader]
-    head: type[Head]
-    scorer: type[Scorer]
-    options: Any = NoOptions()  # a frozen dataclass: options of a `Task`
-    has_labels: bool = False  # whether a task has a list of labels
-    verb: str = "classify"  # the method of a loaded model that calls it
-    program: str = "xlnet classify"  # that trains it
-    # The setting that chooses the type if it is not empty; the first such type of the registry is
-    # used. Each program has one with "task_name", which always has a value.
+    Attributes:
+      name: in `run.json` and in `known.TASK_TYPES`.
+      parse: (task, cells), as `Reader.parse_label` takes them, to the label of a row: a name, a
+        tuple of names or numbers, or a number; a ValueError with the error in words.
+      targets: (task, rows) to their labels as numbers, an array [n, ...] of int32 or float32: ids
+        [n], 0 and 1 [n,L], scores [n]. The output layer has L outputs, or one for a score.
+      loss: (nn, logits, labels, options) to the loss of each record, float32 [B].
+      activation: the function of `tf.nn` that makes values of logits; "": they are the logits.
+      decide: (values, threshold) to the predicted labels, in the form of `targets`.
+      label_of: (task, one of these) to the label, in the form of `parse`.
+      metrics: functions of (labels, decisions, values) to a float, by name.
+      default_metrics: those of own data; the first selects checkpoints.
+      lower_is_better: the names of those of which a lower value is the better one.
+      loss_options: the fields of `LossOptions` that the loss uses.
+      column: what predictions are called in their file.
+      has_labels: whether a task has a list of labels.
+      scope: what the output layer is called; "": after the type.
+      verb: the method of a loaded model that calls it.
+      program: the program that trains it.
+      selecting_flag: the setting that chooses the type if it is not empty; the first such type of
+        the registry is used. Each program has one with "task_name", which always has a value.
+      options: a frozen dataclass, the options of a `Task`.
+      own_columns: settings (`FineTuningSettings`) to a dict of the fields of a `Task` that name
+        columns of own files; None: those of a table.
+      with_settings: (task, settings) to the task with the options of the settings.
+      reader, head, scorer: the classes of its objects.
+    """
+
+    name: str
+    parse: Any = None
+    targets: Any = None
+    loss: Any = None
+    activation: str = ""
+    decide: Any = None
+    label_of: Any = None
+    metrics: Mapping[str, split_metrics.Metric] = dataclasses.field(
+        default_factory=dict
+    )
+    default_metrics: tuple[str, ...] = ()
+    lower_is_better: frozenset[str] = frozenset()
+    loss_options: tuple[str, ...] = ()
+    column: str = "label"
+    has_labels: bool = False
+    scope: str = ""
+    verb: str = "classify"
+    program: str = "xlnet classify"
     selecting_flag: Optional[str] = None
-    # settings (`FineTuningSettings`) -> dict of the fields of a `Task` that name columns of own
-    # files; None: those of a table.
+    options: Any = NoOptions()
     own_columns: Optional[Callable[[Any], dict]] = None
-    # (task, settings) -> the task with the options of the settings.
     with_settings: Optional[Callable[[Task, Any], Task]] = None
-    export: type[Export] = Export  # not needed in the plain case
+    reader: type[Reader] = Reader
+    head: type[Head] = Head
+    scorer: type[Scorer] = Scorer
+
+    @property
+    def own_modules(self) -> list[str]:
+        """The names of the modules of a user that have its code; []: it is the library's."""
+        names = set()
+        for field in dataclasses.fields(self):
+            part = getattr(self, field.name)
+            parts = part.values() if isinstance(part, Mapping) else (part,)
+            for each in parts:
+                for code in getattr(each, "__mro__", (each,)):
+                    names.add(getattr(code, "__module__", None) or "xlnet")
+        library = ("xlnet", "builtins", "numpy", "collections", "functools")
+        return sorted(name for name in names if name.split(".")[0] not in library)
 
 
 # ---- for the methods of all types
@@ -508,31 +628,20 @@ class TaskType:
 
 def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
     """Predictions as an array: [count,L] if they are probabilities of names
-    (`Scorer.probabilities`), [count] if they are numbers, otherwise [count,...]. Raises ValueError
-    if they have another shape, and UserError for probabilities and numbers that are not finite."""
+    (`Scorer.probabilities`), [count] if they are scores, otherwise [count,...]. Raises ValueError
+    if they have another shape, and UserError for numbers that are not finite."""
     values, names = np.asarray(values), scorer.probabilities
     expected: tuple[int, ...] = (count, *values.shape[1:])
     if names:
         expected = (count, len(names))
-    elif scorer.is_number:
+    elif scorer.has_scores:
         expected = (count,)
     if values.shape != expected:
         raise ValueError(
             f"task {scorer.task.name}: values have shape {values.shape}, expected {expected}"
         )
-    if names or scorer.is_number:
-        refuse_nan(scorer.task, values)
+    refuse_nan(scorer.task, values)
     return values
-
-
-def differ(values: Any) -> bool:
-    """Whether any two of `values` [n, ...] differ, by more than rounding if they are fractions."""
-    values = np.asarray(values)
-    if len(values) < 2:
-        return False
-    if values.dtype.kind == "f":
-        return not np.allclose(values, values[:1], rtol=_ROUNDING, atol=0.0)
-    return bool((values != values[:1]).any())
 
 
 def refuse_nan(task: Task, values: np.ndarray) -> None:
@@ -553,3 +662,46 @@ def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.n
     starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
     sums = np.add.reduceat(values, starts, axis=0)
     return sums / windows.reshape([-1] + [1] * (values.ndim - 1))
+
+
+def sorted_names(names: Collection[str]) -> tuple[str, ...]:
+    """Numbers by size, such as -1, 0, 1.5, 10; others in alphabetical order."""
+    if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name) for name in names):
+        return tuple(sorted(sorted(names), key=float))
+    return tuple(sorted(names))
+
+
+def label_counts(rows: Sequence[Row]) -> collections.Counter:
+    """How often each label occurs."""
+    counts: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        counts.update(row.label if isinstance(row.label, tuple) else (row.label,))
+    return counts
+
+
+def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
+    """The weight of each label in the training loss, floats [L].
+
+    Args:
+      text: "balanced" (labels / (L * labels of the name), so that labels have the same total
+        weight), or "label:weight,...", 1 for other labels.
+      rows: those of the train file.
+    """
+    if "class_weights" not in task.type.loss_options:
+        raise wrong("class_weights", f"task {task.name}", "a classification")
+    names = task.class_names
+    if text == "balanced":
+        counts = label_counts(rows)
+        total = sum(counts.values())
+        return [total / (len(names) * max(counts[name], 1)) for name in names]
+    weights = dict.fromkeys(names, 1.0)
+    for part in filter(None, text.split(",")):
+        name, _, number = map(str.strip, part.rpartition(":"))
+        if not 0 <= to_number(number) <= sys.float_info.max:
+            raise wrong(
+                "class_weights", f"'{part}'", "balanced, or label:weight, ... from 0 on"
+            )
+        if name not in weights:
+            raise wrong("class_weights", f"'{name}'", f"one of {', '.join(names)}")
+        weights[name] = to_number(number)
+    return list(weights.values())

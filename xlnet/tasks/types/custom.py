@@ -177,7 +177,7 @@ def _own_task(settings: Any, stored: dict) -> Task:
         CUSTOM,
         Columns(**columns),
         labels=() if its_type.has_labels else None,
-        metrics=its_type.scorer.default_metrics,
+        metrics=its_type.default_metrics,
         type=its_type,
         files=Files(by_split=found, dev_share=dev_share),
         cut_first=bool(columns.get("choices")),

@@ -470,7 +470,7 @@ _RANKING = _task(
     "document",
     "grade",
     None,
-    TASK_TYPES["ranking"].scorer.default_metrics,
+    TASK_TYPES["ranking"].default_metrics,
     type="ranking",
     id="document_id",
     id_required=True,
@@ -495,7 +495,7 @@ def _tagging(name: str, tag_column: str, scheme: str, files: Any) -> Task:
         None,
         tag_column,
         (),
-        TASK_TYPES["tagging"].scorer.default_metrics,
+        TASK_TYPES["tagging"].default_metrics,
         type="tagging",
         id=None,
         by_split=files,
@@ -543,7 +543,7 @@ def _questions(name: str, scoring: str, files: Any) -> Task:
         name,
         columns,
         None,
-        spans.scorer.default_metrics,
+        spans.default_metrics,
         spans,
         Files(by_split=files, form=Form("json")),
     ).with_options(scoring=scoring)
@@ -677,11 +677,8 @@ def type_of(stored: dict, path: str) -> TaskType:
 
 def module_of(its_type: TaskType) -> Optional[str]:
     """The module of an own task type; None: the library's."""
-    parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
-    return next(
-        (part.__module__ for part in parts if part.__module__.split(".")[0] != "xlnet"),
-        None,
-    )
+    own = its_type.own_modules
+    return own[0] if own else None
 
 
 # --- Which task
