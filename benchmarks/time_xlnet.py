@@ -45,17 +45,13 @@ def run_config(work, options):
 
 def pretraining_loss(config, run, inputs, seed):
     """Loss of the permutation language model, and the new memories [B,L,M,D]."""
-    found = objectives.forward(
-        "permutation",
-        config,
-        run,
-        inputs,
-        tf.unstack(inputs["memory"], axis=1),
-        ids=tf.gather(inputs["input_ids"], inputs["positions"], batch_dims=1),
-        bits=objectives.RandomBits(seed, None),
-        mask_id=None,
+    mems = tf.unstack(inputs["memory"], axis=1)
+    outputs, vectors = objectives.find("permutation").predict(
+        objectives.Batch(config, run, inputs, mems, seed)
     )
-    return tf.reduce_mean(found.losses), tf.stack(found.new_mems, axis=1)
+    ids = tf.gather(inputs["input_ids"], inputs["positions"], batch_dims=1)
+    losses = heads.lm_loss(vectors, ids, outputs.embedding_table, run.precision)
+    return tf.reduce_mean(losses), tf.stack(outputs.new_mems, axis=1)
 
 
 def classifier(config, run, inputs, seed):
@@ -139,12 +135,8 @@ def training_step(work, config, run, inputs, xla):
         )
         inputs = dict(inputs, memory=memory.read_value())
     loss, gradients, kept = train_step.loss_and_gradients(compute, inputs, 1, xla=xla)
-    train, _ = optimizer.minimize(
-        loss,
-        OptimizationSettings(weight_decay=0.01),
-        step,
-        list(zip(gradients, tf.trainable_variables())),
-    )
+    settings = OptimizationSettings(weight_decay=0.01)
+    train, _ = optimizer.minimize(settings, step, gradients)
     return tf.group(train, *([memory.assign(kept["memory"])] if kept else [])), loss
 
 

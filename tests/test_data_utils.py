@@ -22,7 +22,7 @@ from helpers.preparation import (
 from xlnet.commands import data_make as data_utils
 from xlnet.corpus import feature_spec
 from xlnet.corpus.manifest import Manifest
-from xlnet.pretraining import sources
+from xlnet.pretraining import data
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.pretraining import PretrainingSettings
 
@@ -276,9 +276,7 @@ def test_records_for_eight_gpus_serve_one_gpu_too():
         assert streams % preset["train_batch_size"] == 0, name
         assert (preset["seq_len"], preset["reuse_len"]) == (512, 256), name
         manifest = types.SimpleNamespace(seq_len=512, reuse_len=256)
-        settings = sources.with_lengths(
-            PretrainingSettings(record_info_dir="-"), manifest
-        )
+        settings = data.with_lengths(PretrainingSettings(record_info_dir="-"), manifest)
         assert (settings.num_predict, settings.perm_size) == (85, 256)
 
 

@@ -12,11 +12,11 @@ from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, flags_of, losses, train, weights
 
-from xlnet.commands import pretrain as train_gpu
 from xlnet.corpus import tfrecord
 from xlnet.corpus.manifest import Manifest
 from xlnet.engine import checkpoint, progress
-from xlnet.pretraining import sources
+from xlnet.pretraining import data
+from xlnet.pretraining.resolve import choose_architecture
 from xlnet.settings.network import ArchitectureSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support.errors import UserError
@@ -320,7 +320,7 @@ def manifest_of(split=None, share=0.05, content="x", streams="ab"):
 def test_held_out_text_that_is_trained_on_is_noted(
     caplog, evaluated, trained, is_noted
 ):
-    sources.note_trained_on(evaluated, trained, "eval_record_info_dir")
+    data.note_trained_on(evaluated, trained, "eval_record_info_dir")
     assert bool(caplog.messages) == is_noted
     for message in caplog.messages:
         assert message.startswith("note: eval_record_info_dir: its text is trained on")
@@ -364,8 +364,8 @@ def test_an_architecture_in_the_working_directory_is_none_of_the_weights(
         do_eval=True,
         init_checkpoint="weights/xlnet_model.ckpt",
     )
-    with pytest.raises(UserError, match="model_config_path: no architecture"):
-        train_gpu.choose_architecture(
+    with pytest.raises(UserError, match="model_config_path: found none"):
+        choose_architecture(
             settings, ArchitectureSettings(), types.SimpleNamespace(vocab_size=60)
         )
 
@@ -391,7 +391,7 @@ BAD = {
     ),
     "clamp_len of 0": (dict(clamp_len=0), 2, "clamp_len is 0"),
     "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
-    "no architecture": (dict(model_config_path=None), 1, "no architecture; give it"),
+    "no architecture": (dict(model_config_path=None), 1, "model_config_path: found none, expected an architecture"),
     "half an architecture": (
         dict(model_config_path=None, n_layer=2),
         1,
@@ -470,8 +470,8 @@ def test_a_flag_that_contradicts_the_records_is_refused(place, name, wanted, fou
     done = train(place, "contradiction", **{name: wanted})
     assert done.returncode == 1
     assert done.stderr == (
-        f"train_gpu.py: {name}: the flag says {wanted}, the records in {place / 'train'} were made "
-        f"with {found}\n"
+        f"train_gpu.py: {name}: found {wanted}, expected {found}, as of the records in "
+        f"{place / 'train'}\n"
     )
 
 
@@ -544,7 +544,7 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
         ("model_dir", train(place, "foreign", learning_rate=0.5)),
     ):
         assert (
-            "{}: {} has a fine-tuned model (by {}), expected a pretrained one".format(
+            "{}: {}: found a fine-tuned model (by {}), expected a pretrained one".format(
                 flag, place / "foreign", kept
             )
             in done.stderr
@@ -623,6 +623,4 @@ def test_remote_records_train_as_those_on_a_disk(place):
             if not flag.startswith("--model_dir")
         ),
     )
-    assert (
-        "model_dir: the records are not on a disk; give a directory" in refused.stderr
-    )
+    assert "model_dir: found none, expected one: ram://heldout is not" in refused.stderr

@@ -36,7 +36,7 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
 ):
     """20 steps with dropout and memories: ours, and TensorFlow's of the same model function."""
     runs = []
-    monkeypatch.setattr(loop, "fit", lambda run, selection: runs.append(run))
+    monkeypatch.setattr(loop, "fit", lambda run, *_: runs.append(run))
     train(place, tmp_path / "unused", train_steps=20, **changes)
     (run,) = runs
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"

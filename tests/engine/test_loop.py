@@ -15,8 +15,8 @@ from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet.engine import loop, progress
 from xlnet.engine.predictor import Predictor
-from xlnet.pretraining.data import PretrainingData
 from xlnet.pretraining.held_out import HeldOut
+from xlnet.pretraining.run import PretrainingRun
 from xlnet.support import lock
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
@@ -63,7 +63,7 @@ class Killed(BaseException):
 
 def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeypatch):
     """Also that of the last step, beside files that the process left unfinished."""
-    evaluate = HeldOut.evaluate
+    evaluate = HeldOut.evaluate_step
     for name, at, said in (
         ("killed", 4, ["4", "4", "5", "6", "6"]),
         ("late", 6, ["6"]),
@@ -75,7 +75,7 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
             return evaluate(self, step, prefix)
 
         with monkeypatch.context() as patched:
-            patched.setattr(HeldOut, "evaluate", killed)
+            patched.setattr(HeldOut, "evaluate_step", killed)
             with pytest.raises(Killed):
                 train(place, name, **run)
         (place / name / "unfinished").mkdir()
@@ -140,15 +140,13 @@ def test_what_is_left_out_is_that_of_the_run(place, run, whole):
 
 def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
     """As of several replicas, of which one has a damaged record: the run ended with status 0."""
-    real = PretrainingData.to_train
+    real = PretrainingRun.batches
     monkeypatch.setattr(
-        PretrainingData,
-        "to_train",
-        lambda self, *arguments: real(self, *arguments).take(2),
+        PretrainingRun, "batches", lambda self, start: real(self, start).take(2)
     )
     done = train(place, "ends_early", **run)
     assert done.returncode == 1 and len(done.errors) == 1
-    assert "the data ended at step 2 of 6" in done.errors[0]
+    assert "found the end of the data at step 2 of 6" in done.errors[0]
 
 
 def test_a_second_run_in_the_directory_is_refused(place, run, whole):

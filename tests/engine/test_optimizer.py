@@ -50,10 +50,7 @@ def test_golden_trajectories(graph, golden, kind):
         name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES
     }
     train_op, scalars = optimizer.minimize(
-        None,
-        settings_of(case.settings[kind]),
-        step,
-        [(gradients[name], variables[name]) for name in NAMES],
+        settings_of(case.settings[kind]), step, [gradients[name] for name in NAMES]
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -108,7 +105,9 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     )
     _, loss = pretraining_losses(model, feeds)
     train_op, scalars = optimizer.minimize(
-        loss, settings_of(reference["optimizer"]), tf.train.get_or_create_global_step()
+        settings_of(reference["optimizer"]),
+        tf.train.get_or_create_global_step(),
+        optimizer.gradients_of(loss),
     )
     weights = {v.op.name: v for v in tf.trainable_variables()}
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
@@ -140,10 +139,9 @@ def run_steps(settings, values, gradients, steps=3):
     """Final values after `steps` updates with constant gradients, of EMAs too."""
     variables = variables_of(values)
     train_op, _ = optimizer.minimize(
-        None,
         settings,
         tf.train.get_or_create_global_step(),
-        [(tf.constant(gradients[name]), variables[name]) for name in values],
+        [tf.constant(gradients[name]) for name in values],
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -265,12 +263,11 @@ def test_the_average_of_a_slow_decay_is_exact(graph, decay):
     """1 - decay^n is computed without cancellation."""
     weight = variables_of({"kernel": np.float32([1.0])})["kernel"]
     train_op, _ = optimizer.minimize(
-        None,
         OptimizationSettings(
             learning_rate=0.25, decay_method="constant", ema_decay=decay
         ),
         tf.train.get_or_create_global_step(),
-        [(tf.ones([1]), weight)],
+        [tf.ones([1])],
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -291,11 +288,11 @@ def test_a_weight_decays_after_it_was_read(graph):
     with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
     train_op, _ = optimizer.minimize(
-        loss,
         OptimizationSettings(
             learning_rate=1.0, weight_decay=0.5, decay_method="constant"
         ),
         tf.train.get_or_create_global_step(),
+        optimizer.gradients_of(loss),
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -376,14 +373,12 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
 def test_steps_that_overflow_are_not_counted(graph):
     """The update after three of them is a run's first: of a full step, and it is the average."""
     scale, step = optimizer.LossScale(), tf.train.get_or_create_global_step()
-    weight = variables_of({"kernel": np.ones(2, np.float32)})["kernel"]
+    variables_of({"kernel": np.ones(2, np.float32)})
     gradient = tf.placeholder(tf.float32, [2])
     settings = OptimizationSettings(
         learning_rate=0.1, decay_method="constant", ema_decay=0.9
     )
-    train_op, _ = optimizer.minimize(
-        tf.constant(0.0), settings, step, [(gradient, weight)], scale
-    )
+    train_op, _ = optimizer.minimize(settings, step, [gradient], scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for value in [np.inf] * 3 + [1e4]:
@@ -404,11 +399,7 @@ def test_a_variable_without_gradient_is_named(graph):
     used = tf.get_variable("used", [2], use_resource=True)
     tf.get_variable("forgotten", [2], use_resource=True)
     with pytest.raises(ValueError, match="no gradient reaches forgotten"):
-        optimizer.minimize(
-            tf.reduce_sum(used),
-            OptimizationSettings(),
-            tf.train.get_or_create_global_step(),
-        )
+        optimizer.gradients_of(tf.reduce_sum(used))
 
 
 def test_every_variable_of_pretraining_has_a_gradient(graph):
@@ -425,8 +416,4 @@ def test_every_variable_of_pretraining_has_a_gradient(graph):
             mems=[tf.zeros([2, 4, config.d_model])] * config.n_layer,
             query=modeling.Query(positions=tf.constant([[1], [2]])),
         )
-    optimizer.minimize(
-        tf.reduce_sum(outputs.sequence**2),
-        OptimizationSettings(),
-        tf.train.get_or_create_global_step(),
-    )
+    optimizer.gradients_of(tf.reduce_sum(outputs.sequence**2))

@@ -1,19 +1,17 @@
 """Training steps for `gpu_graph` to look at: small networks over windows of real size."""
 
 import itertools
-import types
 import unittest.mock
 
 import tensorflow.compat.v1 as tf
 
+from helpers.pretraining import run_of
 from xlnet.corpus import feature_spec
 from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.model import kernels_tuned
-from xlnet.pretraining import model as pretraining_model
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES
@@ -37,7 +35,6 @@ OPTIMIZATION = OptimizationSettings(
     ema_decay=0.9,
     lr_layer_decay_rate=0.75,
 )
-_TOKENIZER = types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6)
 
 _SETTINGS = {
     "spans": SpanSettings,
@@ -65,17 +62,8 @@ def pretraining_model_and_batch(network, settings):
     )
     features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
     features["weights"] = tf.placeholder(tf.float32, [ROWS, SLOTS])
-    model = pretraining_model.PretrainingModel(
-        CONFIG,
-        NetworkSettings(**network),
-        OPTIMIZATION,
-        PretrainingSettings(
-            **dict(dict(record_info_dir="", model_dir="", mem_len=MEMORY), **settings)
-        ),
-        REUSED,
-        _TOKENIZER,
-    )
-    return model, features
+    settings = {"mem_len": MEMORY, **settings}
+    return run_of(CONFIG, network, settings, OPTIMIZATION, REUSED), features
 
 
 def finetuning(kind, network, settings, is_fixed=False):

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import types
 
 import numpy as np
 
@@ -158,6 +159,28 @@ def features():
     )
     batch = {name: tf.constant(value, tf.int32) for name, value in values.items()}
     return dict(batch, weights=tf.ones([ROWS, SLOTS]))
+
+
+def run_of(config, network, settings, optimization=None, reuse_len=16, devices=None):
+    """A `PretrainingRun` without records, for `features`; network, settings: dicts."""
+    from xlnet.engine.devices import Devices
+    from xlnet.pretraining.run import PretrainingRun
+    from xlnet.settings.network import NetworkSettings
+    from xlnet.settings.pretraining import PretrainingSettings
+    from xlnet.settings.training import OptimizationSettings
+
+    return PretrainingRun(
+        PretrainingSettings(**{"record_info_dir": "", "model_dir": "", **settings}),
+        NetworkSettings(**network),
+        optimization or OptimizationSettings(),
+        config,
+        tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
+        manifest=types.SimpleNamespace(reuse_len=reuse_len),
+        held_out=types.SimpleNamespace(num_streams=1, windows_per_stream=1),
+        permutation=None,
+        devices=devices or Devices(None),
+        document=None,
+    )
 
 
 def weights(place, model_dir):

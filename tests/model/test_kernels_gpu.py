@@ -3,20 +3,18 @@ gradients; that they compile for a GPU; that a step holds them."""
 
 import importlib.util
 import math
-import types
 
 import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import triton_on_numpy
-from helpers.pretraining import TINY, VOCABULARY, features
+from helpers.pretraining import TINY, VOCABULARY, features, run_of
 
+from xlnet.engine.devices import Devices
 from xlnet.model import kernels, kernels_gpu, kernels_gpu_check, modeling
 from xlnet.model.kernels import Dropout, Mask, Stream
-from xlnet.pretraining.model import PretrainingModel
-from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
 
@@ -187,24 +185,13 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
     )
 
     def losses(fused, dropout, recompute=False, micro_batches=1):
-        model = PretrainingModel(
-            XLNetConfig(
-                **dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)
-            ),
-            NetworkSettings(
-                dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3
-            ),
+        wide = dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)
+        model = run_of(
+            XLNetConfig(**wide),
+            dict(dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3),
+            dict(mem_len=8, grad_accum_steps=micro_batches),
             OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
-            PretrainingSettings(
-                record_info_dir="",
-                model_dir="",
-                mem_len=8,
-                grad_accum_steps=micro_batches,
-            ),
-            16,
-            types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
-            xla=True,
-            fused_attention=(9, 0) if fused else None,
+            devices=Devices(None, xla=True, fused_attention=(9, 0) if fused else None),
         )
         with tf.Graph().as_default(), tf.Session() as session:
             tf.set_random_seed(0)

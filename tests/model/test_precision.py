@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 import xlnet
 from xlnet.corpus import feature_spec
 from xlnet.finetuning.model import TaskModel
+from xlnet.model import heads
 from xlnet.pretraining import objectives
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -87,30 +88,27 @@ def test_objectives(objective, device):
             label=np.arange(BATCH) % 2,
         ).items()
     }
-    mems = random.randn(BATCH, MEMORY, CONFIG.d_model).astype(np.float32)
+    memory = random.randn(BATCH, MEMORY, CONFIG.d_model).astype(np.float32)
 
     def loss(precision):
         run = NetworkSettings(precision=precision, **NETWORK).run_config(
             True, mem_len=MEMORY, device=device
         )
         batch = {name: tf.constant(value) for name, value in features.items()}
-        batch.update(objectives.targets(objective, batch, [3, 4]))
+        chosen = objectives.find(objective)
+        batch.update(chosen.targets(batch, [3, 4]))
+        seed, mems = tf.constant([1, 2]), [tf.constant(memory)]
+        read = objectives.Batch(CONFIG, run, batch, mems, seed, 0, 6, True)
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            predictions = objectives.forward(
-                objective,
-                CONFIG,
-                run,
-                batch,
-                [tf.constant(mems)],
-                ids=batch["ids"],
-                bits=objectives.RandomBits(tf.constant([1, 2]), 0),
-                mask_id=6,
-                with_segments=True,
+            outputs, vectors = chosen.predict(read)
+            losses = heads.lm_loss(
+                vectors, batch["ids"], outputs.embedding_table, precision
             )
+            logits = objectives.segment_logits(read, outputs)
         # A sum of targets and of the segment's loss that neither hides in the other.
-        return tf.reduce_mean(predictions.losses * batch["weights"]) + tf.reduce_mean(
+        return tf.reduce_mean(losses * batch["weights"]) + tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(
-                labels=features["label"], logits=predictions.segment_logits
+                labels=features["label"], logits=logits
             )
         )
 

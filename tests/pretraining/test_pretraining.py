@@ -5,7 +5,6 @@ import glob
 import json
 import re
 import shutil
-import types
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from helpers.pretraining import (
     curve,
     features,
     flags_of,
+    run_of,
     train,
     weights,
 )
@@ -28,7 +28,7 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress, train_step
 from xlnet.model import stateless_random
 from xlnet.pretraining import objectives
-from xlnet.pretraining.model import PretrainingModel
+from xlnet.pretraining.held_out import outputs
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import default_of
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -78,10 +78,8 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
     assert held_out(evaluated.stdout) == losses[1][1:], evaluated.stderr
     unknown = train(place, "unknown", objective="all_maskd", own_module=module)
     assert unknown.returncode == 1
-    assert (
-        "objective is 'all_maskd'" in unknown.stderr
-        and "'all_masked'" in unknown.stderr
-    )
+    assert "objective: found 'all_maskd', expected one of " in unknown.stderr
+    assert ", all_masked; --own_module" in unknown.stderr
     assert not (place / "unknown").exists()
 
 
@@ -346,22 +344,17 @@ def test_all_settings_are_written(place, reported):
 @pytest.mark.slow
 def test_memories_are_carried_through_evaluation(objective):
     """The same batch twice: the second time it is remembered, unless streams start anew."""
-    model = PretrainingModel(
+    run = run_of(
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
-        NetworkSettings(init_std=0.3),
-        OptimizationSettings(),
-        PretrainingSettings(
-            record_info_dir="", model_dir="", mem_len=8, objective=objective
-        ),
-        16,
-        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
+        dict(init_std=0.3),
+        dict(mem_len=8, objective=objective),
     )
     for starts, is_same in ((0, False), (1, True)):
         with tf.Graph().as_default(), tf.Session() as session:
             tf.train.get_or_create_global_step()
             batch = features()
             batch["starts_stream"] = tf.fill(batch["starts_stream"].shape, starts)
-            loss = tf.reduce_mean(model.held_out(batch)["losses"])
+            loss = tf.reduce_mean(outputs(run, batch)["losses"])
             session.run(
                 [tf.global_variables_initializer(), tf.local_variables_initializer()]
             )
@@ -444,7 +437,7 @@ def test_the_causal_objective_says_where_its_targets_are(graph):
     """Also where records have as many slots as it has targets."""
     batch = features()
     batch["positions"] = tf.zeros([ROWS, LENGTH - 1], tf.int32)
-    targets = objectives.targets("causal", batch, [1])
+    targets = objectives.find("causal").targets(batch, [1])
     with tf.Session() as session:
         positions, ids, tokens = session.run(
             [targets["positions"], targets["ids"], batch["input_ids"]]
@@ -462,9 +455,8 @@ WRONG = {
 
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
-    reported = progress.Progress(
-        "none", 6, 999, 999, ("tokens", 1), False, is_chief=False
-    )
+    settings = PretrainingSettings(record_info_dir="", model_dir="none")
+    reported = progress.Progress(settings, 6, 999, ("tokens", 1), False, is_chief=False)
     for step, values in enumerate(steps, 7):
         reported.add(step, values)
 
@@ -531,7 +523,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
         device="cpu",
     )  # neither a TPU nor GPUs are looked for
     started = []
-    monkeypatch.setattr(loop, "fit", lambda run, selection: started.append(run))
+    monkeypatch.setattr(loop, "fit", lambda run, *_: started.append(run))
     done = command.run(
         "train_gpu.py",
         f"--config={path}",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from xlnet.corpus import permutation as permutations
 from xlnet.engine.devices import Devices
+from xlnet.model import heads
 from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
@@ -152,16 +153,12 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
         run = NetworkSettings(init_std=0.5, clamp_len=clamp_len).run_config(
             False, mem_len=mem_len, reuse_len=permutation.reuse_len
         )
-        losses = objectives.forward(
-            "permutation",
-            config,
-            run,
-            dict(features, input_ids=tf.constant(rows, tf.int32)),
-            mems,
-            ids=tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1])),
-            bits=objectives.NO_RANDOM_BITS,
-            mask_id=None,
-        ).losses  # [Q+1,P]
+        features["input_ids"] = tf.constant(rows, tf.int32)
+        outputs, vectors = objectives.find("permutation").predict(
+            objectives.Batch(config, run, features, mems)
+        )
+        targets = tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1]))
+        losses = heads.lm_loss(vectors, targets, outputs.embedding_table)  # [Q+1,P]
         as_built = Devices(None).session_config(is_training=True)
         with tf.Session(graph=graph, config=as_built) as session:
             session.run(tf.global_variables_initializer())

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-from helpers.pretraining import TINY, VOCABULARY, curve, features, train
+from helpers.pretraining import TINY, VOCABULARY, curve, features, run_of, train
 
-from xlnet.pretraining.model import PretrainingModel
-from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 
 pytestmark = pytest.mark.slow
@@ -48,16 +46,13 @@ def losses(model, compile_it, steps=4):
 )
 def test_the_step_compiles_to_the_same_numbers(objective, changes):
     """Dropout off."""
-    model = PretrainingModel(
+    model = run_of(
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
-        NetworkSettings(dropout=0.0, dropatt=0.0),
+        dict(dropout=0.0, dropatt=0.0),
+        dict(mem_len=8, objective=objective, **changes),
         OptimizationSettings(
             learning_rate=0.01, train_steps=10, warmup_steps=1, weight_decay=0.1
         ),
-        PretrainingSettings(
-            record_info_dir="", model_dir="", mem_len=8, objective=objective, **changes
-        ),
-        16,
         types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
     )
     plain, weights = losses(model, compile_it=False)
@@ -99,27 +94,19 @@ def test_precisions_are_those_of_the_plain_step(
 
 def model_of(objective, dropout, precision="fp32", seed=0, recompute=False, **settings):
     """Of two layers: with `recompute` the first one is in a loop."""
-    return PretrainingModel(
+    return run_of(
         XLNetConfig(**dict(TINY, n_layer=2, n_token=VOCABULARY)),
-        NetworkSettings(
+        dict(
             dropout=dropout,
             dropatt=dropout,
             precision=precision,
             recompute=recompute,
             init_std=0.1,
         ),
-        OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
-        PretrainingSettings(
-            record_info_dir="",
-            model_dir="",
-            mem_len=8,
-            objective=objective,
-            next_segment_loss=1.0,
-            seed=seed,
-            **settings,
+        dict(
+            mem_len=8, objective=objective, next_segment_loss=1.0, seed=seed, **settings
         ),
-        16,
-        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
+        OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
     )
 
 

@@ -16,8 +16,7 @@ from helpers.models import CONFIG, make_model
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.commands import cli
-from xlnet.commands import pretrain as train_gpu
+from xlnet.pretraining import resolve
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.devices import DeviceSettings
@@ -156,7 +155,7 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
 
     def start(settings=asked, given=()):
         groups = settings, NetworkSettings(), OptimizationSettings()
-        found = train_gpu.inherit_from_run(*groups, given)
+        found = resolve.inherit(*groups, given)
         return {name: value for group in found for name, value in vars(group).items()}
 
     found = start()
@@ -182,16 +181,15 @@ def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path):
         assert found[1].clamp_len == expected
 
 
-def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path, monkeypatch):
+def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path):
     """Each position saw only itself."""
     start_document(tmp_path, objective="causal", same_length=True, mem_len=8)
-    monkeypatch.setattr(cli, "given", ["mem_len"].__contains__)
     evaluation = PretrainingSettings(
         record_info_dir="r", model_dir=str(tmp_path), do_eval=True, mem_len=0
     )
     groups = evaluation, NetworkSettings(), OptimizationSettings()
     with pytest.raises(UserError, match="same_length is True and mem_len is 0"):
-        train_gpu.inherit_from_run(*groups, ["mem_len"])
+        resolve.inherit(*groups, ["mem_len"])
 
 
 def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path):
@@ -222,7 +220,7 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
 
     for call in (
         (task_settings.resolve, tuned, None),
-        (train_gpu.inherit_from_run, pretraining),
+        (resolve.inherit, pretraining),
     ):
         with pytest.raises(
             UserError, match="model_dir: .* has weights to start from .*; give it"
@@ -232,7 +230,7 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
         start(run, dataclasses.replace(settings, init_checkpoint=str(tmp_path)), *more)
     # A run that began there resumes.
     (tmp_path / "model.ckpt-1.index").write_text("")
-    start(train_gpu.inherit_from_run, pretraining)
+    start(resolve.inherit, pretraining)
 
 
 def test_content(tmp_path, caplog):

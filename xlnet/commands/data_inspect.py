@@ -61,12 +61,12 @@ def main(settings: InspectionSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.plots import inspection
-    from xlnet.pretraining import sources
+    from xlnet.pretraining import data
 
     if settings.own_module:
         own_modules.load(settings.own_module, "own_module")
     check_objective(settings)
-    permutation = sources.choose_permutation(
+    permutation = data.choose_permutation(
         cast(PretrainingSettings, settings), manifest
     )  # the plot has all that is read
     tokenizer = Tokenizer(

@@ -155,10 +155,9 @@ class Estimator:
             )
             tf.train.create_global_step()
             of_replicas = strategy.run(on_replica, args=(iterator.get_next(),))
-            fetches = {
-                name: strategy.experimental_local_results(value)
-                for name, value in of_replicas.items()
-            }
+            fetches = {}
+            for name, value in of_replicas.items():
+                fetches[name] = strategy.experimental_local_results(value)
             tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
 
             with (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -52,14 +52,16 @@ class AdamW(tf.train.Optimizer):
     same gradients: those of the global batch, reduced and clipped.
 
     Args:
+      rate: the learning rate of the step, float32 scalar.
       step: scalar, number of updates so far, skipped ones not counted.
+      epsilon: of Adam.
       weight_decay: 0: off. See `decays`.
       bias_correction: False for the original implementation's rule with weight decay.
-      rate_factor: function from a variable's name to the factor of its learning rate.
+      rate_factors: factors of the learning rate by the names of variables; 1 for others.
       average_decay: per-step decay of the EMA of the weights; 0: off.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
-      frozen_rows: function from a variable's name to the number of its first rows that do not
-        decay: those of frozen layers, whose gradients are 0.
+      frozen_rows: by the names of variables, the number of first rows that do not decay: those of
+        frozen layers, whose gradients are 0.
     """
 
     def __init__(
@@ -70,41 +72,34 @@ class AdamW(tf.train.Optimizer):
         epsilon: float,
         weight_decay: float = 0.0,
         bias_correction: bool = True,
-        rate_factor: Callable[[str], float] = lambda name: 1.0,
+        rate_factors: Mapping[str, float] = MappingProxyType({}),
         average_decay: float = 0.0,
         is_valid: Optional[tf.Tensor] = None,
-        frozen_rows: Callable[[str], int] = lambda name: 0,
+        frozen_rows: Mapping[str, int] = MappingProxyType({}),
     ):
         super().__init__(use_locking=False, name="Adam")
         self._weight_decay = weight_decay
-        self._rate_factor = rate_factor
+        self._rate_factors = rate_factors
         self._average_decay = average_decay
         self._is_valid = is_valid
         self._frozen_rows = frozen_rows
         self._updates = tf.cast(step + 1, tf.float32)
-        # A power of 0 makes the fused kernel's correction factor 1.
-        powers = (
-            (BETA1**self._updates, BETA2**self._updates)
-            if bias_correction
-            else (0.0, 0.0)
-        )
-        betas = [BETA1, BETA2]
+        power1, power2 = BETA1**self._updates, BETA2**self._updates
+        if not bias_correction:  # the fused kernel's correction factor is 1 then
+            power1, power2 = tf.constant(0.0), tf.constant(0.0)
+        beta1, beta2 = tf.constant(BETA1), tf.constant(BETA2)
         if is_valid is not None:  # betas of 1 and a rate of 0 change nothing
             rate = tf.where(is_valid, rate, tf.zeros_like(rate))
-            betas = [tf.where(is_valid, beta, 1.0) for beta in betas]
+            beta1 = tf.where(is_valid, beta1, 1.0)
+            beta2 = tf.where(is_valid, beta2, 1.0)
+        self._rate = rate
         self._scalars = {
-            name: tf.convert_to_tensor(value)
-            for name, value in zip(
-                ("beta1_power", "beta2_power", "beta1", "beta2", "epsilon"),
-                [*powers, *betas, epsilon],
-            )
+            "beta1_power": power1,
+            "beta2_power": power2,
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": tf.constant(epsilon),
         }
-        # A function from the factor of a weight to the learning rates of Adam and of the decay. It
-        # makes operations of the graph, and the cache lets all weights with the same factor share
-        # them.
-        self._rates = functools.lru_cache(maxsize=None)(
-            lambda factor: (rate * factor, rate * factor * weight_decay)
-        )
 
     def _create_slots(self, var_list: Sequence[tf.Variable]) -> None:
         # The two moments under Adam's names, as TensorFlow's Adam would have them.
@@ -112,14 +107,10 @@ class AdamW(tf.train.Optimizer):
         if self._average_decay:
             slots.append((AVERAGE, AVERAGE))
         for variable in var_list:
+            shape, dtype = variable.shape, variable.dtype.base_dtype
             for slot, name in slots:
                 self._get_or_make_slot_with_initializer(
-                    variable,
-                    zeros,
-                    variable.shape,
-                    variable.dtype.base_dtype,
-                    slot,
-                    name,
+                    variable, zeros, shape, dtype, slot, name
                 )
 
     def _distributed_apply(
@@ -138,10 +129,9 @@ class AdamW(tf.train.Optimizer):
         def update(variable: tf.Variable, gradient: tf.Tensor) -> tf.Operation:
             return self._resource_apply_dense(gradient, variable)
 
-        updates = [
-            extended.update(variable, update, args=(gradient,))
-            for gradient, variable in grads_and_vars
-        ]
+        updates = []
+        for gradient, variable in grads_and_vars:
+            updates.append(extended.update(variable, update, args=(gradient,)))
         with tf.control_dependencies(updates):
             return extended.update(
                 global_step, lambda step: step.assign_add(1, read_value=False)
@@ -149,7 +139,7 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         name = base_name(var)
-        rate, decay_rate = self._rates(self._rate_factor(name))
+        rate = self._rate * self._rate_factors.get(name, 1.0)
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
@@ -157,12 +147,11 @@ class AdamW(tf.train.Optimizer):
             # After the gradient: all reads of the weight in this step are done by then, and the
             # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
-                change = decay_rate * var.read_value()
-                frozen = self._frozen_rows(name)  # rows
+                change = rate * self._weight_decay * var.read_value()
+                frozen = self._frozen_rows.get(name, 0)
                 if frozen:
-                    change = tf.concat(
-                        [tf.zeros_like(change[:frozen]), change[frozen:]], axis=0
-                    )
+                    kept = tf.zeros_like(change[:frozen])
+                    change = tf.concat([kept, change[frozen:]], axis=0)
                 decayed = [var.assign_sub(change, read_value=False)]
         # The fused kernel of tf.train, with gradient g, betas b1 and b2, update t:
         #
@@ -218,25 +207,19 @@ def layer_of(name: str) -> Optional[int]:
     return int(found[1]) if found else None
 
 
-def layer_rate_factor(layer_decay: float, n_layer: int) -> Callable[[str], float]:
-    """Layer-wise decay: factor of the learning rate by variable name. The top layer and the heads
+def layer_rate_factor(name: str, layer_decay: float, n_layer: int) -> float:
+    """Layer-wise decay: the factor of the learning rate of a variable. The top layer and the heads
     have 1, the embedding has the lowest.
 
     The stacked biases (`r_w_bias`, ..., `seg_embed`) belong to all layers: factor 1.
     """
-
     # Of three layers at a rate of .5: layer 2 and heads 1, layer 1 .5, layer 0 .25, embedding .125.
-    def rate_factor(name: str) -> float:
-        layer = layer_of(name)
-        if layer is not None:
-            return layer_decay ** (n_layer - 1 - layer)
-        return (
-            layer_decay**n_layer
-            if "word_embedding" in name or "mask_emb" in name
-            else 1.0
-        )
-
-    return rate_factor
+    layer = layer_of(name)
+    if layer is not None:
+        return layer_decay ** (n_layer - 1 - layer)
+    if "word_embedding" in name or "mask_emb" in name:
+        return layer_decay**n_layer
+    return 1.0
 
 
 class LossScale:
@@ -248,24 +231,10 @@ class LossScale:
     """
 
     def __init__(self) -> None:
-        # The gradients are those of the global batch on each replica, so all copies stay alike.
-        def state(name: str, value: float) -> tf.Variable:
-            return tf.get_variable(
-                name,
-                [],
-                tf.float32,
-                tf.initializers.constant(value),
-                trainable=False,
-                use_resource=True,
-                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-            )
-
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
-            self._scale, self._good_steps = (
-                state("scale", FIRST_SCALE),
-                state("good_steps", 0.0),
-            )
-            self._updates = state("updates", 0.0)
+            self._scale = _state("scale", FIRST_SCALE)
+            self._good_steps = _state("good_steps", 0.0)
+            self._updates = _state("updates", 0.0)
         self.updates = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
@@ -285,34 +254,48 @@ class LossScale:
         )
 
 
+def _state(name: str, value: float) -> tf.Variable:
+    """A scalar of the optimizer. Each replica has the gradients of the global batch, so all copies
+    stay alike."""
+    return tf.get_variable(
+        name,
+        [],
+        tf.float32,
+        tf.initializers.constant(value),
+        trainable=False,
+        use_resource=True,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     """Dense gradients of `loss` for `tf.trainable_variables()`; a ValueError names those that no
     gradient reaches."""
     variables = tf.trainable_variables()
-    gradients = ops.gradients(loss, variables)
-    lost = [
-        base_name(variable)
-        for gradient, variable in zip(gradients, variables)
-        if gradient is None
-    ]
+    dense, lost = [], []
+    for gradient, variable in zip(ops.gradients(loss, variables), variables):
+        if gradient is None:
+            lost.append(base_name(variable))
+        else:
+            dense.append(tf.convert_to_tensor(gradient))
     if lost:
         raise ValueError("no gradient reaches {}".format(", ".join(lost)))
-    return [tf.convert_to_tensor(gradient) for gradient in gradients]
+    return dense
 
 
 def minimize(
-    loss: tf.Tensor,
     settings: OptimizationSettings,
     step: tf.Variable,
-    gradients_and_variables: Optional[Sequence[tuple[tf.Tensor, tf.Variable]]] = None,
+    gradients: Sequence[tf.Tensor],
     loss_scale: Optional[LossScale] = None,
-    frozen_rows: Callable[[str], int] = lambda name: 0,
+    frozen_rows: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
 
     Args:
-      gradients_and_variables: used in place of the gradients of `loss`: those of the global batch,
-        equal on every replica.
+      settings: of the optimizer.
+      step: the global step.
+      gradients: for `tf.trainable_variables()`: those of the global batch, equal on every replica.
       loss_scale: by whose value these gradients are multiplied, or None.
       frozen_rows: see `AdamW`.
 
@@ -320,33 +303,29 @@ def minimize(
       train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
       (before clipping) and gradient_scale.
     """
-    pairs = gradients_and_variables or list(
-        zip(gradients_of(loss), tf.trainable_variables())
-    )
-    gradients, variables = [list(part) for part in zip(*pairs)]
-
     # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
     # finite: the update changes nothing then, and the scale is halved.
     if loss_scale:
         gradients = [gradient / loss_scale.value for gradient in gradients]
-    gradients, norm = tf.clip_by_global_norm(gradients, settings.clip)
+    clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
 
     # Layer-wise decay multiplies learning rates. The rule of the original implementation multiplies
     # gradients in place of them, and not those of the embedding.
+    variables = tf.trainable_variables()
     names = [base_name(variable) for variable in variables]
-    layers = [layer for layer in map(layer_of, names) if layer is not None]
-    n_layer = 1 + max(
-        layers, default=-1
-    )  # lower layers may be frozen, and so not in the list
-    rate_factor = layer_rate_factor(settings.lr_layer_decay_rate, n_layer)
-    legacy = settings.legacy_optimizer
-    if legacy:
-        gradients = [
-            gradient if layer_of(name) is None else gradient * rate_factor(name)
-            for gradient, name in zip(gradients, names)
-        ]
-        rate_factor = lambda name: 1.0
+    n_layer = 0  # lower layers may be frozen, and so not trainable
+    for name in names:
+        layer = layer_of(name)
+        if layer is not None:
+            n_layer = max(n_layer, layer + 1)
+    rate_factors = {}
+    for number, name in enumerate(names):
+        factor = layer_rate_factor(name, settings.lr_layer_decay_rate, n_layer)
+        if not settings.legacy_optimizer:
+            rate_factors[name] = factor
+        elif layer_of(name) is not None:
+            clipped[number] *= factor
 
     # The update.
     rate = learning_rate(settings, step)
@@ -355,13 +334,13 @@ def minimize(
         loss_scale.updates if loss_scale else step,
         epsilon=settings.adam_epsilon,
         weight_decay=settings.weight_decay,
-        rate_factor=rate_factor,
-        bias_correction=not (legacy and settings.weight_decay),
+        rate_factors=rate_factors,
+        bias_correction=not (settings.legacy_optimizer and settings.weight_decay),
         average_decay=settings.ema_decay,
         is_valid=is_valid,
         frozen_rows=frozen_rows,
     )
-    train_op = adam.apply_gradients(zip(gradients, variables), global_step=step)
+    train_op = adam.apply_gradients(zip(clipped, variables), global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))
     return train_op, {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 import os
@@ -15,9 +14,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
-from xlnet.settings.training import JOURNAL_NAME
+from xlnet.settings.training import JOURNAL_NAME, RunSettings
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 _log = logging.getLogger(__name__)
 
@@ -35,16 +34,11 @@ _COLUMNS = (
 
 def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
     """Adds a step's numbers, by name of the curve, to TensorBoard's files in `model_dir`."""
+    summary = tf.Summary()
+    for tag, value in scalars.items():
+        summary.value.add(tag=tag, simple_value=value)
     writer = _board(model_dir)
-    writer.add_summary(
-        tf.Summary(
-            value=[
-                tf.Summary.Value(tag=tag, simple_value=value)
-                for tag, value in scalars.items()
-            ]
-        ),
-        step,
-    )
+    writer.add_summary(summary, step)
     writer.flush()
 
 
@@ -58,10 +52,9 @@ class Progress:
     before, whose numbers are also added to `training.csv` and TensorBoard's files.
 
     Args:
-      model_dir: directory of the run.
+      settings: of the run.
       first: the step from which it resumes.
       last: the last step.
-      log_steps: steps of a line.
       unit: what throughput counts, and how many of them a step has.
       with_perplexity: whether the loss is in nats per token.
       is_chief: hosts but the first only check that the numbers are finite.
@@ -69,24 +62,21 @@ class Progress:
 
     def __init__(
         self,
-        model_dir: str,
+        settings: RunSettings,
         first: int,
         last: int,
-        log_steps: int,
         unit: tuple[str, int],
         with_perplexity: bool,
         is_chief: bool,
     ):
-        self._model_dir = model_dir
-        self._last = last
-        self._log_steps = log_steps
+        self._model_dir, self._log_steps = settings.model_dir, settings.log_steps
+        self._path = os.path.join(settings.model_dir, JOURNAL_NAME)
+        self._first, self._last = first, last
         self._unit, self._per_step = unit
         self._with_perplexity = with_perplexity
         self._is_chief = is_chief
-        self._path = os.path.join(model_dir, JOURNAL_NAME)
         self._losses: list[float] = []  # of the steps of the next line
         self._since = time.time()
-        self._is_first_step = True
         if not self._is_chief:
             return
         # A killed run may have written rows of later steps. They are dropped here and in
@@ -99,9 +89,8 @@ class Progress:
                     if step.isdecimal() and int(step) <= first:
                         lines.append(line)
         files.write_text(self._path, "\n".join(lines) + "\n")
-        _board(model_dir).add_session_log(
-            tf.SessionLog(status=tf.SessionLog.START), first + 1
-        )
+        start = tf.SessionLog(status=tf.SessionLog.START)
+        _board(self._model_dir).add_session_log(start, first + 1)
 
     def add(self, step: int, values: dict[str, Any]) -> None:
         """Reports a step; values: its scalars by name.
@@ -112,17 +101,17 @@ class Progress:
         norm = values["gradient_norm"]
         is_overflow = not np.isfinite(norm) and values["gradient_scale"] <= 1
         if not np.isfinite(values["loss"]) or is_overflow:
-            raise UserError(
-                f"loss: found {values['loss']} at step {step}, and the gradient norm {norm}, "
-                "expected finite numbers; the newest checkpoint is of step "
-                f"{checkpoint.step_of(self._model_dir)}; --learning_rate, lower"
+            found = f"{values['loss']} at step {step}, and the gradient norm {norm}"
+            newest = checkpoint.step_of(self._model_dir)
+            remedy = (
+                f"the newest checkpoint is of step {newest}; --learning_rate, lower"
             )
+            raise wrong("loss", found, "finite numbers", remedy)
         if not self._is_chief:
             return
         self._losses.append(float(values["loss"]))
-        if self._is_first_step:
+        if step == self._first + 1:
             _log.info("first step after %.1f s", time.time() - self._since)
-            self._is_first_step = False
         if step % self._log_steps == 0 or step == self._last:
             self._report(step, values)
             self._losses = []
@@ -136,9 +125,9 @@ class Progress:
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / len(self._losses)
         per_second = self._per_step / pace
-        perplexity = (
-            f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._with_perplexity else ""
-        )
+        perplexity = ""
+        if self._with_perplexity:
+            perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}"
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(self._last)),
@@ -154,10 +143,11 @@ class Progress:
         )
         values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())
         del values["stop"]
-        with open(self._path, "a", newline="", encoding="utf-8") as f:
-            csv.writer(f, lineterminator="\n").writerow(
-                [step] + [f"{values[name]:.9g}" for name in _COLUMNS[1:]]
-            )
+        row = [str(step)]
+        for name in _COLUMNS[1:]:
+            row.append(f"{values[name]:.9g}")
+        with open(self._path, "a", encoding="utf-8") as f:
+            f.write(",".join(row) + "\n")
         add_to_board(self._model_dir, step, values)
 
 
@@ -173,17 +163,17 @@ class Remaining:
     def add(self, count: int) -> None:
         """So many more items are done."""
         self.done += count
-        if time.time() - self._said > _SECONDS_BETWEEN_LINES:
-            self._said = time.time()
+        now = time.time()
+        if now - self._said > _SECONDS_BETWEEN_LINES:
+            self._said = now
+            left = (now - self._began) / self.done * (self._total - self.done)
             _log.info(
                 "%s  %d/%d %s  left %s",
                 self._name,
                 self.done,
                 self._total,
                 self._unit,
-                clock(
-                    (self._said - self._began) / self.done * (self._total - self.done)
-                ),
+                clock(left),
             )
 
 

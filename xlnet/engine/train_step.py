@@ -17,16 +17,15 @@ from xlnet.model import kernels_tuned, ops, parameters, stateless_random
 
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
+_RANDOM = (tf.initializers.random_normal, tf.initializers.random_uniform)
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, a function of the run's seed and the step. In the type of the device, see
     `stateless_random`."""
     dtype = tf.uint32 if kernels_tuned.device_here() == "tpu" else tf.uint64
-    of_step = stateless_random.seed_of(
-        seed, step, dtype
-    )  # of the low 32 bits of the seed
-    return stateless_random.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
+    low = stateless_random.seed_of(seed, step, dtype)  # of the low 32 bits of the seed
+    return stateless_random.fold_in(low, seed >> 32) if seed >> 32 else low
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -63,12 +62,10 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
         **kwargs: Any,
     ) -> Any:
         # Each weight has a seed of its own, a function of its name.
-        if isinstance(
-            initializer, (tf.initializers.random_normal, tf.initializers.random_uniform)
-        ):
-            initializer = type(initializer).from_config(
-                dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1)
-            )
+        if isinstance(initializer, _RANDOM):
+            seed = zlib.crc32(name.encode()) >> 1
+            values = dict(initializer.get_config(), seed=seed)
+            initializer = type(initializer).from_config(values)
         if kept_in not in (None, "fp32") and _MATRIX.search(name):
             kwargs["dtype"] = parameters.DTYPES[kept_in]
             initializer = _rounding(initializer)
@@ -106,19 +103,23 @@ def loss_and_gradients(
       loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
     if xla:
-        forward(
-            inputs, 0
-        )  # never run: it makes the variables, which a compiled function cannot
+        forward(inputs, 0)  # never run: a compiled function cannot make the variables
         compiled = tf2.function(
             lambda inputs: _over_micro_batches(forward, inputs, micro_batches, scale),
             jit_compile=True,
             autograph=False,
         )
         return compiled(inputs)
-    if micro_batches == 1:
-        loss, kept = forward(inputs, 0)
-        return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
-    return _over_micro_batches(forward, inputs, micro_batches, scale)
+    if micro_batches > 1:
+        return _over_micro_batches(forward, inputs, micro_batches, scale)
+    loss, kept = forward(inputs, 0)
+    return loss, _gradients(loss, scale), kept
+
+
+def _gradients(
+    loss: tf.Tensor, scale: Optional[optimizer.LossScale]
+) -> list[tf.Tensor]:
+    return optimizer.gradients_of(loss * scale.value if scale else loss)
 
 
 def _over_micro_batches(
@@ -127,21 +128,16 @@ def _over_micro_batches(
     micro_batches: int,
     scale: Optional[optimizer.LossScale],
 ) -> tuple[Any, ...]:
-    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
-    # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
-    parts = {}
-    for name, value in inputs.items():
-        parts[name] = tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
-
-    def micro_batch(
-        index: Any,
-    ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
-        part = {name: values[index] for name, values in parts.items()}
-        loss, kept = forward(part, index * rows)
-        return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
-
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
-    loss, gradients, kept = micro_batch(0)
+    # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
+    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
+    parts, first = {}, {}
+    for name, value in inputs.items():
+        shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
+        parts[name] = tf.reshape(value, shape)
+        first[name] = parts[name][0]
+    loss, kept = forward(first, 0)
+    gradients = _gradients(loss, scale)
     if micro_batches == 1:
         return loss, gradients, kept
 
@@ -158,11 +154,13 @@ def _over_micro_batches(
         gradients: list[tf.Tensor],
         arrays: dict[str, tf.TensorArray],
     ) -> tuple[Any, ...]:
-        more_loss, more, kept = micro_batch(index)
+        part = {name: values[index] for name, values in parts.items()}
+        more_loss, kept = forward(part, index * rows)
+        more = _gradients(more_loss, scale)
         sums = [a + b for a, b in zip(gradients, more)]
-        collected = {
-            name: arrays[name].write(index, value) for name, value in kept.items()
-        }
+        collected = {}
+        for name, value in kept.items():
+            collected[name] = arrays[name].write(index, value)
         return index + 1, loss + more_loss, sums, collected
 
     _, loss, gradients, arrays = tf.while_loop(

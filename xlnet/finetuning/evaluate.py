@@ -38,6 +38,8 @@ class _Predicted(NamedTuple):
 class Evaluator:
     """Predicts the files of a task with the checkpoints of a model directory."""
 
+    evaluates_start = False  # its output layer is random
+
     def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
         self._tuned = model.tuned
         self._settings, self._task = model.tuned.settings, model.tuned.task

@@ -294,13 +294,12 @@ class TrainingModel:
         # Means over the replicas.
         *gradients, loss = devices.mean_over_replicas([*gradients, loss])
         # Clipping and update.
+        rows = {}
+        for variable in tf.trainable_variables():
+            name = devices.base_name(variable)
+            rows[name] = frozen_rows(name, config, settings.freeze_layers)
         update, scalars = optimizer.minimize(
-            loss,
-            self.optimization,
-            tf.train.get_global_step(),
-            list(zip(gradients, tf.trainable_variables())),
-            scale,
-            lambda name: frozen_rows(name, config, settings.freeze_layers),
+            self.optimization, tf.train.get_global_step(), gradients, scale, rows
         )
         return EstimatorSpec(loss, update, scalars)
 

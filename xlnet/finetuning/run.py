@@ -7,7 +7,6 @@ import logging
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -102,7 +101,6 @@ def train(
         settings,
         data,
         rows,
-        evaluator,
         document,
         devices,
     )
@@ -113,7 +111,7 @@ def train(
         lower_is_better=task.lower_is_better,
     )
     with errors.translated_errors(records=run.records.path):
-        loop.fit(run, selection)
+        loop.fit(run, selection, evaluator if settings.eval_steps else None)
 
 
 def in_steps(
@@ -140,8 +138,10 @@ def in_steps(
     ), optimization
 
 
-class FineTuningRun(loop.TrainingRun):
-    """A run of fine-tuning, for `loop.fit`."""
+class FineTuningRun:
+    """A run of fine-tuning, for `loop.fit`; see `loop.TrainingRun`."""
+
+    with_perplexity = False
 
     def __init__(
         self,
@@ -149,7 +149,6 @@ class FineTuningRun(loop.TrainingRun):
         settings: AnySettings,
         data: TaskData,
         rows: Sequence[Row],
-        evaluator: Evaluator,
         document: RunDocument,
         devices: Devices,
     ):
@@ -158,13 +157,11 @@ class FineTuningRun(loop.TrainingRun):
         self.optimization = model.optimization
         self.devices = devices
         self.unit = ("examples", settings.train_batch_size)
-        self.evaluates = bool(settings.eval_steps)
         self.records = data.records(rows)
         self.model_fn = model.model_fn
         self._model = model
         self._data = data
         self._rows = rows
-        self._evaluator = evaluator
         self._document = document
 
     def batches(self, start: int) -> tf.data.Dataset:
@@ -172,8 +169,8 @@ class FineTuningRun(loop.TrainingRun):
             self.records, start, self.devices.replicas, self.devices.xla
         )
 
-    def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        return self._evaluator.evaluate_step(step, prefix)
+    def check_host(self) -> None:
+        """There is one host."""
 
     def write_document(self) -> None:
         tokenizer = self._data.tokenizer

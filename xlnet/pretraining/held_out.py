@@ -6,58 +6,93 @@ Shape letters: B batch, P target positions.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
-from xlnet.engine import progress
-from xlnet.engine.devices import Devices
+from xlnet.engine import checkpoint, progress, train_step
 from xlnet.engine.predictor import Predictor
-from xlnet.pretraining.data import PretrainingData
-from xlnet.pretraining.model import PretrainingModel
+from xlnet.model import heads
+from xlnet.pretraining import objectives, resolve
+from xlnet.pretraining.run import PretrainingRun, new_memory
+from xlnet.runs import run_document
 
 _log = logging.getLogger(__name__)
+
+
+def evaluate(run: PretrainingRun) -> dict[str, Any]:
+    """The held-out loss of the initial weights, or else of the newest checkpoint, and the metrics
+    derived from it; writes nothing.
+
+    Raises:
+      UserError: the weights are of another network or vocabulary, or not complete.
+    """
+    path, flag = run.settings.model_dir, "model_dir"
+    if run.settings.init_checkpoint:
+        path, flag = run.settings.init_checkpoint, "init_checkpoint"
+    prefix = checkpoint.resolve(path, flag)
+    resolve.check_pretrained(os.path.dirname(prefix), flag)
+    run_document.check_weights(prefix, run.config, run.tokenizer, flag)
+    # There are no initial weights: all of the checkpoint is restored, or it is refused.
+    settings = dataclasses.replace(run.settings, init_checkpoint=None)
+    held_out = HeldOut(dataclasses.replace(run, settings=settings))
+    has_step = "global_step" in checkpoint.names(prefix)  # released weights have none
+    return held_out.evaluate_step(checkpoint.step_in(prefix) if has_step else 0, prefix)
 
 
 class HeldOut:
     """Evaluates checkpoints on the held-out records of a run, on the devices of training."""
 
-    def __init__(
-        self, model: PretrainingModel, data: PretrainingData, devices: Devices
-    ):
-        manifest, settings = data.held_out, model.settings
+    evaluates_start = True
+
+    def __init__(self, run: PretrainingRun):
+        manifest, settings, devices = run.held_out, run.settings, run.devices
         assert manifest, "there are held-out records"
+        directory = settings.eval_record_info_dir or ""
         self._windows = manifest.num_streams * manifest.windows_per_stream
         # Each batch continues the text streams of the batch before, so each device has streams of
         # its own. It reads as many of them at once as divide their number, but not more than in
         # training. Example: six streams on two devices are three for each; they are read all at
         # once, or one after the other if a device trains on two sequences. The results are the
         # same, as a sequence depends only on its own stream.
-        used = devices.local_devices(
-            _largest_divisor(manifest.num_streams, devices.per_host)
-        )
+        streams = manifest.num_streams
+        used = devices.local_devices(_largest_divisor(streams, devices.per_host))
         count = used.per_host
-        most = (
-            settings.train_batch_size // devices.replicas // settings.grad_accum_steps
-        )
-        each = _largest_divisor(manifest.num_streams // count, max(1, most))
+        replicas = devices.replicas * settings.grad_accum_steps
+        most = max(1, settings.train_batch_size // replicas)
+        each = _largest_divisor(streams // count, most)
         sources = []
         for number in range(count):
-            rows = slice(number * each, (number + 1) * each)
-            sources.append(functools.partial(data.to_evaluate, each * count, rows))
-        self._predictor = Predictor(model.held_out, sources, used, settings.seed)
-
-    def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        """Logs and returns the mean loss [nats per target] and the metrics derived from it.
-        Arguments as of `TrainingRun.evaluate`."""
-        batches, remaining = (
-            [],
-            progress.Remaining("held out", self._windows, "windows"),
+            source = functools.partial(
+                run.batches_of,
+                directory,
+                manifest,
+                batch_size=each * count,
+                rows=slice(number * each, (number + 1) * each),
+                seed=0,
+                epochs=1,
+            )
+            sources.append(source)
+        self._predictor = Predictor(
+            functools.partial(outputs, run), sources, used, settings.seed
         )
+
+    def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        """Logs and returns the mean loss [nats per target] and the metrics derived from it.
+
+        Args:
+          step: of the checkpoint.
+          prefix: of the checkpoint; None: the initial weights.
+        """
+        batches = []
+        remaining = progress.Remaining("held out", self._windows, "windows")
         for _, batch in self._predictor(prefix):
             batches.append(batch)
             remaining.add(len(batch["weights"]))
@@ -77,6 +112,36 @@ class HeldOut:
         return result
 
 
+def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, Any]:
+    """The results of a batch [B,...], without dropout; updates the memories.
+
+    Returns:
+      Dict: losses, weights float32 [B,P]; ids of the targets, int64 [B,P]. With next-segment
+      prediction also label and continues, int [B]: whether segment B continues A, and the
+      prediction.
+    """
+    settings = run.settings
+    batch, memory = run.batch_of(features)
+    read = run.input_of(batch, None, None)
+    results = {"weights": batch["weights"], "ids": batch["ids"]}
+    with train_step.model_scope():
+        found, vectors = objectives.find(settings.objective).predict(read)
+        losses = heads.lm_loss(
+            vectors, batch["ids"], found.embedding_table, str(read.run.precision)
+        )
+        if settings.next_segment_loss:
+            logits = objectives.segment_logits(read, found)
+            results["label"] = batch["label"]
+            results["continues"] = tf.argmax(logits, axis=1)
+    checkpoint.start_from(settings.init_checkpoint, run.config, settings.model_dir)
+    # The memory is updated before the losses can be read, as the next batch continues the text
+    # streams. Each device has a memory, which is cleared where a stream starts (`Predictor`).
+    updates = [memory.update(new_memory(found)["memory"])] if memory else []
+    with tf.control_dependencies(updates):
+        results["losses"] = tf.identity(losses)
+    return results
+
+
 def _largest_divisor(number: int, limit: int) -> int:
     return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
 
@@ -92,7 +157,7 @@ def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
 
 
 def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
-    """The metrics over all batches of `PretrainingModel.held_out`. The sums are exact, so they do
+    """The metrics over all batches of `outputs`. The sums are exact, so they do
     not depend on which device was first."""
     # This is one mean over all targets; a mean of the means of batches would weight targets
     # differently, as batches have different numbers of them.
@@ -108,8 +173,6 @@ def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
         "bits_per_token": loss / math.log(2),
     }
     if "continues" in batches[0]:
-        is_right = np.concatenate(
-            [batch["continues"] == batch["label"] for batch in batches]
-        )
-        result["next_segment_accuracy"] = float(np.mean(is_right))
+        is_right = [batch["continues"] == batch["label"] for batch in batches]
+        result["next_segment_accuracy"] = float(np.mean(np.concatenate(is_right)))
     return result

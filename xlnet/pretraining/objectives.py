@@ -23,48 +23,35 @@ from xlnet.model import heads, modeling
 from xlnet.model.ops import gather_rows
 from xlnet.model.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
-from xlnet.support.errors import UserError, did_you_mean
+from xlnet.support.errors import wrong
 
-_MASK_RATE, _RANDOM_RATE = (
-    0.8,
-    0.1,
-)  # fractions of the masked tokens; all others are left unchanged
-
-
-class ForwardOutputs(NamedTuple):
-    """What `forward` returns. losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D],
-    or None. segment_logits: [B,2], or None."""
-
-    losses: tf.Tensor
-    new_mems: Optional[Sequence[tf.Tensor]]
-    segment_logits: Optional[tf.Tensor]
-
-
-class RandomBits(NamedTuple):
-    """The random bits of one step. seed: uint64 [1], see `network.stateless_random`. first_row:
-    the index of batch element 0 in the global batch."""
-
-    seed: Optional[tf.Tensor]
-    first_row: Any
-
-
-# In evaluation there is no dropout, and the masked tokens depend on the sequence alone.
-NO_RANDOM_BITS = RandomBits(None, None)
+# Fractions of the masked tokens; all others are left unchanged.
+_MASK_RATE, _RANDOM_RATE = 0.8, 0.1
 
 
 class Batch(NamedTuple):
-    """The input of an objective: a batch on one device, and the network."""
+    """The input of an objective: a batch on one device, and the network.
+
+    Attributes:
+      config: the architecture.
+      run: how the network is run.
+      features: of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, ...
+      mems: memory of earlier sequences, as for `transformer_xl`; None: without.
+      seed: of dropout and masking in this step, uint64 [1], see `model.stateless_random`. None: in
+        evaluation there is no dropout, and the masked tokens depend on the sequence alone.
+      first_row: the index of batch element 0 in the global batch.
+      mask_id: of <mask>; None: the vocabulary has none.
+      with_segments: whether <cls>, the last token, needs a vector for next-segment prediction.
+    """
 
     config: XLNetConfig
     run: RunConfig
-    # Of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, weights, ...
     features: Mapping[str, tf.Tensor]
-    mems: Optional[
-        Sequence[tf.Tensor]
-    ]  # memory of earlier sequences, as for `transformer_xl`
-    bits: RandomBits
-    mask_id: Optional[int]  # of <mask>
-    with_segments: bool  # whether <cls>, the last token, needs a vector for next-segment prediction
+    mems: Optional[Sequence[tf.Tensor]]
+    seed: Optional[tf.Tensor] = None
+    first_row: Any = None
+    mask_id: Optional[int] = None
+    with_segments: bool = False
 
     @property
     def length(self) -> int:
@@ -80,7 +67,8 @@ class Batch(NamedTuple):
             seg_ids=self.features["seg_ids"],
             direction=self.features["direction"],
             mems=self.mems,
-            **self.bits._asdict(),
+            seed=self.seed,
+            first_row=self.first_row,
             **arguments,
         )
 
@@ -93,7 +81,7 @@ Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 def sampled_targets(
     features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
 ) -> dict[str, tf.Tensor]:
-    """The targets that the input pipeline sampled; see `targets`."""
+    """The targets that the input pipeline sampled, as `Objective.targets`."""
     ids = tf.gather(features["input_ids"], features["positions"], batch_dims=1)
     return dict(
         positions=features["positions"],
@@ -110,7 +98,8 @@ class Objective:
       name: the value of --objective.
       predict: function of a `Batch` to `Predicted`: runs the network and picks the vectors that
         predict the targets.
-      targets: function of (features, special_ids) to the targets, as `objectives.targets`.
+      targets: function of (features, special_ids) to the targets: a dict of positions, ids int
+        [B,P] and weights float32 [B,P] (0: does not count).
       samples_targets: whether the targets are those of the input pipeline, so that num_predict and
         factorization_order hold.
       needs_mask_id: whether the vocabulary must have <mask>.
@@ -136,9 +125,8 @@ def register(objective: Objective) -> Objective:
       ValueError: the name is that of one of the library's.
     """
     if objective.name in _OURS and objective.name in OBJECTIVES:
-        raise ValueError(
-            f"objective '{objective.name}' is the library's, expected another name"
-        )
+        name = objective.name
+        raise ValueError(f"objective '{name}' is the library's, expected another name")
     OBJECTIVES[objective.name] = objective
     return objective
 
@@ -146,11 +134,8 @@ def register(objective: Objective) -> Objective:
 def find(name: str) -> Objective:
     """The objective of a name; a UserError if nothing registered it."""
     if name not in OBJECTIVES:
-        raise UserError(
-            "objective is '{}', expected one of {}{}; --own_module registers others".format(
-                name, ", ".join(OBJECTIVES), did_you_mean(name, OBJECTIVES)
-            )
-        )
+        known = "one of {}".format(", ".join(OBJECTIVES))
+        raise wrong("objective", f"'{name}'", known, "--own_module registers others")
     return OBJECTIVES[name]
 
 
@@ -182,7 +167,7 @@ def _permutation(batch: Batch) -> Predicted:
 
 
 def _masked(batch: Batch) -> Predicted:
-    shown = _mask(batch.config, batch.features, batch.bits, batch.mask_id)
+    shown = _mask(batch)
     outputs = batch.run_network(input_ids=shown)
     return Predicted(
         outputs, gather_rows(outputs.sequence, batch.features["positions"])
@@ -217,72 +202,36 @@ register(Objective("causal", _causal, _all_tokens, samples_targets=False))
 register(Objective("masked", _masked, needs_mask_id=True))
 
 
-# ---- what a training step calls
+# ---- next segments, and masked tokens
 
 
-def targets(
-    objective: str, features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
-) -> dict[str, tf.Tensor]:
-    """The targets: positions, ids int [B,P], weights float32 [B,P] (0: does not count)."""
-    return find(objective).targets(features, special_ids)
+def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
+    """Whether segment B continues A, from the vector of <cls>: float32 [B,2]."""
+    # <cls> is the last token; with a query stream the last query is that of <cls>.
+    summary = heads.summarize(
+        batch.config,
+        batch.run,
+        outputs.sequence[:, -1:],
+        seed=batch.seed,
+        first_row=batch.first_row,
+    )
+    return heads.classification(
+        batch.run,
+        summary,
+        batch.features["label"],
+        num_classes=2,
+        scope="classification_next_segment",
+    ).logits
 
 
-def forward(
-    objective: str,
-    config: XLNetConfig,
-    run: RunConfig,
-    features: Mapping[str, tf.Tensor],
-    mems: Optional[Sequence[tf.Tensor]],
-    *,
-    ids: tf.Tensor,
-    bits: RandomBits,
-    mask_id: Optional[int],
-    with_segments: bool = False,
-) -> ForwardOutputs:
-    """Runs the network on a batch: features of the input pipeline [B,...], and mems as for
-    `transformer_xl`.
-
-    Args:
-      ids: int [B,P], as returned by `targets`.
-      bits: of dropout and masking, or `NO_RANDOM_BITS`.
-      mask_id: of <mask>, for the masked objective.
-      with_segments: whether to predict from <cls> if segment B continues A.
-    """
-    batch = Batch(config, run, features, mems, bits, mask_id, with_segments)
-    outputs, at_targets = find(objective).predict(batch)
-
-    # The losses are those of the targets and, from the vector of <cls>, of the segments. <cls> is
-    # the last token; with a query stream the last query is that of <cls>.
-    assert run.precision, "a RunConfig always has a precision"
-    losses = heads.lm_loss(at_targets, ids, outputs.embedding_table, run.precision)
-    segment_logits = None
-    if with_segments:
-        summary = heads.summarize(
-            config, run, outputs.sequence[:, -1:], **bits._asdict()
-        )
-        segment_logits = heads.classification(
-            run,
-            summary,
-            features["label"],
-            num_classes=2,
-            scope="classification_next_segment",
-        ).logits
-    return ForwardOutputs(losses, outputs.new_mems, segment_logits)
-
-
-def _mask(
-    config: XLNetConfig,
-    features: Mapping[str, tf.Tensor],
-    bits: RandomBits,
-    mask_id: Optional[int],
-) -> tf.Tensor:
+def _mask(batch: Batch) -> tf.Tensor:
     """The sequence with each target replaced by <mask>, by a random token or not at all: [B,Q].
 
     Random numbers belong to the tokens, not to the targets, as two targets may have one position.
     """
-    input_ids = features["input_ids"]
-    batch, length = input_ids.shape.as_list()
-    if bits.seed is None:
+    input_ids = batch.features["input_ids"]
+    rows, length = input_ids.shape.as_list()
+    if batch.seed is None:
         # Without a seed a sequence's numbers are a function of its tokens: their hash is the sum of
         # the ids, each times an odd factor of its place.
         factors = np.random.RandomState(0).randint(2**31, size=length) * 2 + 1
@@ -295,17 +244,15 @@ def _mask(
         )
     else:
         # Layer 0 has the same seed, but its dropouts fold in a further number.
-        seed = fold_in(bits.seed, -1)
-        numbers = uniform([batch, length, 2], seed, bits.first_row)
+        seed = fold_in(batch.seed, -1)
+        numbers = uniform([rows, length, 2], seed, batch.first_row)
     choice, other = tf.unstack(numbers, axis=2)
-    random = tf.cast(other * config.n_token, input_ids.dtype)
+    random = tf.cast(other * batch.config.n_token, input_ids.dtype)
     # As in BERT, 80 % of the masked tokens become <mask>, 10 % a random token, and 10 % stay.
-    shown = tf.where_v2(
-        choice < _MASK_RATE, tf.constant(mask_id, input_ids.dtype), random
-    )
-    is_changed = is_target(features["positions"], length) & (
-        choice < _MASK_RATE + _RANDOM_RATE
-    )
+    mask = tf.constant(batch.mask_id, input_ids.dtype)
+    shown = tf.where_v2(choice < _MASK_RATE, mask, random)
+    targets = is_target(batch.features["positions"], length)
+    is_changed = targets & (choice < _MASK_RATE + _RANDOM_RATE)
     return tf.where_v2(is_changed, shown, input_ids)
 
 

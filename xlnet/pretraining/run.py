@@ -1,201 +1,227 @@
-"""A pretraining run, from its settings to the loop: what is read and checked, what is trained."""
+"""A pretraining run: its training step on each replica, its batches, what it reports.
+
+Shape letters as in `modeling`; b batch elements of this replica.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
-import os
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
-from xlnet.engine import checkpoint, loop
-from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.devices import Devices
-from xlnet.pretraining import sources
-from xlnet.pretraining.data import PretrainingData
-from xlnet.pretraining.held_out import HeldOut
-from xlnet.pretraining.model import PretrainingModel
+from xlnet.corpus.permutation import Permutation
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.engine import checkpoint, optimizer, train_step
+from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
+from xlnet.engine.estimator import EstimatorSpec
+from xlnet.engine.recurrent_memory import Memory
+from xlnet.model import heads
+from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.support.errors import UserError
-
-_log = logging.getLogger(__name__)
 
 
-def train(
-    manifest: Manifest,
-    settings: PretrainingSettings,
-    config: XLNetConfig,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    device_settings: DeviceSettings,
-    devices: Devices,
-) -> None:
-    """Trains from the newest checkpoint to the last step; evaluates before, during and after, if
-    there are held-out records.
+@dataclasses.dataclass(frozen=True)
+class PretrainingRun:
+    """A run once `resolve` has made it: nothing here or below knows what was given on the command
+    line, and what is from a file or a directory.
 
-    Args:
-      manifest: that of the training records.
-      settings: of the run.
-      config: the architecture.
+    Attributes:
+      settings: records, objective, memory, targets, steps.
       network: how the network is run, such as its precision and dropout.
-      optimization: settings of the optimizer.
-      device_settings: which devices were asked for.
-      devices: those of the run.
-
-    Raises:
-      UserError: something does not fit; nothing was written.
-      Unfinished: a signal stopped it.
+      optimization: of the optimizer.
+      config: the architecture.
+      tokenizer: that of the records.
+      manifest: of the training records.
+      held_out: manifest of the records to evaluate on; None: none.
+      permutation: the rule for sampling targets.
+      devices: of the run.
+      document: what the model directory says of the run.
     """
-    # Read the data, and check that it fits the devices.
-    _check_pretrained(settings.model_dir, "model_dir")
-    data = PretrainingData(settings, manifest)
-    devices = _with_possible_attention(
-        settings, config, network, device_settings, devices
-    )
-    input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-    devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-    if data.held_out:
-        sources.note_trained_on(data.held_out, manifest, "eval_record_info_dir")
-    elif settings.eval_steps:
-        _log.info(
-            "note: eval_steps is %d, but nothing is evaluated without --eval_record_info_dir",
-            settings.eval_steps,
+
+    settings: PretrainingSettings
+    network: NetworkSettings
+    optimization: OptimizationSettings
+    config: XLNetConfig
+    tokenizer: Tokenizer
+    manifest: Manifest
+    held_out: Optional[Manifest]
+    permutation: Permutation
+    devices: Devices
+    document: RunDocument
+
+    # -- the step
+
+    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+        """A training step on one replica; features: those of `batches`, [b,...]."""
+        settings, objective = self.settings, objectives.find(self.settings.objective)
+        batch, memory = self.batch_of(features)
+        # The index of the first batch element in the global batch.
+        first_row = replica_index() * batch["ids"].shape.as_list()[0]
+        # Losses are divided by the number of targets of the global batch, not of a replica or
+        # micro-batch: batch elements have different numbers of targets, and each target shall have
+        # the same weight. Means over replicas and micro-batches follow later, so the divisor here
+        # is the average number of targets of such a part.
+        (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        target_count /= settings.grad_accum_steps
+
+        # Forward and loss, of each micro-batch. Dropout is a function of the step and of the batch
+        # element: a resumed run, or one on other devices, has the same masks.
+        def forward(
+            part: dict[str, tf.Tensor], row: Any
+        ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+            seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
+            read = self.input_of(part, seed, first_row + row)
+            with train_step.model_scope():
+                outputs, vectors = objective.predict(read)
+                losses = heads.lm_loss(
+                    vectors,
+                    part["ids"],
+                    outputs.embedding_table,
+                    str(read.run.precision),
+                )
+                loss = tf.reduce_sum(losses * part["weights"]) / target_count
+                if settings.next_segment_loss:
+                    segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                        labels=part["label"],
+                        logits=objectives.segment_logits(read, outputs),
+                    )
+                    loss += settings.next_segment_loss * tf.reduce_mean(segments)
+            return loss, new_memory(outputs)
+
+        # Gradients. In float16 the loss is scaled, since small gradients would become 0.
+        scale = optimizer.LossScale() if self.network.precision == "fp16" else None
+        loss, gradients, kept = train_step.loss_and_gradients(
+            forward, batch, settings.grad_accum_steps, scale, self.devices.xla
+        )
+        # The variables exist now: set where they start.
+        checkpoint.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        # Means over the replicas of all hosts.
+        *gradients, loss = mean_over_replicas([*gradients, loss])
+        # Clipping and update; then the new memory.
+        update, scalars = optimizer.minimize(
+            self.optimization, tf.train.get_global_step(), gradients, scale
+        )
+        if memory:
+            update = tf.group(update, memory.update(kept["memory"]))
+        return EstimatorSpec(loss, update, scalars)
+
+    def batch_of(
+        self, features: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], Optional[Memory]]:
+        """The features [b,...] with the targets, and `memory` [b,L,M,D], that of the sequences
+        before; where it is kept, None without."""
+        settings = self.settings
+        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
+        features = train_step.on_device(features)
+        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
+        targets = objectives.find(settings.objective).targets(features, special_ids)
+        batch = {**features, **targets}
+        if not settings.mem_len:
+            return batch, None
+        with train_step.model_scope():
+            memory = Memory(self.config, settings.mem_len, features["starts_stream"])
+        return {**batch, "memory": memory.value}, memory
+
+    def input_of(
+        self, batch: dict[str, tf.Tensor], seed: Optional[tf.Tensor], first_row: Any
+    ) -> objectives.Batch:
+        """What the objective reads of a batch of `batch_of`.
+
+        Args:
+          batch: [b,...].
+          seed: of dropout; None: in evaluation.
+          first_row: the index of batch element 0 in the global batch.
+        """
+        settings, trains = self.settings, seed is not None
+        run_config = self.network.run_config(
+            trains,
+            mem_len=settings.mem_len,
+            reuse_len=self.manifest.reuse_len,
+            same_length=settings.same_length,
+            device="xla" if self.devices.xla and trains else None,
+            fused_attention=self.devices.fused_attention if trains else None,
+        )
+        # The network takes a memory for each layer: [b,L,M,D] is split into L times [b,M,D]. Its
+        # batch axis is the first one, so micro-batches and replicas get their parts of it as of all
+        # features.
+        mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
+        return objectives.Batch(
+            self.config,
+            run_config,
+            batch,
+            mems,
+            seed,
+            first_row,
+            self.tokenizer.mask_id,
+            settings.next_segment_loss > 0,
         )
 
-    # Check that the initial weights fit, or the settings of the run that is resumed.
-    tokenizer = data.tokenizer
-    if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
-        prefix = checkpoint.resolve(settings.init_checkpoint)
-        run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
-        checkpoint.read_weights(prefix)  # which must be finite
-    digests = {"record_info_dir": manifest.digest}
-    if data.held_out:
-        digests["eval_record_info_dir"] = data.held_out.digest
-    groups = (settings, network, optimization, device_settings)
-    resolved = {**run_document.values_of(groups), **config.to_dict()}
-    resolved.pop("model_config_path", None)  # the architecture stands in its place
-    document = RunDocument(
-        run_document.path_in(settings.model_dir),
-        settings.program,
-        dict(sorted(resolved.items())),
-        text=run_document.text_of(tokenizer),
-        read=digests,
-    )
-    run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
+    # -- what the loop needs besides, see `loop.TrainingRun`
 
-    # Train.
-    model = PretrainingModel(
-        config,
-        network,
-        optimization,
-        settings,
-        manifest.reuse_len,
-        tokenizer,
-        devices.xla,
-        devices.fused_attention,
-    )
-    loop.fit(
-        PretrainingRun(model, data, document, device_settings, devices),
-        BestCheckpoint(settings.model_dir, "loss", lower_is_better=True),
-    )
+    @property
+    def unit(self) -> tuple[str, int]:
+        return "tokens", self.settings.train_batch_size * self.manifest.seq_len
 
-
-def evaluate(
-    manifest: Manifest,
-    settings: PretrainingSettings,
-    config: XLNetConfig,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    devices: Devices,
-) -> dict[str, Any]:
-    """The held-out loss of a checkpoint and the metrics derived from it; writes nothing. Arguments
-    and errors as for `train`."""
-    path, flag = settings.model_dir, "model_dir"
-    if settings.init_checkpoint:
-        path, flag = settings.init_checkpoint, "init_checkpoint"
-    prefix = checkpoint.resolve(path, flag)
-    _check_pretrained(os.path.dirname(prefix), flag)
-    # There are no initial weights: all of the checkpoint is restored, or it is refused.
-    records = settings.eval_record_info_dir or settings.record_info_dir
-    settings = dataclasses.replace(
-        settings, eval_record_info_dir=records, init_checkpoint=None
-    )
-    data = PretrainingData(settings, manifest)
-    run_document.check_weights(prefix, config, data.tokenizer, flag)
-    model = PretrainingModel(
-        config, network, optimization, settings, manifest.reuse_len, data.tokenizer
-    )
-    has_step = "global_step" in checkpoint.names(prefix)  # released weights have none
-    held_out = HeldOut(model, data, devices)
-    return held_out.evaluate(checkpoint.step_in(prefix) if has_step else 0, prefix)
-
-
-class PretrainingRun(loop.TrainingRun):
-    """A run of pretraining, for `loop.fit`."""
-
-    evaluates_start = True
-
-    def __init__(
-        self,
-        model: PretrainingModel,
-        data: PretrainingData,
-        document: RunDocument,
-        device_settings: DeviceSettings,
-        devices: Devices,
-    ):
-        self.settings = model.settings
-        self.config = model.config
-        self.optimization = model.optimization
-        self.devices = devices
-        self.unit = ("tokens", model.settings.train_batch_size * data.manifest.seq_len)
+    @property
+    def with_perplexity(self) -> bool:
         # The loss of next segments is part of the loss.
-        self.with_perplexity = not model.settings.next_segment_loss
-        self.evaluates = data.held_out is not None
-        self.model_fn = model.model_fn
-        self._model = model
-        self._data = data
-        self._document = document
-        self._device_settings = device_settings
-        self._held_out = HeldOut(model, data, devices) if data.held_out else None
+        return not self.settings.next_segment_loss
 
     def batches(self, start: int) -> tf.data.Dataset:
-        return self._data.to_train(start, self.devices)
+        settings = self.settings
+        batches = self.batches_of(
+            settings.record_info_dir,
+            self.manifest,
+            batch_size=settings.train_batch_size,
+            rows=self.devices.rows(settings.train_batch_size),
+            seed=settings.seed,
+            start_step=start,
+        )
+        return input_pipeline.for_replicas(batches, self.devices.per_host)
 
-    def evaluate(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        assert self._held_out, "without held-out records no evaluation is due"
-        return self._held_out.evaluate(step, prefix)
+    def batches_of(
+        self, directory: str, manifest: Manifest, **how: Any
+    ) -> tf.data.Dataset:
+        """Batches of the records in a directory; `how` as for
+        `input_pipeline.pretraining_batches`."""
+        return input_pipeline.pretraining_batches(
+            directory,
+            manifest,
+            permutation=self.permutation,
+            special_ids=[self.tokenizer.sep_id, self.tokenizer.cls_id],
+            legacy_word_start=self.tokenizer.is_legacy_word_start,
+            **how,
+        )
 
     def write_document(self) -> None:
-        tokenizer = self._data.tokenizer
-        run_document.write(
-            self.settings.model_dir, self._document, self.config, tokenizer
-        )
+        directory = self.settings.model_dir
+        run_document.write(directory, self.document, self.config, self.tokenizer)
 
     def check_host(self) -> None:
         groups = (
-            self.settings,
-            self._model.network,
-            self.optimization,
-            self._device_settings,
+            PretrainingSettings,
+            NetworkSettings,
+            OptimizationSettings,
+            DeviceSettings,
         )
-        run_document.check_host(self._document, groups)
+        run_document.check_host(self.document, groups)
 
     def banner(self) -> dict[str, str]:
-        settings, manifest = self._model.settings, self._data.manifest
-        predicted = (
-            settings.num_predict if self._data.objective.samples_targets else "all"
-        )
+        settings, manifest = self.settings, self.manifest
+        predicted: Any = "all"
+        if objectives.find(settings.objective).samples_targets:
+            predicted = settings.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         return {
-            "precision": self.devices.precision_in_words(self._model.network),
+            "precision": self.devices.precision_in_words(self.network),
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
                 f"streams of {manifest.windows_per_stream} windows; an epoch is {steps:,.1f} steps"
@@ -206,47 +232,13 @@ class PretrainingRun(loop.TrainingRun):
                 f"{settings.mem_len}, {predicted} predicted"
             ),
             "settings": " ".join(
-                "{}={}".format(*item) for item in self._document.resolved.items()
+                "{}={}".format(*item) for item in self.document.resolved.items()
             ),
         }
 
 
-def _with_possible_attention(
-    settings: PretrainingSettings,
-    config: XLNetConfig,
-    network: NetworkSettings,
-    device_settings: DeviceSettings,
-    devices: Devices,
-) -> Devices:
-    """The devices without fused attention where its programs do not cover the run, or compute
-    something else than the plain form on this GPU; a UserError if it was asked for."""
-    if not devices.fused_attention:
-        return devices
-    from xlnet.model import kernels_gpu_check
-
-    try:
-        if settings.objective == "causal":
-            raise UserError(
-                "fused_attention: its programs mask by factorization order, which objective causal "
-                "does not have"
-            )
-        kernels_gpu_check.check(
-            devices.fused_attention,
-            str(network.run_config(is_training=True).precision),
-            config.d_head,
-            devices.session_config(),
-        )
-    except UserError as error:
-        if device_settings.fused_attention:
-            raise
-        _log.info("note: %s; attention is that of XLA", error)
-        return dataclasses.replace(devices, fused_attention=None)
-    return devices
-
-
-def _check_pretrained(directory: str, flag: str) -> None:
-    run = run_document.read(directory)
-    if run and run.task is not None:
-        raise UserError(
-            f"{flag}: {directory} has a fine-tuned model (by {run.path}), expected a pretrained one"
-        )
+def new_memory(outputs: Any) -> dict[str, tf.Tensor]:
+    """`memory` [b,L,M,D] of the network's outputs, if it has one."""
+    if outputs.new_mems is None:
+        return {}
+    return {"memory": tf.stack(outputs.new_mems, axis=1)}

@@ -359,13 +359,13 @@ def differences(before: RunDocument, now: RunDocument) -> list[str]:
     return found
 
 
-def check_host(now: RunDocument, groups: Sequence[Settings]) -> None:
+def check_host(now: RunDocument, groups: Sequence[type[Settings]]) -> None:
     """Compares with the first host's document, once that is written; a UserError if a setting
     differs on which the steps or the checkpoints of all hosts depend.
 
     Args:
       now: this host's.
-      groups: its settings.
+      groups: which groups of settings there are.
     """
     first = read(now.directory)
     if not first:
