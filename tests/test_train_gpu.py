@@ -391,7 +391,11 @@ BAD = {
     ),
     "clamp_len of 0": (dict(clamp_len=0), 2, "clamp_len is 0"),
     "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
-    "no architecture": (dict(model_config_path=None), 1, "model_config_path: found none, expected an architecture"),
+    "no architecture": (
+        dict(model_config_path=None),
+        1,
+        "model_config_path: found none, expected an architecture",
+    ),
     "half an architecture": (
         dict(model_config_path=None, n_layer=2),
         1,

@@ -1,5 +1,5 @@
 """Parts of a training step: the scope of the network, dropout's seed, and gradients over
-micro-batches. The step itself is `model_fn` in `pretraining.model` and `finetuning.model`.
+micro-batches. The step itself is `model_fn` in `pretraining.run` and `finetuning.model`.
 """
 
 from __future__ import annotations
