@@ -21,7 +21,7 @@ from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.support.errors import UserError
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import LossOptions, class_weights
-from xlnet.tasks.types.known import GLUE
+from xlnet.tasks.types.known import TASKS
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -299,7 +299,7 @@ def test_windows_add_up_in_the_order_of_rows():
             index=np.array([0, 2]),
         ),
     ]
-    answers = GLUE["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
+    answers = TASKS["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [
         6,
         14 / 3,
@@ -570,7 +570,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     )
     trained = model.TaskModel(
         config,
-        FineTunedTask(GLUE["cola"], settings),
+        FineTunedTask(TASKS["cola"], settings),
         NetworkSettings(dropout=0.5, dropatt=0.5),
     )
     features = dict(
@@ -591,13 +591,13 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
 
 
 def test_balanced_class_weights():
-    task, rows = GLUE["cola"], [Row("", (), label) for label in "0001"]
+    task, rows = TASKS["cola"], [Row("", (), label) for label in "0001"]
     found = class_weights(task, "balanced", rows)
     assert found == pytest.approx([4 / 6, 2])
     assert class_weights(task, "1:3", rows) == [1, 3]
     assert class_weights(task, "0:2, 1 : 3", rows) == [2, 3]
     with pytest.raises(UserError, match="found task sts-b, expected a classification"):
-        class_weights(GLUE["sts-b"], "balanced", rows)
+        class_weights(TASKS["sts-b"], "balanced", rows)
 
 
 def test_training_loss(graph):
@@ -608,7 +608,7 @@ def test_training_loss(graph):
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = GLUE["cola"].head.loss(
+        value = TASKS["cola"].head.loss(
             heads.HeadBuilder, tf.constant(logits), features, LossOptions(*options)
         )
         with tf.Session() as session:

@@ -123,11 +123,11 @@ def test_task(place, name):
     check_predictions(place, task, model_dir)
     if name == "mnli":
         official.make("ax", place / "ax")
-        run(place, known.GLUE["ax"], model_dir, "--do_predict=True")
-        check_predictions(place, known.GLUE["ax"], model_dir)
+        run(place, known.TASKS["ax"], model_dir, "--do_predict=True")
+        check_predictions(place, known.TASKS["ax"], model_dir)
 
 
-@pytest.mark.parametrize("language", known.XNLI_LANGUAGES)
+@pytest.mark.parametrize("language", ("de", "zh"))
 def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
     task = known.TASKS["xnli-" + language]
     official.make(task.name, tmp_path / "xnli")

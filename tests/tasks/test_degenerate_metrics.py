@@ -15,16 +15,16 @@ from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.tagging import schemes, scores
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tasks.types.known import GLUE, TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 TWO = dataclasses.replace(
-    GLUE["cola"], metrics=("auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1")
+    TASKS["cola"], metrics=("auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1")
 )
 THREE = dataclasses.replace(
-    GLUE["mnli"], metrics=("auc", "matthews", "accuracy", "macro_f1", "micro_f1")
+    TASKS["mnli"], metrics=("auc", "matthews", "accuracy", "macro_f1", "micro_f1")
 )
 SCORES = dataclasses.replace(
-    GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae")
+    TASKS["sts-b"], metrics=("pearson", "spearman", "mse", "mae")
 )
 MULTI = Task(
     "mine",

@@ -47,7 +47,7 @@ FORMS = {
     "csv": quoted,
     "jsonl": json_lines,
 }
-SST = known.GLUE["sst-2"]
+SST = known.TASKS["sst-2"]
 SKIPPING = SST.with_files(skips_errors=True)
 
 

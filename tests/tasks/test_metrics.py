@@ -10,7 +10,7 @@ from xlnet.tasks.evaluation import constant_answer
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.known import GLUE, TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 
 def one_hot(task, ids):
@@ -22,19 +22,21 @@ def one_hot(task, ids):
 
 def test_metrics_by_hand():
     predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]  # tp 2, fp 1, fn 1, tn 1
-    assert GLUE["mrpc"].scorer.evaluate(one_hot(GLUE["mrpc"], predictions), labels) == {
+    assert TASKS["mrpc"].scorer.evaluate(
+        one_hot(TASKS["mrpc"], predictions), labels
+    ) == {
         "f1": pytest.approx(2 / 3),
         "accuracy": pytest.approx(0.6),
     }
     matthews = (2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2)
-    result = GLUE["cola"].scorer.evaluate(one_hot(GLUE["cola"], predictions), labels)
+    result = TASKS["cola"].scorer.evaluate(one_hot(TASKS["cola"], predictions), labels)
     assert result["matthews"] == pytest.approx(matthews)
     assert list(result) == ["matthews", "accuracy"]
 
 
 def test_metrics_of_scores_by_hand():
     scores = dataclasses.replace(
-        GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae")
+        TASKS["sts-b"], metrics=("pearson", "spearman", "mse", "mae")
     )
     result = scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
     assert result == pytest.approx(
@@ -54,7 +56,7 @@ def test_nan_has_no_score():
     with pytest.raises(
         UserError, match="task sts-b: 1 of 2 predictions are not finite"
     ):
-        GLUE["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
+        TASKS["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
 
 MULTI = Task(
@@ -90,7 +92,7 @@ def test_the_second_label_is_the_positive_one():
         [0, 1, 0, 1],
     )
     for names in (("0", "1"), ("1", "2"), ("a", "b")):
-        task = dataclasses.replace(GLUE["mrpc"], labels=names, metrics=("f1", "auc"))
+        task = dataclasses.replace(TASKS["mrpc"], labels=names, metrics=("f1", "auc"))
         assert task.scorer.evaluate(values, labels) == {
             "f1": pytest.approx(2 / 3),
             "auc": 1.0,
@@ -100,12 +102,12 @@ def test_the_second_label_is_the_positive_one():
 
 
 def test_auc():
-    task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
+    task = dataclasses.replace(TASKS["cola"], metrics=("auc",))
     values = one_hot(task, [0, 0, 0]) + [[0, 0.1], [0, 0.3], [0, 0.2]]
     assert task.scorer.evaluate(values, [0, 1, 0]) == {"auc": 1}
     assert task.scorer.evaluate(values, [1, 0, 0]) == {"auc": 0}
     assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])  # no curve
-    three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
+    three = dataclasses.replace(TASKS["mnli"], metrics=("auc",))
     # Label 2 has no rows: the mean is that of labels 0 and 1.
     assert three.scorer.evaluate([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], [0, 1]) == {
         "auc": 1
@@ -128,12 +130,12 @@ def test_labels_that_are_numbers_are_in_their_order():
 def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
     values = np.full([1, 2], 0.7, np.float32)
     assert MULTI.scorer.decide(values, 0.7).tolist() == [[1, 1]]
-    assert GLUE["cola"].scorer.decide(values, 0.7).tolist() == [1]
+    assert TASKS["cola"].scorer.decide(values, 0.7).tolist() == [1]
 
 
 def test_table():
     task, labels, predictions = (
-        GLUE["rte"],
+        TASKS["rte"],
         np.array([0, 0, 1, 1]),
         np.array([0, 1, 1, 1]),
     )
@@ -154,6 +156,6 @@ def test_confusions_are_counted_with_a_line_for_each_true_label():
         ["a", "1", "1"],
         ["bb", "0", "1"],
     ]
-    many = dataclasses.replace(GLUE["cola"], labels=tuple(map(str, range(50))))
+    many = dataclasses.replace(TASKS["cola"], labels=tuple(map(str, range(50))))
     table = many.scorer.table(one_hot(many, [1, 2]), np.array([1, 2]), 0.5)
     assert "predicted" not in table

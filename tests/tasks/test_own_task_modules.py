@@ -31,7 +31,7 @@ WORDS = ("kamat", "telok", "solkit")
 def forget_modules():
     """As in a new process."""
     own_modules._imported.clear()
-    known._types_of.cache_clear()
+    known._of_module.clear()
 
 
 @pytest.fixture

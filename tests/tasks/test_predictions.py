@@ -9,7 +9,7 @@ from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.tagging import words
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Form, Row, Task
-from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 # --- Prediction files
 
@@ -46,23 +46,23 @@ SEVERAL = Task(
     "task, rows, values, threshold, text",
     [
         (
-            GLUE["rte"],
+            TASKS["rte"],
             ROWS,
             [[0.25, 0.75], [0.5, 0.5]],
             0.5,
             "id\tlabel\tp_entailment\tp_not_entailment\n"
             "a7\tnot_entailment\t0.25\t0.75\n3\tentailment\t0.5\t0.5\n",
         ),
-        (GLUE["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.5\n3\t0\n"),
+        (TASKS["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.5\n3\t0\n"),
         (
-            GLUE["sts-b"],
+            TASKS["sts-b"],
             [Row("a\tb\nc", (("x", None),), None)],
             [1.0],
             0.5,
             'id\tscore\n"a\tb\nc"\t1\n',
         ),
         (
-            GLUE["sts-b"],
+            TASKS["sts-b"],
             [Row("a\rb", (("x", None),), None)],
             [1.0],
             0.5,
@@ -76,7 +76,7 @@ SEVERAL = Task(
             "id\tlabels\tp_a\tp_b\na7\ta,b\t0.9\t0.7\n3\t\t0.2\t0.4\n",
         ),
         (
-            GLUE["cola"],
+            TASKS["cola"],
             ROWS,
             [[0.8, 0.2], [0.5, 0.5]],
             0.1,
@@ -93,8 +93,8 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
 @pytest.mark.parametrize(
     "task, values",
     [
-        (GLUE["rte"], np.array([[np.nan, np.nan], [0.5, 0.5]])),
-        (GLUE["sts-b"], np.array([np.inf, 0.0])),
+        (TASKS["rte"], np.array([[np.nan, np.nan], [0.5, 0.5]])),
+        (TASKS["sts-b"], np.array([np.inf, 0.0])),
         (TASKS["ranking"], np.array([np.nan, 0.0])),
         (SEVERAL, np.array([[0.9, np.nan], [0.2, 0.4]])),
         (TASKS["squad1"], [BestSpans([], np.nan), BestSpans([], 0.0)]),
@@ -121,7 +121,7 @@ VALUES = np.array([[0.25, 0.75], [0.9, 0.1], [0.8, 0.2]])
 
 
 def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
-    path = write(tmp_path, GLUE["rte"], LABELLED, VALUES)
+    path = write(tmp_path, TASKS["rte"], LABELLED, VALUES)
     lines = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     assert lines[0] == ["id", "label", "p_entailment", "p_not_entailment", "gold"]
     assert [(line[1], line[-1]) for line in lines[1:]] == [
@@ -130,7 +130,7 @@ def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
         ("entailment", "entailment"),
     ]
     some = [LABELLED[0], LABELLED[1]._replace(label=None)]
-    path = write(tmp_path, GLUE["rte"], some, VALUES[:2])
+    path = write(tmp_path, TASKS["rte"], some, VALUES[:2])
     assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
         "gold",
         "entailment",
@@ -144,7 +144,7 @@ def test_a_gold_score_keeps_its_digits(tmp_path):
         Row("b", (("x", "y"),), 0.1),
         Row("c", (("x", "y"),), 3.14159265),
     ]
-    path = write(tmp_path, GLUE["sts-b"], rows, np.array([1.0, 2.0, 3.0]))
+    path = write(tmp_path, TASKS["sts-b"], rows, np.array([1.0, 2.0, 3.0]))
     assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
         "gold",
         "1234567",
@@ -156,7 +156,7 @@ def test_a_gold_score_keeps_its_digits(tmp_path):
 def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     path = tmp_path / "errors_dev.tsv"
     assert (
-        prediction_files.write_errors(str(path), GLUE["rte"], LABELLED, VALUES, 0.5)
+        prediction_files.write_errors(str(path), TASKS["rte"], LABELLED, VALUES, 0.5)
         == 2
     )
     assert path.read_text("utf-8") == (
@@ -177,7 +177,7 @@ def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     ]
     rows = [Row("a", (("x", "y"),), 1.5), Row("b", (("u", "v"),), 2.0)]
     prediction_files.write_errors(
-        str(path), GLUE["sts-b"], rows, np.array([1.0, 4.0]), 0.5
+        str(path), TASKS["sts-b"], rows, np.array([1.0, 4.0]), 0.5
     )
     assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
         ["2", "2", "4", ""],
@@ -202,16 +202,16 @@ def test_errors_of_texts_that_are_read_apart_have_both(tmp_path):
     """Each is the first text of a pair of its own, as in the example with two towers."""
     rows = [Row("a", (("one", None), ("other", None)), 1.0)]
     path = tmp_path / "errors_dev.tsv"
-    prediction_files.write_errors(str(path), GLUE["sts-b"], rows, np.array([0.5]), 0.5)
+    prediction_files.write_errors(str(path), TASKS["sts-b"], rows, np.array([0.5]), 0.5)
     assert path.read_text().splitlines()[1] == "1\ta\t0.5\t1\t0.5\t\tone | other\t"
 
 
 def test_submission_file(tmp_path):
-    path = tmp_path / GLUE["mnli"].published.submissions["test_matched"]
+    path = tmp_path / TASKS["mnli"].published.submissions["test_matched"]
     assert path.name == "MNLI-m.tsv"
     write(
         tmp_path,
-        GLUE["mnli"],
+        TASKS["mnli"],
         ROWS,
         np.eye(3)[[2, 0]],
         "test_matched",
@@ -225,7 +225,7 @@ def test_submission_file(tmp_path):
 def test_scores_for_the_server_are_from_0_to_5(tmp_path):
     """GLUE's server refuses others; our own file has what the metrics are computed of."""
     values = np.array([5.01, -0.02], np.float32)
-    path = write(tmp_path, GLUE["sts-b"], ROWS, values, is_official=True)
+    path = write(tmp_path, TASKS["sts-b"], ROWS, values, is_official=True)
     assert (tmp_path / "STS-B.tsv").read_text() == ("index\tprediction\na7\t5\n3\t0\n")
     assert [line.split("\t")[:2] for line in path.read_text().splitlines()[1:]] == [
         ["a7", "5.01000023"],
@@ -251,7 +251,8 @@ GLUE_SUBMISSIONS = {
 
 def test_submissions_have_what_glues_server_accepts(tmp_path):
     found = {}
-    for name, task in GLUE.items():
+    for name in list(TASKS)[:10]:
+        task = TASKS[name]
         for split, file in task.published.submissions.items():
             rows = [Row(str(index), (("x", "y"),), None) for index in range(3)]
             count = len(task.labels or ())
@@ -275,7 +276,7 @@ def test_submissions_have_what_glues_server_accepts(tmp_path):
 def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
     write(
         tmp_path,
-        GLUE["cola"],
+        TASKS["cola"],
         ROWS,
         np.array([[0.8, 0.2], [0.6, 0.4]]),
         threshold=0.3,
@@ -300,7 +301,7 @@ def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
 )
 def test_values_of_another_width_are_refused(tmp_path, name, values):
     with pytest.raises(ValueError, match="expected"):
-        write(tmp_path, GLUE[name], ROWS, values)
+        write(tmp_path, TASKS[name], ROWS, values)
     assert not list(tmp_path.iterdir())
 
 

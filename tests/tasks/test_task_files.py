@@ -14,7 +14,7 @@ from helpers.tasks import read_rows, write
 from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Columns, Form, Row, Task
-from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 
 def zipped(name):
@@ -225,7 +225,7 @@ def test_both_parts_of_mnli(tmp_path):
 )
 def test_odd_beginnings(tmp_path, name, content, encoding, text):
     (tmp_path / name).write_bytes(content)
-    task = with_form(GLUE["sst-2"], encoding=encoding)
+    task = with_form(TASKS["sst-2"], encoding=encoding)
     assert parsing.read_file(task, str(tmp_path / name), True) == [
         Row("0", ((text, None),), "1")
     ]
@@ -236,12 +236,12 @@ def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
     write(
         tmp_path, "test.tsv", header, "0\ta\tb\t", "1\ta\tb\t?", "2\ta\tb\tentailment"
     )
-    rows = read_rows(GLUE["rte"], tmp_path, "test")
+    rows = read_rows(TASKS["rte"], tmp_path, "test")
     assert [row.label for row in rows] == [None, None, "entailment"]
     with pytest.raises(UserError, match="column 'label' is empty"):
-        read_rows(GLUE["rte"], tmp_path, "test", need_labels=True)
+        read_rows(TASKS["rte"], tmp_path, "test", need_labels=True)
     write(tmp_path, "dev.tsv", "sentence1\tsentence2", "a\tb")
-    assert read_rows(GLUE["rte"], tmp_path, "dev", need_labels=False)[0].label is None
+    assert read_rows(TASKS["rte"], tmp_path, "dev", need_labels=False)[0].label is None
 
 
 # --- Other forms
@@ -456,7 +456,7 @@ def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
     with pytest.raises(
         UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"
     ):
-        read_rows(GLUE["rte"], str(tmp_path), "dev")
+        read_rows(TASKS["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
     assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
@@ -474,7 +474,7 @@ def test_an_error_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
     with pytest.raises(
         UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"
     ):
-        read_rows(GLUE["rte"], str(tmp_path), "dev")
+        read_rows(TASKS["rte"], str(tmp_path), "dev")
     path = tmp_path / "dev.tsv"
     assert caplog.messages[0].splitlines() == [
         "32 faulty rows:",
@@ -487,7 +487,7 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     good = [f"{i}\ta\tb\t1" for i in range(200)]
     header = "id\tquestion1\tquestion2\tis_duplicate"
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta")
-    rows = read_rows(GLUE["qqp"], tmp_path, "train")
+    rows = read_rows(TASKS["qqp"], tmp_path, "train")
     assert [row.id for row in rows] == [str(i) for i in range(200)]
     assert "train.tsv: 2 of 202 rows skipped:" in caplog.text
 
@@ -502,13 +502,13 @@ def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(
         path = name if name == "-" else str(tmp_path / name)
         (tmp_path / (name if name != "-" else "stdin")).write_text(content)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-        rows = parsing.read_to_predict(GLUE["qqp"], path)
+        rows = parsing.read_to_predict(TASKS["qqp"], path)
         assert [(row.id, row.pairs) for row in rows] == expected, name
 
 
 # --- Encodings and delimiters
 
-PAIRS = GLUE["rte"]
+PAIRS = TASKS["rte"]
 TABLE = 'index%ssentence1%ssentence2%slabel\r\n7%s"naïve; or, say, caf\xe9"%sb%sentailment\r\n'
 
 
@@ -576,12 +576,12 @@ def test_a_row_whose_name_is_null_is_not_called_as_another_one(tmp_path):
     """As where a cell of a table is empty; its number is the name of the first row."""
     columns = Columns(("text",), (), ("label",), id="id", id_required=True)
     write(tmp_path, "x.jsonl", '{"id": 1, "text": "a"}', '{"id": null, "text": "b"}')
-    task = dataclasses.replace(GLUE["cola"], columns=columns)
+    task = dataclasses.replace(TASKS["cola"], columns=columns)
     rows = parsing.read_to_predict(task, str(tmp_path / "x.jsonl"))
     assert [row.id for row in rows] == ["1", ""]
 
 
-SKIPPING = GLUE["rte"].with_files(skips_errors=True)
+SKIPPING = TASKS["rte"].with_files(skips_errors=True)
 
 
 def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):
