@@ -6,7 +6,7 @@ import pytest
 from xlnet.support.errors import UserError
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions.answers import BestSpans
-from xlnet.tasks.tagging import words
+from xlnet.tasks.tagging import files
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
@@ -106,7 +106,7 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
-    rows = [row._replace(query="q", source=words.of_call(["x"])) for row in ROWS]
+    rows = [row._replace(query="q", source=files.sentence_of(["x"])) for row in ROWS]
     with pytest.raises(UserError, match="predictions are not finite numbers"):
         write(tmp_path / "out", task, rows, values)
     assert not (tmp_path / "out").exists()

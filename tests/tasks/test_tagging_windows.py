@@ -9,7 +9,7 @@ from helpers.finetuning import make_vocabulary
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Layout
-from xlnet.tasks.tagging import windows
+from xlnet.tasks.tagging import tags
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def tokenizer(tmp_path_factory):
 
 def test_windows_of_single_pieces():
     """An eighth of a window on each side is context; the ends have it on one side."""
-    assert windows.windows([1] * 40, 16) == [
+    assert tags.windows_of([1] * 40, 16) == [
         (0, 16, 0, 14),
         (12, 28, 14, 26),
         (24, 40, 26, 40),
@@ -38,7 +38,7 @@ def test_the_laws_of_windows():
         sizes = [
             min(rng.choice([1, 1, 1, 2, 3, 9]), room) for _ in range(rng.randint(1, 80))
         ]
-        found = windows.windows(sizes, room)
+        found = tags.windows_of(sizes, room)
         owned = [word for window in found for word in range(window.own, window.own_end)]
         assert owned == list(range(len(sizes)))  # each word once, in order
         for window in found:
@@ -55,7 +55,7 @@ def test_the_laws_of_windows():
 
 
 def encode(tokenizer, length, *examples):
-    return windows.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
+    return tags.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
 
 
 def test_labels_are_at_the_pieces_of_words(tokenizer):

@@ -19,7 +19,7 @@ from xlnet.inference.texts import count_unknown, pair_of, texts_of
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import UserError, did_you_mean, wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.tagging.words import find_words
+from xlnet.tasks.tagging.files import find_words
 from xlnet.tasks.task import InlineExample, Row
 
 VERBS = ("classify", "score", "rank")  # of models with one output for a text

@@ -1,4 +1,5 @@
-"""Tag schemes: how the tags of words mark the beginning and the end of entities.
+"""Tag schemes: how the tags of words mark the beginning and the end of entities; and the scores of
+entities, together and by label, as in seqeval: an entity is right if its words and its label are.
 
 A tag is O, outside of entities, or a prefix and a label, such as B-PER:
 
@@ -18,13 +19,16 @@ writing the entities that were read in this way by the scheme's rules.
 In the scheme plain, a tag is a label without a prefix, such as a part of speech or a language: each
 word is an entity of its own. O is a label like others, but not an entity.
 
-Spans are (first word, word after the last, label).
+Spans are (first word, word after the last, label). Shape letters: n sentences, W words of one, L
+tags.
 """
 
 from __future__ import annotations
 
+import collections
+import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -60,9 +64,8 @@ def join(prefix: str, label: str) -> str:
 
 def prefixes(scheme: str) -> str:
     """The prefixes that occur in a scheme, each once."""
-    return "".join(
-        dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else ""))
-    )
+    found = _PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else "")
+    return "".join(dict.fromkeys(found))
 
 
 def label_of(tag: str, scheme: str) -> str:
@@ -78,39 +81,29 @@ def is_tag(tag: str, scheme: str) -> bool:
     if scheme == PLAIN:
         return tag != ""
     prefix, label = split(tag)
-    if tag == OUTSIDE:
-        return True
-    return (
-        len(prefix) == 1
-        and prefix in prefixes(scheme)
-        and (label != "" or "-" not in tag)
-    )
+    is_known = len(prefix) == 1 and prefix in prefixes(scheme)
+    return tag == OUTSIDE or is_known and (label != "" or "-" not in tag)
 
 
 def check(tag: str, scheme: str, labels: Optional[Collection[str]] = None) -> None:
     """Raises ValueError unless a tag is one of a scheme, with one of `labels`; None: any label."""
     # The tags of nested entities are B-LOC|B-ORG; a bar within a label is a character.
-    parts = tag.split("|")
-    is_nested = (
-        scheme != PLAIN
-        and len(parts) > 1
-        and all(is_tag(part, scheme) for part in parts)
-    )
+    parts = tag.split("|") if scheme != PLAIN else [tag]
+    are_tags = all(is_tag(part, scheme) for part in parts)
+    is_nested = len(parts) > 1 and are_tags
     if is_nested or not is_tag(tag, scheme):
         expected = "a label"
         if scheme != PLAIN:
             known = prefixes(scheme)
             expected = f"O, or {', '.join(known)} before a label, as in {known[0]}-PER"
-        raise ValueError(
-            f"found tag '{tag}', expected {expected}; --scheme is {scheme}"
-        )
-    if labels is None or label_of(tag, scheme) in labels:
+        found = f"found tag '{tag}', expected {expected}"
+        raise ValueError(f"{found}; --scheme is {scheme}")
+    if tag == OUTSIDE and scheme != PLAIN:
         return
-    if tag != OUTSIDE or scheme == PLAIN:
+    if labels is not None and label_of(tag, scheme) not in labels:
         listed = ", ".join(sorted(labels)[:_LABELS_LISTED])
-        raise ValueError(
-            f"found tag '{tag}', expected one of {len(labels)} labels: {listed}"
-        )
+        expected = f"one of {len(labels)} labels: {listed}"
+        raise ValueError(f"found tag '{tag}', expected {expected}")
 
 
 # ---- spans and tags
@@ -124,9 +117,8 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
-        if open_label is not None and (
-            tag == OUTSIDE or prefix in _BEGIN or label != open_label
-        ):
+        begins_anew = prefix in _BEGIN or label != open_label
+        if open_label is not None and (tag == OUTSIDE or begins_anew):
             found.append((begin, i, open_label))
             open_label = None
         if tag == OUTSIDE:
@@ -205,3 +197,70 @@ def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
     for label in labels:
         tags += [join(prefix, label) for prefix in prefixes(scheme)]
     return tuple(tags)
+
+
+# ---- scores
+
+
+class Counts(NamedTuple):
+    """Numbers of entities: both found and true, found, and true."""
+
+    right: int
+    found: int
+    true: int
+
+    @property
+    def ratios(self) -> tuple[float, float, float]:
+        """Precision, the fraction of the found ones that are right; recall, of the true ones that
+        are found; F1, their harmonic mean. NaN where nothing is found, true, or either."""
+        precision = self.right / self.found if self.found else math.nan
+        recall = self.right / self.true if self.true else math.nan
+        both = self.found + self.true
+        return precision, recall, 2 * self.right / both if both else math.nan
+
+
+def by_label(
+    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
+) -> dict[str, Counts]:
+    """The `Counts` of each label in alphabetical order; found, true: spans of n sentences."""
+    right: collections.Counter[str] = collections.Counter()
+    all_found: collections.Counter[str] = collections.Counter()
+    all_true: collections.Counter[str] = collections.Counter()
+    for ours, gold in zip(found, true):
+        # A span is (start, end, label): both have it only if words and label are the same.
+        right.update(label for _, _, label in set(ours) & set(gold))
+        all_found.update(label for _, _, label in ours)
+        all_true.update(label for _, _, label in gold)
+    counts = {}
+    for label in sorted(all_found | all_true):
+        counts[label] = Counts(right[label], all_found[label], all_true[label])
+    return counts
+
+
+def total(counts: dict[str, Counts]) -> Counts:
+    """The counts of all labels together."""
+    return Counts(*map(sum, zip(*counts.values()))) if counts else Counts(0, 0, 0)
+
+
+def accuracy(found: Iterable[Sequence[str]], true: Iterable[Sequence[str]]) -> float:
+    """The fraction of the words whose tags are right; found, true: tags of n sentences [W]."""
+    right = count = 0
+    for ours, gold in zip(found, true):
+        right += sum(map(str.__eq__, ours, gold))
+        count += len(gold)
+    return right / max(count, 1)
+
+
+def table(counts: dict[str, Counts]) -> str:
+    """Precision, recall, F1 and true entities of each label and of all, as text. An undefined ratio
+    is shown as 0, as in seqeval's report."""
+    rows = {label or "_": count for label, count in counts.items()}
+    rows["micro avg"] = total(counts)
+    width = max(map(len, rows))
+    lines = [f"{'label':<{width}}  precision  recall      f1  entities"]
+    for name, count in rows.items():
+        precision, recall, f1 = np.nan_to_num(count.ratios)
+        lines.append(
+            f"{name:<{width}}  {precision:9.4f}  {recall:6.4f}  {f1:6.4f}  {count.true:8d}"
+        )
+    return "\n".join(lines)

@@ -1,37 +1,50 @@
-"""The task type tagging: a tag for each word of a sentence, such as those that mark entities."""
+"""The task type tagging: a tag for each word of a sentence, such as those that mark entities.
+
+Each word is encoded alone (`Tokenizer.encode_words`), so that a piece belongs to one word. A word
+after a space has the mark of the space, "▁EU"; a word after another one, such as a Chinese
+character, does not, so that it is the vocabulary's piece of running text, without a lone "▁". The
+first word of a sentence has the mark in languages with spaces between words.
+
+A sentence that does not fit becomes several windows of complete words. Each word belongs to one
+window, in order; a window has as many words on both sides as fit, as context that is not tagged. A
+word that alone does not fit loses its end.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus.tokenizer import is_unspaced
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.tokenizer import Tokenizer, is_unspaced
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.output.results import Entity, Tagged
-from xlnet.tasks.tagging import files, schemes, scores, windows, words
+from xlnet.tasks.tagging import files, schemes
+from xlnet.tasks.tagging.files import Sentence
 from xlnet.tasks.tagging.schemes import TagSpan
-from xlnet.tasks.tagging.words import Sentence
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 _DEFAULT_SCHEME = "bio2"
+# The fraction of a window, on each side of its own words, that is context: one in eight.
+_CONTEXT_SHARE = 8
 
 
 class Tags(NamedTuple):
     """The predictions for a sentence of W words."""
 
     ids: np.ndarray  # int32 [W], of the tags
-    probabilities: (
-        np.ndarray
-    )  # float32 [W], of each tag alone, without regard to the others
+    # float32 [W], of each tag alone, without regard to the others
+    probabilities: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +59,103 @@ class TaggingOptions:
     knows_spaces: bool = True
 
 
+class TaggedExample(NamedTuple):
+    """A sentence of W words, as `json` can write it."""
+
+    words: Sequence[str]
+    after_space: Sequence[int]  # 1 if a word comes after a space
+    tags: Optional[Sequence[int]]  # ids; None if they are not known
+
+
+class WordWindow(NamedTuple):
+    """Words [first, last) of a sentence, of which [own, own_end) are tagged."""
+
+    first: int
+    last: int
+    own: int
+    own_end: int
+
+
+def windows_of(sizes: Sequence[int], room: int) -> list[WordWindow]:
+    """The windows of a sentence, of the pieces of each word (at most `room`) and those that fit."""
+    ends = np.cumsum([0, *sizes])  # ends[i]: pieces before word i
+    count, context = len(sizes), room // _CONTEXT_SHARE
+    if ends[-1] <= room:
+        return [WordWindow(0, count, 0, count)]
+    made, own = [], 0
+    while own < count:
+        # The window's own words are as many as fit next to context on both sides, at least one. If
+        # the rest of the sentence fits it is taken completely, as it needs no context on the right.
+        left = min(context, int(ends[own]))
+        own_end = count
+        if ends[-1] - ends[own] > room - left:
+            limit = ends[own] + room - left - context
+            own_end = max(int(np.searchsorted(ends, limit, "right")) - 1, own + 1)
+        # Context: up to `left` pieces before them, then words after them and, if there are none,
+        # more before them.
+        first, last = own, own_end
+        left = min(left, room - int(ends[own_end] - ends[own]))
+        while first > 0 and ends[own] - ends[first - 1] <= left:
+            first -= 1
+        while last < count and ends[last + 1] - ends[first] <= room:
+            last += 1
+        while first > 0 and ends[last] - ends[first - 1] <= room:
+            first -= 1
+        made.append(WordWindow(first, last, own, own_end))
+        own = own_end
+    return made
+
+
+def arrays_of(
+    examples: Sequence[TaggedExample], tokenizer: Tokenizer, layout: encoding.Layout
+) -> tuple:
+    """(dict of arrays [m, ...], int [n], the windows of each sentence), as
+    `feature_spec.finetuning_features` with those of `TaggingHead.features` lists them."""
+    length = layout.max_seq_length
+    room = length - 2  # without <sep> <cls>
+    words: list[str] = []
+    after_space: list[bool] = []
+    examples = list(map(TaggedExample._make, examples))
+    for example in examples:
+        words += example.words
+        after_space += map(bool, example.after_space)
+    encoded = iter(tokenizer.encode_words(words, after_space))
+    texts, labels, starts, edges, counts = [], [], [], [], []
+    tokens_read, tokens = [], []
+    for example in examples:
+        complete = [next(encoded) for _ in example.words]
+        pieces = [ids[:room] for ids in complete]
+        sizes = list(map(len, pieces))
+        parts = windows_of(sizes, room)
+        counts.append(len(parts))
+        tokens += [sum(map(len, complete))] * len(parts)
+        tokens_read += [sum(sizes)] * len(parts)
+        for part in parts:
+            ids = list(itertools.chain.from_iterable(pieces[part.first : part.last]))
+            texts.append((ids, None))
+            # A word of the window's own has its tag at each piece, and a 1 at the first; context
+            # and padding have 0.
+            label, start = np.zeros((2, length), np.int32)
+            place = room - len(ids)
+            for i in range(part.first, part.last):
+                if part.own <= i < part.own_end:
+                    start[place] = 1
+                    if example.tags:
+                        label[place : place + sizes[i]] = example.tags[i] + 1
+                place += sizes[i]
+            labels.append(label)
+            starts.append(start)
+            edges.append((part.own == 0, part.own_end == len(pieces)))
+    arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
+    arrays["label_ids"] = np.array(labels)
+    arrays["word_starts"] = np.array(starts)
+    arrays["sentence_edges"] = np.array(edges, np.int32)
+    arrays["is_real_example"] = np.ones(len(texts), np.int32)
+    arrays[encoding.TOKENS_READ] = np.array(tokens_read)
+    arrays[encoding.TOKENS] = np.array(tokens)
+    return arrays, np.array(counts)
+
+
 class TaggingReader(contract.Reader):
     """Sentences. The labels of a task are all tags of the learned scheme; the label of a row is its
     tags in that scheme, its source the `Sentence`."""
@@ -57,7 +167,7 @@ class TaggingReader(contract.Reader):
         """The task with the tags, and whether there are spaces between words."""
         scheme = self.options.scheme or _DEFAULT_SCHEME
         task = self.task.with_options(scheme=scheme, learned=schemes.learned(scheme))
-        sentences = store_rows(files.SentenceReader(task, need_tags=True).read(path))
+        sentences = store_rows(files.read(task, path, need_tags=True))
         labels = schemes.labels_of(MappedRows(lambda one: one.tags, sentences), scheme)
         if set(labels) <= {schemes.OUTSIDE}:
             raise wrong(path, "no tag but O", "some entities", "--tag_column")
@@ -66,32 +176,26 @@ class TaggingReader(contract.Reader):
         for sentence in sentences:
             unspaced += sum(map(is_unspaced, sentence.words))
             count += len(sentence.words)
-        task = dataclasses.replace(
-            task, labels=schemes.all_tags(labels, task.options.learned)
-        )
-        return task.with_options(
+        tags = schemes.all_tags(labels, task.options.learned)
+        return dataclasses.replace(task, labels=tags).with_options(
             is_spaced=unspaced <= count - unspaced,
             knows_spaces=all(sentence.text for sentence in sentences),
         )
 
     def from_model(self, stored: dict) -> Task:
         options = stored["kind_options"]
-        return (
-            super()
-            .from_model(stored)
-            .with_options(
-                # A file may have another scheme than the one that the model has learned.
-                scheme=self.options.scheme or options["scheme"],
-                learned=schemes.learned(options["scheme"]),
-                is_spaced=options["is_spaced"],
-                knows_spaces=options["knows_spaces"],
-            )
+        task = super().from_model(stored)
+        return task.with_options(
+            # A file may have another scheme than the one that the model has learned.
+            scheme=self.options.scheme or options["scheme"],
+            learned=schemes.learned(options["scheme"]),
+            is_spaced=options["is_spaced"],
+            knows_spaces=options["knows_spaces"],
         )
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         labels = schemes.labels_of([self.task.class_names], self.options.learned)
-        reader = files.SentenceReader(self.task, need_labels, labels)
-        sentences = enumerate(reader.read(path))
+        sentences = enumerate(files.read(self.task, path, need_labels, labels))
         rows = store_rows(self._row(str(i), sentence) for i, sentence in sentences)
         if not need_labels:
             files.check_columns(path, rows[0].source, self.task.class_names)
@@ -110,9 +214,8 @@ class TaggingReader(contract.Reader):
 
         def example(row: Row) -> Any:
             tags = None if row.label is None else [ids[tag] for tag in row.label]
-            return windows.TaggedExample(
-                row.source.words, self._space_marks(row.source), tags
-            )
+            marks = self._space_marks(row.source)
+            return TaggedExample(row.source.words, marks, tags)
 
         return MappedRows(example, rows)
 
@@ -127,21 +230,21 @@ class TaggingReader(contract.Reader):
         usual = int(self.options.is_spaced)
         if not sentence.text or not self.options.knows_spaces:
             return [usual] * len(sentence.words)
-        return [
-            usual,
-            *(int(sentence.text[start - 1].isspace()) for start in sentence.starts[1:]),
-        ]
+        marks = [usual]
+        for start in sentence.starts[1:]:
+            marks.append(int(sentence.text[start - 1].isspace()))
+        return marks
 
     @property
     def record_options(self) -> tuple:
         return self.options.is_spaced, self.options.knows_spaces
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        return windows.arrays_of(examples, tokenizer, layout)
+        return arrays_of(examples, tokenizer, layout)
 
     def row(self, id: str, asked: InlineExample) -> tuple:
         try:
-            return self._row(id, words.of_call(asked.text_a)), None
+            return self._row(id, files.sentence_of(asked.text_a)), None
         except ValueError as e:
             return None, str(e)
 
@@ -150,7 +253,15 @@ class TaggingHead(contract.Head):
     """A softmax over the tags at the first piece of each word."""
 
     def features(self, length: int) -> tuple:
-        return windows.features(length)
+        """Those of a record of T = `length` tokens, in addition to the ids."""
+        return (
+            # At each piece of a word: its tag's id + 1.
+            Feature("label_ids", (length,), "int"),
+            # 1 at the first piece of each word to be tagged.
+            Feature("word_starts", (length,), "int"),
+            # 1 if the first, the last of these words is that of the sentence.
+            Feature("sentence_edges", (2,), "int"),
+        )
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,T',L], of the last T' tokens."""
@@ -189,9 +300,8 @@ class TaggingHead(contract.Head):
             *schemes.legal_transitions(self.task.class_names, self.options.learned),
         )
         probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-        probabilities = tf.gather(
-            probabilities, tf.maximum(tags, 0), axis=2, batch_dims=2
-        )
+        ids = tf.maximum(tags, 0)
+        probabilities = tf.gather(probabilities, ids, axis=2, batch_dims=2)
         # Restore T tokens by adding padding on the left.
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
         tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
@@ -206,14 +316,13 @@ class TaggingHead(contract.Head):
         """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
         ends = np.cumsum(windows)[:-1]
+        all_ids = np.split(outputs["values"], ends)
+        all_probabilities = np.split(outputs["probabilities"], ends)
         values = []
-        for ids, each in zip(
-            np.split(outputs["values"], ends), np.split(outputs["probabilities"], ends)
-        ):
-            values.append(Tags(ids[ids >= 0], each[ids >= 0]))
-        return contract.Predictions(
-            values, contract.mean_over_windows(outputs["loss"], windows)
-        )
+        for ids, probabilities in zip(all_ids, all_probabilities):
+            values.append(Tags(ids[ids >= 0], probabilities[ids >= 0]))
+        loss = contract.mean_over_windows(outputs["loss"], windows)
+        return contract.Predictions(values, loss)
 
     def outputs_in_words(self) -> str:
         labels = schemes.labels_of([self.task.class_names], self.options.learned)
@@ -241,19 +350,15 @@ class TaggingScorer(contract.Scorer):
         return rows
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
-        """The entities of each sentence, spans of words."""
-        return [
-            schemes.spans(
-                [self.task.class_names[id] for id in ids], self.options.learned
-            )
-            for ids, _ in values
-        ]
-
-    def _check(self, values: Sequence[Tags]) -> None:
-        """Raises UserError for tags of logits that are not finite, which alone look like others."""
-        contract.refuse_nan(
-            self.task, np.array([found.probabilities.sum() for found in values])
-        )
+        """The entities of each sentence, spans of words. Raises NotFinite for tags of logits that
+        are not finite, which alone look like others."""
+        sums = np.array([found.probabilities.sum() for found in values])
+        contract.refuse_nan(self.task, sums)
+        names, entities = self.task.class_names, []
+        for ids, _ in values:
+            tags = [names[id] for id in ids]
+            entities.append(schemes.spans(tags, self.options.learned))
+        return entities
 
     def _tags(self, spans: Sequence[TagSpan], row: Row) -> tuple[str, ...]:
         """The tags of a row's words in the scheme of the files."""
@@ -266,28 +371,26 @@ class TaggingScorer(contract.Scorer):
             return list(row.source.entities)
         return row.source.located(schemes.spans(row.label, self.options.learned))
 
-    def _counts(self, spans: Sequence, rows: Sequence[Row]) -> dict[str, scores.Counts]:
+    def _counts(
+        self, spans: Sequence, rows: Sequence[Row]
+    ) -> dict[str, schemes.Counts]:
         found = (row.source.located(each) for row, each in zip(rows, spans))
-        return scores.by_label(found, map(self._gold, rows))
+        return schemes.by_label(found, map(self._gold, rows))
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
-        self._check(values)
         spans = self.decide(values)
-        total = scores.total(self._counts(spans, gold_labels))
+        total = schemes.total(self._counts(spans, gold_labels))
+        found = dict(zip(("precision", "recall", "f1"), total.ratios))
         # The tags are compared as the file has them.
         tags = (self._tags(each, row) for each, row in zip(spans, gold_labels))
-        found = {
-            "f1": total.f1,
-            "precision": total.precision,
-            "recall": total.recall,
-            "accuracy": scores.accuracy(tags, (row.source.tags for row in gold_labels)),
-        }
+        gold = (row.source.tags for row in gold_labels)
+        found["accuracy"] = schemes.accuracy(tags, gold)
         return {name: float(found[name]) for name in self.task.metrics}
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
-        return scores.table(self._counts(self.decide(values), gold_labels))
+        return schemes.table(self._counts(self.decide(values), gold_labels))
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -295,9 +398,10 @@ class TaggingScorer(contract.Scorer):
         """The entities of a sentence; the probability is that of the least probable tag, the error
         how many entities are missed or predicted wrongly."""
         for row, spans, found in zip(rows, self.decide(values), values):
-            predicted = row.source.located(spans)
-            gold = [] if row.label is None else self._gold(row)
-            error = 0 if row.label is None else len(set(gold) ^ set(predicted))
+            predicted, gold, error = row.source.located(spans), [], 0
+            if row.label is not None:
+                gold = self._gold(row)
+                error = len(set(gold) ^ set(predicted))
             yield contract.Comparison(
                 _in_words(row.source, gold),
                 _in_words(row.source, predicted),
@@ -309,13 +413,12 @@ class TaggingScorer(contract.Scorer):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The rows of the file with one more column or key."""
-        self._check(values)
+        entities = self.decide(values)
 
         def lines() -> Iterator[str]:
-            for row, spans in zip(rows, self.decide(values)):
-                yield from files.predicted_lines(
-                    row.source, spans, self._tags(spans, row)
-                )
+            for row, spans in zip(rows, entities):
+                tags = self._tags(spans, row)
+                yield from files.predicted_lines(row.source, spans, tags)
 
         extension = "conll" if rows[0].source.lines else "jsonl"
         return [PredictionFile(extension, None, lines())]
@@ -324,27 +427,25 @@ class TaggingScorer(contract.Scorer):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """An entity has the mean probability of its words' tags."""
-        self._check(values)
-        found = []
-        for row, spans, tags in zip(rows, self.decide(values), values):
+        results = []
+        for row, spans, found in zip(rows, self.decide(values), values):
             entities = []
-            for (first, last, label), (start, end, _) in zip(
-                spans, row.source.located(spans)
-            ):
-                score = float(sum(tags.probabilities[first:last]) / (last - first))
+            places = row.source.located(spans)
+            for (first, last, label), (start, end, _) in zip(spans, places):
+                score = float(sum(found.probabilities[first:last]) / (last - first))
                 text = row.source.text_at(start, end)
                 entities.append(Entity(label, text, start, end, score))
-            found.append(
-                Tagged(row.source.words, self._tags(spans, row), tuple(entities))
-            )
-        return found
+            tags = self._tags(spans, row)
+            results.append(Tagged(row.source.words, tags, tuple(entities)))
+        return results
 
 
 def _in_words(sentence: Sentence, entities: Sequence[TagSpan]) -> str:
     """Labels and texts of entities."""
-    return "; ".join(
-        f"{label}: {sentence.text_at(*place)}" for *place, label in entities
-    )
+    texts = []
+    for start, end, label in entities:
+        texts.append(f"{label}: {sentence.text_at(start, end)}")
+    return "; ".join(texts)
 
 
 # ---- from the command line to a task
