@@ -493,9 +493,9 @@ def transformer_xl(
 
         if net.run.device == "tpu":
             # What each layer makes of these tables would be half of the program.
-            sinusoids = layer_graph.not_constant(sinusoids)
+            sinusoids = tuple(layer_graph.not_constant(*sinusoids))
 
-        # Run the layers; compiled with gradient checkpointing, the first ones as a loop.
+        # Run the layers.
         weights_of = parameters.layer_weights(net, has_segments=seg_ids is not None)
         weights = [weights_of(i) for i in range(config.n_layer)]
         memories = list(mems) if mems else [None] * config.n_layer
@@ -508,13 +508,8 @@ def transformer_xl(
         }
         h_of_layers: list[tf.Tensor] = []
         attention = []
-        first = 0 if with_attention else layer_graph.looped_layers(net)
-        if first:
-            h_of_layers, h, g = layer_graph.looped(
-                layer, net, weights[:first], memories[:first], h, g, same
-            )
         run_layer = layer_graph.wrapped(layer, net)
-        for i in range(first, config.n_layer):
+        for i in range(config.n_layer):
             h_of_layers.append(h)
             h, g, probabilities = run_layer(
                 i,
