@@ -48,8 +48,7 @@ def test_seeds_of_32_bits_have_the_same_bits(graph, halves):
     """Those of a TPU: in operations of 32 bits alone, as XLA compiles them, too."""
 
     def drawn(dtype):
-        seed = stateless_random.fold_in(stateless_random.seed_of(*halves, dtype), -3)
-        seed = stateless_random.fold_in(seed, tf.constant(11, tf.int64))
+        seed = stateless_random.seed_of(*halves, dtype)
         return [stateless_random.hashed([3, 5, 7], seed, 2)] + [
             draw([3, 5, 7], seed, 2)
             for draw in (stateless_random.uniform, stateless_random.bits16)
@@ -65,6 +64,20 @@ def test_seeds_of_32_bits_have_the_same_bits(graph, halves):
     for one, other in zip(wide, narrow):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(wide[0], in_xla)
+
+
+@pytest.mark.parametrize("dtype", (tf.uint32, tf.uint64))
+def test_each_number_folded_in_gives_another_seed(graph, dtype):
+    numbers = (-3, -2, 1, 2, 3, 11)
+    seeds = [stateless_random.seed_of(*halves, dtype) for halves in HALVES]
+    folded = [
+        stateless_random.hashed([8], stateless_random.fold_in(seed, number), 0)
+        for seed in seeds
+        for number in numbers
+    ]
+    with tf.Session() as session:
+        found = session.run(folded)
+    assert len({tuple(each) for each in found}) == len(seeds) * len(numbers)
 
 
 def test_hashes_of_a_seed_of_32_bits_need_no_wider_numbers():

@@ -5,8 +5,8 @@ devices and micro-batches. The operations are TensorFlow's own, called without t
 add about forty nodes to the graph for each call.
 
 A seed is a uint64 [1], a type that stays on a GPU; int32 is on the host. On a TPU, which has no
-64-bit numbers, it is a uint32 [2], its low and its high half; an int32 [2] is accepted too. The
-random bits are the same.
+64-bit numbers, it is a uint32 [2], its low and its high half; an int32 [2] is accepted too. What a
+TPU folds in, it folds by another function: its dropout masks are others.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ import tensorflow.compat.v1 as tf
 _PHILOX = 1  # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4  # 32-bit numbers for each value of the counter
 _LOW_HALF = 2**32 - 1
-_PHILOX_ROUNDS = 10
-_PHILOX_FACTORS = 0xD2511F53, 0xCD9E8D57
-_PHILOX_STEPS = 0x9E3779B9, 0xBB67AE85  # of the key from round to round
 _FLOAT_BITS = 23  # of a float32's fraction
 
 # The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher), which makes each bit depend
@@ -48,8 +45,9 @@ def folding(seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
     """`fold_in` of a seed, as a function of the number."""
     seed = tf.convert_to_tensor(seed)
     if seed.dtype == tf.uint32:
-        # Philox in operations of 32 bits are hundreds: once for all numbers.
-        scrambled = _first_word_of_philox(seed)
+        # Philox multiplies to 64 bits, which a TPU would do in hundreds of operations.
+        low, high = tf.unstack(seed)
+        scrambled = mixed(mixed(low) + high)
         return lambda number: tf.stack([scrambled, in_32_bits(number)])
 
     def fold(number: Any) -> tf.Tensor:
@@ -59,51 +57,6 @@ def folding(seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
         return low | _in_high_half(number)
 
     return fold
-
-
-def _first_word_of_philox(seed: tf.Tensor) -> tf.Tensor:
-    """The first of the four numbers that Philox4x32-10 makes of the counter 0: a uint32 scalar.
-
-    seed: its key, uint32 [2].
-    """
-    # The counter becomes the random numbers in ten rounds. Each multiplies the words 0 and 2 to 64
-    # bits: the low half of a product is a word of the next round, its high half is mixed with an
-    # odd word and the key, and the two products change sides.
-    key_0, key_1 = tf.unstack(seed)
-    word_0 = word_1 = word_2 = word_3 = tf.zeros([], tf.uint32)
-    for _ in range(_PHILOX_ROUNDS):
-        high_0, low_0 = _product_in_halves(word_0, _PHILOX_FACTORS[0])
-        high_2, low_2 = _product_in_halves(word_2, _PHILOX_FACTORS[1])
-        word_0, word_1 = high_2 ^ word_1 ^ key_0, low_2
-        word_2, word_3 = high_0 ^ word_3 ^ key_1, low_0
-        key_0 += in_32_bits(_PHILOX_STEPS[0])
-        key_1 += in_32_bits(_PHILOX_STEPS[1])
-    return word_0
-
-
-def _product_in_halves(x: tf.Tensor, factor: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The high and the low 32 bits of the 64 bits of x * factor, uint32 each."""
-    # There are 32 bits only, so this is a multiplication by hand, in digits of 16 bits. With
-    # B = 2^16, x = x_high B + x_low and the same of the factor, where no product of two digits has
-    # more than 32 bits:
-    #
-    #     x * factor = high_high B^2 + (high_low + low_high) B + low_low
-    shift, mask = tf.constant(16, tf.uint32), tf.constant(0xFFFF, tf.uint32)
-
-    def upper(number: tf.Tensor) -> tf.Tensor:
-        return tf.bitwise.right_shift(number, shift)
-
-    def lower(number: tf.Tensor) -> tf.Tensor:
-        return number & mask
-
-    x_low, x_high = lower(x), upper(x)
-    factor_low, factor_high = in_32_bits(factor & 0xFFFF), in_32_bits(factor >> 16)
-    low_low, low_high = x_low * factor_low, x_low * factor_high
-    high_low, high_high = x_high * factor_low, x_high * factor_high
-    # What stands at B^1; its upper half is carried to B^2, where the high 32 bits begin.
-    middle = upper(low_low) + lower(low_high) + lower(high_low)
-    high = high_high + upper(middle) + upper(low_high) + upper(high_low)
-    return high, x * in_32_bits(factor)  # a product of uint32 is the low half
 
 
 def _in_low_half(number: Any) -> tf.Tensor:
