@@ -347,10 +347,9 @@ class HeadBuilder:
         #
         #     position 0   O 2   B 1.5   I 0     each on its own: O I, which is not allowed
         #     position 1   O 0   B 0     I 1     the best sequence: B I with 2.5; O O has 2
-        begin, follow, end = (
-            tf.constant(np.where(allowed, 0.0, -1e9), tf.float32)
-            for allowed in (may_begin, may_follow, may_end)
-        )
+        begin = tf.constant(np.where(may_begin, 0.0, -1e9), tf.float32)
+        follow = tf.constant(np.where(may_follow, 0.0, -1e9), tf.float32)
+        end = tf.constant(np.where(may_end, 0.0, -1e9), tf.float32)
         edges = tf.cast(edges, tf.float32)
         start = edges[:, :1] * begin  # [B,L]
         stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])

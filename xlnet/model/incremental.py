@@ -91,23 +91,17 @@ class IncrementalNetwork:
             sequence, table = self._build(has_queries)
         logits = heads.lm_logits(sequence, table, run.precision or "fp32")  # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
-        every = [
-            slots for layer in self._layers for slots in (layer.keys, layer.values)
-        ]
-        selected = [tf.gather(slots, self.parents) for slots in every]
-        self.select = tf.group(
-            *[
-                slots.assign(new, read_value=False)
-                for slots, new in zip(every, selected)
-            ]
-        )
-        self.arrange = tf.group(
-            *[
-                slots.assign(tf.gather(new, self.order, axis=2), read_value=False)
-                for slots, new in zip(every, selected)
-            ],
-            *self._write_distance_keys,  # they depend on S, which `order` may have changed
-        )
+        selects = []
+        # Distance keys depend on S, which `order` may have changed.
+        arranges = list(self._write_distance_keys)
+        for layer in self._layers:
+            for slots in (layer.keys, layer.values):
+                selected = tf.gather(slots, self.parents)
+                arranged = tf.gather(selected, self.order, axis=2)
+                selects.append(slots.assign(selected, read_value=False))
+                arranges.append(slots.assign(arranged, read_value=False))
+        self.select = tf.group(*selects)
+        self.arrange = tf.group(*arranges)
 
     def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
@@ -166,10 +160,8 @@ class IncrementalNetwork:
         """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
         net, inputs, n_head = self._net, self.inputs, self._net.config.n_head
         tokens = x[:, : tf.shape(inputs.ids)[1]]  # [B,T,D]
-        k, v = (
-            self._write(slots, split_heads(dense(tokens, kernel), n_head))
-            for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v))
-        )
+        k = self._write(kept.keys, split_heads(dense(tokens, weights.k), n_head))
+        v = self._write(kept.values, split_heads(dense(tokens, weights.v), n_head))
         # Slots are in the order of reading; the distance of each to a row is an input.
         q = split_heads(dense(x, weights.q), n_head)  # [B,N,T+P,H]
         index = shape_of(k)[2] - inputs.distances  # [T+P,S]

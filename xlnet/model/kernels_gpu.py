@@ -261,10 +261,9 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     batch, heads, num_queries, num_keys = shape
     # Two random words of each example, of the seed and the example's index.
     first_row = 0 if drops.first_row is None else drops.first_row
-    first_word, second_word = (
-        tf.reshape(word, [batch, 1, 1, 1])
-        for word in keys_of_rows(batch, drops.seed, first_row)
-    )
+    first_word, second_word = keys_of_rows(batch, drops.seed, first_row)  # [B]
+    first_word = tf.reshape(first_word, [batch, 1, 1, 1])
+    second_word = tf.reshape(second_word, [batch, 1, 1, 1])
 
     # A hash of the query, whose number counts on through the heads, and a hash of the key.
     head = in_32_bits(count_to(heads, tf.int64))[:, None, None]  # [N,1,1]
@@ -382,10 +381,8 @@ class _Programs(NamedTuple):
         )
         # Triton's programs have further pointers at the end that they do not use; each gets a
         # buffer.
-        unused = [
-            tf.zeros([1 + i], tf.int32)
-            for i in range(program.num_parameters - len(types))
-        ]
+        num_unused = program.num_parameters - len(types)
+        unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
         first_output = len(inputs)
         config = {
             "name": program.name,

@@ -94,15 +94,12 @@ def _turned(
     # The sine and the cosine of a w: the distance of index r is K - r, so a is at
     # `first_distance_index`.
     if first_distance_index is None:  # Q - i for query i
-        sine, cosine = (
-            tf.reverse(table[:, 1 : rows + 1], [1])[:, None]  # [1,1,T,D/2]
-            for table in (distances.sine, distances.cosine)
-        )
+        sine = tf.reverse(distances.sine[:, 1 : rows + 1], [1])  # [1,T,D/2]
+        cosine = tf.reverse(distances.cosine[:, 1 : rows + 1], [1])
     else:
-        sine, cosine = (
-            tf.gather(table[0], first_distance_index)[:, None]  # [B,1,T,D/2]
-            for table in (distances.sine, distances.cosine)
-        )
+        sine = tf.gather(distances.sine[0], first_distance_index)  # [B,T,D/2]
+        cosine = tf.gather(distances.cosine[0], first_distance_index)
+    sine, cosine = sine[:, None], cosine[:, None]  # the same for all heads
     # u and v, [B,N,T,D/2] each.
     of_sine, of_cosine = tf.split(
         tf.reshape(distances.kernel, [distances.kernel.shape[0], heads, head_size]), 2
@@ -115,13 +112,9 @@ def _turned(
 
 def _of_keys(distances: Distances, num_keys: int) -> tf.Tensor:
     """The vectors of the keys, cos(j w) and sin(j w): [K,D]."""
-    return tf.concat(
-        [
-            tf.reverse(table[0, 1 : num_keys + 1], [0])
-            for table in (distances.cosine, distances.sine)
-        ],
-        axis=-1,
-    )
+    cosine = tf.reverse(distances.cosine[0, 1 : num_keys + 1], [0])
+    sine = tf.reverse(distances.sine[0, 1 : num_keys + 1], [0])
+    return tf.concat([cosine, sine], axis=-1)
 
 
 def _softmax(score: tf.Tensor) -> tf.Tensor:
@@ -154,9 +147,7 @@ def _attend(
       of_keys: [K,D], the vectors of the keys for the position term; they have no gradient.
       bias: added to the scores, very negative where a query does not see a key; None: all see all.
     """
-    drop, score_gradient = (
-        fused(each) for each in attention_passes(drops.dropped_of_65536)
-    )
+    drop, score_gradient = attention_passes(drops.dropped_of_65536)
     p_shape = [*shape_of(inputs.q)[:3], shape_of(inputs.k)[2]]  # [B,N,T,K]
     mask_source = mask_source_of(p_shape, drops, fused)
 

@@ -411,9 +411,9 @@ def _blocks(
     num_queries = shape_of(inputs.q)[2]
     num_distances = shape_of(inputs.k_r)[2]
     # Target positions, and dynamic numbers of positions, make one block.
-    if first_distance_index is not None or not all(
-        isinstance(number, int) for number in (num_queries, num_keys, num_distances)
-    ):
+    sizes = (num_queries, num_keys, num_distances)
+    is_static = all(isinstance(number, int) for number in sizes)
+    if first_distance_index is not None or not is_static:
         only = _Block(
             number=0, start=0, stop=num_queries, low=0, high=num_distances, is_all=True
         )
@@ -488,9 +488,9 @@ class _Work:
             if first_distance_index is None
             else inverse_shift_index(num_keys, distances, first_distance_index)
         )
-        self._drop, self._score_gradient = (
-            compiled(function) for function in attention_passes(drops.dropped_of_65536)
-        )
+        forward, backward = attention_passes(drops.dropped_of_65536)
+        self._drop = compiled(forward)
+        self._score_gradient = compiled(backward)
 
     def probabilities(
         self, block: _Block, inputs: _Inputs, bias: Optional[tf.Tensor]
@@ -620,12 +620,10 @@ def _feed_forward(
     """`kernels.feed_forward` with an explicit gradient."""
     # x, z [B,T,F] and, in the form `one_by_one`, the dropout mask are kept. The backward pass
     # computes the activation again, as it needs its parts for the slope.
-    forward, backward = (
-        compiled(function)
-        for function in _activation_passes(
-            VALUE_AND_SLOPE[activation], drops.dropped_of_65536
-        )
+    forward, backward = _activation_passes(
+        VALUE_AND_SLOPE[activation], drops.dropped_of_65536
     )
+    forward, backward = compiled(forward), compiled(backward)
     scale = drops.scale
     z_shape = shape_of(x)[:-1] + inner[0].shape.as_list()[1:]  # [B,T,F]
     mask_source = mask_source_of(z_shape, drops, compiled)

@@ -112,9 +112,8 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
 
     def call(*inputs: Any) -> Any:
-        assert not any(
-            isinstance(leaf, tf2.Variable) for leaf in tf.nest.flatten(inputs)
-        )
+        for leaf in tf.nest.flatten(inputs):
+            assert not isinstance(leaf, tf2.Variable)
         return made(*inputs)
 
     return call

@@ -38,9 +38,8 @@ from xlnet.model.parameters import LayerContext, get_initializer, get_weight
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 NUM_SEGMENTS = 8  # segment ids are 0 ... 7; released models use 0 to 4
-RANK_OF_MEMORY = -(
-    2**31
-)  # lower than every rank of a sequence, so everyone sees the memory
+# Lower than every rank of a sequence, so everyone sees the memory.
+RANK_OF_MEMORY = -(2**31)
 
 
 # ---- who sees whom (paper, sections 2.2 and 2.3) ----
@@ -93,9 +92,8 @@ def with_memory(
             masked |= key < position - tf.cast(memory_length, dtype)
         if mask is None:
             return Mask(masked=masked[None])
-        of_sequence = tf.pad(
-            mask.dense(), [[0, 0], [0, 0], [memory_length, 0]]
-        )  # pads False
+        # Pads with False.
+        of_sequence = tf.pad(mask.dense(), [[0, 0], [0, 0], [memory_length, 0]])
         return Mask(masked=masked[None] | of_sequence)
     if mask is None:
         return None
@@ -128,13 +126,11 @@ def sinusoids_of(
     # are keys after a position, too. No key is K away: `relative_shift` needs this first entry, and
     # drops it.
     farthest = memory_length + length  # K
-    num_not_positive = (
-        1 if attn_type == "uni" else length
-    )  # 0, and with "bi" -1 to -Q + 1
+    # 0, and with "bi" -1 to -Q + 1
+    num_not_positive = 1 if attn_type == "uni" else length
     num_distances = farthest + num_not_positive  # R
-    distances = tf.cast(farthest, tf.float32) - count_to(
-        num_distances, tf.float32
-    )  # [R]
+    counted = count_to(num_distances, tf.float32)
+    distances = tf.cast(farthest, tf.float32) - counted  # [R]
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
 
@@ -158,10 +154,9 @@ def position_keys(
     sign: [B,1,1,1], -1 where the text runs backward. Its distances are negated; the cosine is even
     and the sine odd, so the sine half changes its sign, and both directions share the projection.
     """
-    sine, cosine = (
-        split_heads(dense(half, part), net.config.n_head)
-        for half, part in zip(sinusoids, tf.split(kernel, 2, axis=0))
-    )
+    of_sine, of_cosine = tf.split(kernel, 2, axis=0)  # [D/2,N*H]
+    sine = split_heads(dense(sinusoids[0], of_sine), net.config.n_head)  # [1,N,R,H]
+    cosine = split_heads(dense(sinusoids[1], of_cosine), net.config.n_head)
     return cosine + (sine if sign is None else sign * sine)
 
 
@@ -239,10 +234,10 @@ def relative_scores(
     scores += shift(by_distance)
     # Whether it is in the same segment: one of two numbers of each query.
     if stream.segments is not None:
-        same, other = (
-            tf.reduce_sum((q + weights.r_s) * vector, axis=-1, keepdims=True)
-            for vector in tf.unstack(weights.seg_embed)
-        )  # [B,N,T,1]
+        same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
+        q_s = q + weights.r_s
+        same = tf.reduce_sum(q_s * same, axis=-1, keepdims=True)  # [B,N,T,1]
+        other = tf.reduce_sum(q_s * other, axis=-1, keepdims=True)
         is_same = tf.matmul(stream.segments, stream.key_segments, transpose_b=True) > 0
         scores += tf.where_v2(is_same, same, other)
     return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
@@ -525,10 +520,9 @@ def transformer_xl(
 
         # The memory of a layer is its input, since the next sequence sees it as input of the same
         # layer.
-        new_mems = [
-            update_memory(x, memory, run.mem_len, run.reuse_len)
-            for x, memory in zip(h_of_layers, memories)
-        ]
+        new_mems = []
+        for x, memory in zip(h_of_layers, memories):
+            new_mems.append(update_memory(x, memory, run.mem_len, run.reuse_len))
 
         # The output is that of the query stream, or, without one, of the content stream.
         sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
@@ -574,10 +568,8 @@ def content_stream_of(
     if seg_ids is not None:  # memory counts as segment 0
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
         key_ids = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
-        segments, key_segments = (
-            tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
-            for ids in (seg_ids, key_ids)
-        )
+        segments = tf.one_hot(seg_ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
+        key_segments = tf.one_hot(key_ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
     if mask is not None:
         # Of the type of other integers: int64 stays on a GPU, int32 is a TPU's own.
         given = mask.key_rank if seg_ids is None else seg_ids

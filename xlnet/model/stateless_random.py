@@ -113,10 +113,9 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
         numbers = in_32_bits(tf.range(shape[axis])) * in_32_bits(stride)
         return tf.reshape(numbers, [-1] + (len(shape) - 1 - axis) * [1])
 
-    first, second = (
-        tf.reshape(numbers, [-1] + (len(shape) - 1) * [1])
-        for numbers in keys_of_rows(shape[0], seed, first_row)
-    )
+    first, second = keys_of_rows(shape[0], seed, first_row)  # [B]
+    of_rows = [-1] + (len(shape) - 1) * [1]  # [B,1,...,1]
+    first, second = tf.reshape(first, of_rows), tf.reshape(second, of_rows)
     # The sum begins with `first`, which is not known when the graph is built: of known numbers XLA
     # would make a constant of the full shape.
     index, stride = first, 1
