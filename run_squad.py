@@ -1,6 +1,6 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
-from xlnet.commands.squad import run
+from xlnet.commands.fine_tuning import squad
 
 if __name__ == "__main__":
-    run()
+    squad()

@@ -224,8 +224,5 @@ if __name__ == "__main__":
     cli.run(
         main,
         ImportSettings,
-        about=__doc__,
-        examples=(
-            "--input=proc_data/tfrecords --spiece_model_file=spiece.model --output=records",
-        ),
+        about=__doc__ or "",
     )

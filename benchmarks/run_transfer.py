@@ -430,5 +430,4 @@ if __name__ == "__main__":
         main,
         TransferSettings,
         about="pretrains small models and shows what it is worth on tasks",
-        examples=("--data_dir=data --languages=english --tasks=sst-2 --num_seeds=1",),
     )

@@ -252,8 +252,4 @@ if __name__ == "__main__":
         main,
         SampleSettings,
         about="everything on a sample: documentation of Python 3.11.7",
-        examples=(
-            "--seed=1",
-            "--pretrain_steps=20 --finetune_steps=10 --out_dir=trial",
-        ),
     )

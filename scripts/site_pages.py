@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import inspect
 import os
 import pathlib
 import sys
@@ -16,7 +17,7 @@ import mkdocs_gen_files
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "scripts")]
 import notebooks  # noqa: E402
 
-from xlnet.commands import cli, help  # noqa: E402
+from xlnet.commands import cli  # noqa: E402
 from xlnet.commands import main as commands  # noqa: E402
 from xlnet.settings import fields  # noqa: E402
 
@@ -84,14 +85,14 @@ def pages_of_programs() -> Iterator[str]:
         for command in known
     )
     for command in known:
-        about, groups, examples = program_of(command)
+        about, groups = program_of(command)
         yield f"## xlnet {command.name} {{#{anchor(command.name)}}}"
+        about, _, examples = inspect.cleandoc(about).partition("\n\nExamples:\n")
         yield html.escape(" ".join(about.split()))
         if examples:
-            lines = help.commands("xlnet " + command.name, examples)
-            yield f"```text\n{textwrap.dedent(lines)}\n```"
+            yield f"```text\n{textwrap.dedent(examples)}\n```"
         settings = cli.settings_of(groups)
-        for group, names in help.by_help_group(settings).items():
+        for group, names in cli.by_help_group(settings).items():
             yield f"### {group} {{#{anchor(command.name)}-{group.lower().replace(' ', '-')}}}"
             for name in names:
                 yield from section_of(command.name, settings[name])
@@ -124,8 +125,8 @@ def anchor(command: str, flag: str = "") -> str:
     return command.replace(" ", "-") + (f"--{flag}" if flag else "")
 
 
-def program_of(command: commands.Command) -> tuple[str, Sequence[type], Sequence[str]]:
-    """(the purpose of a program, its groups of settings, its examples).
+def program_of(command: commands.Command) -> tuple[str, Sequence[type]]:
+    """(the purpose of a program with examples, its groups of settings).
 
     They are the arguments with which it calls `run` of `xlnet.commands.cli`.
     """
@@ -135,10 +136,9 @@ def program_of(command: commands.Command) -> tuple[str, Sequence[type], Sequence
         main: object,
         *groups: type,
         about: str = "",
-        examples: Sequence[str] = (),
         **others: object,
     ) -> None:
-        found.append((about, groups, examples))
+        found.append((about or main.__doc__ or "", groups))
 
     with mock.patch.object(cli, "run", remember):
         command.run()

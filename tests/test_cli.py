@@ -166,6 +166,7 @@ def test_errors_are_value_errors():
         ("--train_steps=0", "0 is not a positive integer"),
         ("--summary_type=least", "should be one of <last|first|mean|attn>"),
         ("stray", "unexpected argument 'stray'; flags are written --name=value"),
+        ("--label_separator=;", "Unknown command line flag"),
         ("--epochs=1", "flag --model_dir is required"),
     ],
 )
@@ -189,7 +190,7 @@ def test_flags_of_the_original_without_effect_are_accepted_in_each_form(
     )
     assert (
         done.returncode == 1
-        and "note: not used: --iterations, --high_only\n" in done.stderr
+        and "note: not used: --high_only, --iterations\n" in done.stderr
     )
 
 
@@ -198,7 +199,7 @@ def test_a_wrong_value_of_a_flag_has_the_status_of_flags():
     done = command.run("train_gpu.py", record_info_dir="x", model_dir="y", dropout=2)
     assert (
         done.returncode == 2
-        and "dropout is 2.0, expected 0 <= dropout < 1" in done.stderr
+        and "dropout: found 2.0, expected at least 0 and less than 1" in done.stderr
     )
 
 

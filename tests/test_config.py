@@ -107,7 +107,7 @@ def test_a_network_config_is_frozen_and_equal_by_value(tmp_path):
     assert json.loads((tmp_path / "a.json").read_text()) == ARCHITECTURE
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.n_layer = 2
-    with pytest.raises(UserError, match="XLNetConfig: n_layer is 0"):
+    with pytest.raises(UserError, match="XLNetConfig: n_layer: found 0"):
         dataclasses.replace(one, n_layer=0)
 
 
@@ -144,10 +144,10 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
     with pytest.raises(dataclasses.FrozenInstanceError):
         run.dropout = 0.3
     for values, message in (
-        (dict(dropout=1.0), "dropout is 1.0, expected 0 <= dropout < 1"),
-        (dict(init="zero"), "init is 'zero', expected one of normal, uniform"),
-        (dict(clamp_len=0), "clamp_len is 0"),
-        (dict(clamp_len=-2), "clamp_len is -2"),
+        (dict(dropout=1.0), "dropout: found 1.0, expected at least 0 and less than 1"),
+        (dict(init="zero"), "init: found 'zero', expected one of normal, uniform"),
+        (dict(clamp_len=0), "clamp_len: found 0"),
+        (dict(clamp_len=-2), "clamp_len: found -2"),
     ):
         with pytest.raises(UserError, match=message):
             dataclasses.replace(run, **values)
@@ -196,64 +196,72 @@ def test_a_run_config_has_all_settings_of_flags():
     "group, values, message",
     [
         (CorpusSettings, dict(seq_len=5), "seq_len: found 5"),
-        (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
-        (CorpusSettings, dict(task=1), "task is 1"),
+        (
+            CorpusSettings,
+            dict(heldout_share=1.0),
+            "expected more than 0 and less than 1",
+        ),
+        (CorpusSettings, dict(task=1), "task: found 1"),
         (
             CorpusSettings,
             dict(num_streams=3),
             "found 3, expected an even number: with bi_data",
         ),
-        (CorpusSettings, dict(input_format="pages"), "input_format is 'pages'"),
-        (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
+        (CorpusSettings, dict(input_format="pages"), "input_format: found 'pages'"),
+        (NetworkSettings, dict(dropatt=1.0), "dropatt: found 1.0"),
         (
             NetworkSettings,
             dict(use_bfloat16=True, precision="fp16"),
-            "give one of them",
+            "found fp16, expected bf16; --use_bfloat16",
         ),
         (
             OptimizationSettings,
             dict(warmup_ratio=1.5),
-            "expected 0 <= warmup_ratio <= 1",
+            "expected at least 0 and at most 1",
         ),
         (
             OptimizationSettings,
             dict(warmup_ratio=0.5, warmup_steps=1),
-            "give one of them",
+            "expected one of them",
         ),
         (
             OptimizationSettings,
             dict(warmup_steps=11, train_steps=10),
-            "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached",
+            "warmup_steps: found 11, expected at most train_steps, 10",
         ),
-        (OptimizationSettings, dict(ema_decay=1.5), "expected 0 <= ema_decay < 1"),
+        (
+            OptimizationSettings,
+            dict(ema_decay=1.5),
+            "expected at least 0 and less than 1",
+        ),
         (
             OptimizationSettings,
             dict(learning_rate=float("nan")),
             "expected a finite number",
         ),
-        (OptimizationSettings, dict(train_steps=0), "train_steps is 0"),
+        (OptimizationSettings, dict(train_steps=0), "train_steps: found 0"),
         (
             PretrainingSettings,
             dict(same_length=True),
-            "it belongs to --objective=causal",
+            "objective: found permutation, expected causal",
         ),
         (ClassifierSettings, {}, "nothing to do"),
         (
             ClassifierSettings,
             dict(do_train=True, patience=1, eval_steps=0),
-            "patience needs --eval_steps",
+            "patience: found no --eval_steps",
         ),
         (
             SpanSettings,
             dict(do_prepro=True, predict_file="-"),
-            "no questions: give data_dir",
+            "data_dir: found no questions",
         ),
         (
             ArchitectureSettings,
             dict(ff_activation="tanh"),
             "one of relu, gelu, gelu_erf",
         ),
-        (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
+        (DeviceSettings, dict(num_hosts=0), "num_hosts: found 0"),
     ],
 )
 def test_a_group_checks_itself(group, values, message):
@@ -318,16 +326,16 @@ def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     assert "data_dir: no such" in classifier(
         tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1"
     )
-    assert "warmup_ratio is 0.1 and warmup_steps is 5; give one of them" in classifier(
+    assert "warmup_ratio: found warmup_steps, too, expected one of them" in classifier(
         tmp_path, dict(share, warmup_steps=5)
     )
-    assert "warmup_ratio and warmup_steps are both given" in classifier(
+    assert "warmup_steps: found warmup_ratio, too, expected one of them" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_ratio=0.1"
     )
     assert "data_dir: no such" in classifier(
         tmp_path, dict(epochs=2.0), "--train_steps=5"
     )
-    assert "epochs is 2 and train_steps is 7; give one of them" in classifier(
+    assert "found train_steps, too, expected one of them" in classifier(
         tmp_path, dict(epochs=2, train_steps=7)
     )
 

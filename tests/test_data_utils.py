@@ -19,7 +19,7 @@ from helpers.preparation import (
     make_workspace,
 )
 
-from xlnet.commands import data_make as data_utils
+from xlnet.commands import data as data_utils
 from xlnet.corpus import feature_spec
 from xlnet.corpus.manifest import Manifest
 from xlnet.pretraining import data
@@ -49,7 +49,7 @@ def made(workspace):
     )
     assert done.returncode == 0, done.stderr
     assert (
-        "note: not used: --num_core_per_host, --num_predict, --mask_alpha"
+        "note: not used: --mask_alpha, --num_core_per_host, --num_predict"
         in done.stderr
     )
     assert "documents 12," in done.stdout and "tokens/s" in done.stdout
@@ -159,9 +159,9 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
         (
             ["--from_raw_text=False", "--input_format=paragraphs"],
             {},
-            "input_format is paragraphs",
+            "input_format: found paragraphs",
         ),
-        (["--num_task=4", "--task=4"], {}, "task is 4"),
+        (["--num_task=4", "--task=4"], {}, "task: found 4"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message):
@@ -206,62 +206,25 @@ def preset(tmp_path):
     return str(path)
 
 
-@pytest.mark.slow
 def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path):
-    done = workspace.run("--for_config=" + preset, save_dir=tmp_path / "out")
+    done = workspace.run("--config=" + preset, save_dir=tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert f"for {preset}: seq_len=32 reuse_len=16 num_streams=6" in done.stdout
     manifest = Manifest.read(str(tmp_path / "out"))
     assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
     same = workspace.run(
         "--seq_len=32", "--reuse_len=16", "--num_streams=6", save_dir=tmp_path / "out"
     )
     assert "nothing to do" in same.stdout
-    refused = workspace.run(
-        "--for_config=" + preset, "--seq_len=64", save_dir=tmp_path / "refused"
-    )
-    assert refused.returncode in (1, 2) and refused.stderr == (
-        f"data_utils.py: seq_len is 64, but {preset} trains on records of 32\n"
-    )
-    held_out = workspace.run(
-        "--for_config=" + preset,
-        "--num_streams=4",
-        "--seq_len=32",
-        save_dir=tmp_path / "held_out",
-    )
-    assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
-    assert (
-        "note: num_streams is 4, not a multiple of train_batch_size of"
-        in held_out.stderr
-    )
 
 
-def test_records_for_an_odd_batch_have_pairs_of_streams(preset, monkeypatch):
-    monkeypatch.setattr(data_utils.cli, "given_names", frozenset)
-    with open(preset, encoding="utf-8") as f:
-        odd = dict(json.load(f), train_batch_size=3)
-    with open(preset, "w", encoding="utf-8") as f:
-        json.dump(odd, f)
-    asked = CorpusSettings(input_glob="-", save_dir="-", sp_path="-", for_config=preset)
+def test_records_for_an_odd_batch_have_pairs_of_streams(monkeypatch):
+    monkeypatch.setattr(data_utils.cli, "preset_value", lambda name: 3)
+    asked = CorpusSettings(input_glob="-", save_dir="-", sp_path="-")
     for reads_backwards, streams in ((True, 6), (False, 3)):
-        fitted = data_utils.fit_to_preset(
-            dataclasses.replace(asked, bi_data=reads_backwards)
-        )
-        assert fitted.num_streams == streams
-
-
-@pytest.mark.slow
-def test_records_of_beam_are_for_a_preset_too(workspace, preset, tmp_path):
-    pytest.importorskip("apache_beam")
-    command.succeed(
-        "xlnet data beam",
-        for_config=preset,
-        save_dir=tmp_path,
-        input_glob=workspace.path("text.txt"),
-        sp_path=workspace.path("sp.model"),
-    )
-    manifest = Manifest.read(str(tmp_path))
-    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
+        settings = dataclasses.replace(asked, bi_data=reads_backwards)
+        assert data_utils.with_streams(settings).num_streams == streams
+    given = dataclasses.replace(asked, num_streams=4)
+    assert data_utils.with_streams(given).num_streams == 4
 
 
 def test_records_for_eight_gpus_serve_one_gpu_too():

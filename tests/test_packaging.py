@@ -374,17 +374,6 @@ def test_checks_change_no_package_of_the_programs():
         assert programs.items() <= checks.items()
 
 
-def test_each_program_is_a_subcommand():
-    programs = {
-        path.stem
-        for path in (ROOT / "xlnet" / "commands").glob("*.py")
-        if re.search(
-            r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
-    }
-    assert programs == {command.program for command in COMMANDS.values()}
-
-
 def test_help_speaks_of_subcommands(installed, tmp_path):
     done = installed.run("xlnet", "--help", cwd=tmp_path)
     assert done.returncode == 0 and not done.stderr
@@ -431,7 +420,7 @@ def test_presets_by_name_and_a_run(installed, place, tmp_path):
     """Records made by two processes, for a preset; a network that is given by name, trained."""
     done = installed.run(
         "xlnet data make",
-        "--for_config=tiny",
+        "--config=tiny",
         "--num_workers=2",
         "--input_glob=%s" % (place / "train.txt"),
         "--save_dir=records",
@@ -477,34 +466,19 @@ def test_from_python(installed, tmp_path):
 
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    read, runs = presets.read, presets.OF_RUNS
-    for name, size in (("sst-2", "large"), ("sst-2-base", "base")):
-        values, path = read(name, "config", runs)
-        table = json.loads((ROOT / "configs" / "finetune.json").read_text())["sst-2"]
-        both = {
-            key: value for key, value in table.items() if key not in ("large", "base")
-        }
-        assert values == dict(both, task_name="sst-2", **table[size])
-        assert pathlib.Path(path) == ROOT / "configs" / "finetune.json"
+    table = json.loads((ROOT / "configs" / "finetune.json").read_text())
+    assert presets.read("sst-2-base", "config", "finetune") == table["sst-2-base"]
+    assert {name.removesuffix("-base") for name in table} == {
+        each.get("task_name", "tiny") for each in table.values()
+    }
     k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
-    for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
-        assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
+    for name in ("ablation/k7", str(k7)):
+        assert presets.read(name, "config", "pretrain") == json.loads(k7.read_text())
     pathlib.Path("base").mkdir()  # a directory is not a file of settings
-    assert read("base", "model_config_path", presets.MODEL)[1].endswith(
-        "model/base.json"
-    )
+    base = json.loads((ROOT / "configs" / "model" / "base.json").read_text())
+    assert presets.read("base", "model_config_path", "model") == base
     pathlib.Path("large").write_text("{}")  # a file is
-    assert read("large", "model_config_path", presets.MODEL) == ({}, "large")
-    with pytest.raises(UserError, match="no such file: ../x.json"):
-        read("../x.json", "config", runs)
-    with pytest.raises(
-        UserError, match="config: no such file or preset: sst2; did you mean 'sst-"
-    ):
-        read("sst2", "config", runs)
-    with pytest.raises(UserError, match="preset: huge; there are base, large, tiny$"):
-        read("huge", "model_config_path", presets.MODEL)
-
-
-def test_a_name_is_of_one_preset():
-    every = [name for folder in presets.OF_RUNS for name in presets.names(folder)]
-    assert len(every) == len(set(every)) > 60
+    assert presets.read("large", "model_config_path", "model") == {}
+    for name in ("../x.json", "huge"):
+        with pytest.raises(UserError, match=f"'{name}', expected a file, or one of"):
+            presets.read(name, "model_config_path", "model")

@@ -66,7 +66,7 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     )
     assert (
         done.returncode == 1
-        and "input_format is 'conll', expected one of json" in done.stderr
+        and "input_format: found 'conll', expected one of json" in done.stderr
     )
 
 
@@ -114,12 +114,12 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
     (tmp_path / "new.tsv").write_text("n\ttoken\n1\tkamat\n")
     flags = {"model_dir": model_of("tagging"), "input": tmp_path / "new.tsv"}
     done = command.succeed(
-        "xlnet predict", word_column="token", header="names", **flags
+        "xlnet predict", text_a_column="token", header="names", **flags
     )
     assert done.stdout.splitlines()[0] == "n\ttoken\tpredicted"
-    done = command.run("xlnet predict", word_column="word", header="names", **flags)
+    done = command.run("xlnet predict", text_a_column="word", header="names", **flags)
     assert done.returncode == 1
-    assert "found n, token, expected one column 'word'; --word_column" in done.stderr
+    assert "found n, token, expected one column 'word'; --text_a_column" in done.stderr
 
 
 def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
@@ -333,7 +333,7 @@ def test_equal_texts_of_other_words_have_predictions_of_their_own(tmp_path, mode
     flags = dict(
         model_dir=model,
         device="cpu",
-        tag_column="tags",
+        label_column="tags",
     )
     flags = dict(flags, predict_file=tmp_path / "new.jsonl", predict_dir=tmp_path)
     written = tmp_path / "predictions_custom_new.jsonl"

@@ -101,7 +101,7 @@ CASES = {
 IS_TRUE_OR_FALSE = {"multi_label", "is_regression"}
 DECLARED = {  # flags that say what files are
     *("input_format", "delimiter", "quoting", "header", "encoding", "on_error"),
-    *("label_form", "label_separator"),
+    "label_form",
 }
 # Tested below: they need a shell, or another machine.
 BELOW = {"arguments_in_c_locale", "no_semaphores", "fewer_cores"}
@@ -132,8 +132,6 @@ def read(verb, flags):
         "label_column",
         "multi_label",
         "is_regression",
-        "word_column",
-        "tag_column",
         *DECLARED,
     }
     if "config" in flags:

@@ -50,12 +50,6 @@ def read(path, **changes):
 GERMAN = dict(text_a_column="Text", label_column="Urteil")
 # file: (settings, labels, number of examples, the first ones)
 READ = {
-    "lists_of_labels_in_cells/newlines.csv": (
-        dict(multi_label=True, label_separator="newline"),
-        ("MM", "PR", "TE"),
-        24,
-        [("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",))],
-    ),
     "old_encodings_and_sep_line/cp.csv": (
         dict(GERMAN, encoding="cp1252", delimiter=";"),
         ("gut", "schlecht"),

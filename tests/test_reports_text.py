@@ -11,7 +11,7 @@ import pytest
 from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.commands import cli, text_inputs
+from xlnet.commands import cli, query
 from xlnet.commands import data_vocabulary as train_sentencepiece
 from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
@@ -85,9 +85,9 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
         in capsys.readouterr().out
     )
     for name, message in (
-        ("m.model", "m.model is there already; remove it"),
+        ("m.model", "m.model, which exists, expected a new file"),
         ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
-        ("n.model", "too large for this text"),
+        ("n.model", "expected at most .*, or more text"),
     ):
         with pytest.raises(errors.UserError, match=message):
             train_sentencepiece.main(
@@ -150,11 +150,11 @@ def test_every_program_that_reads_files_has_the_flag(group):
 def test_texts_to_be_asked_of_another_encoding(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("für\nschön\n".encode("cp1252"))
-    settings = text_inputs.TextInputs(input=str(path))
+    settings = query.TextInputs(input=str(path))
     with pytest.raises(errors.UserError, match="texts.txt, line 1: found .*--encoding"):
-        list(settings.texts())
+        list(query.texts(settings))
     settings = dataclasses.replace(settings, encoding="cp1252")
-    assert [text for _, text in settings.texts()] == ["für", "schön"]
+    assert [text for _, text in query.texts(settings)] == ["für", "schön"]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
     path.write_bytes(content)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     name = "-" if is_input else str(path)
-    assert list(text_inputs.lines_of(name, given)) == [
+    assert list(query.texts(query.TextInputs(input=name, encoding=given))) == [
         (f"input {name}, line {number}", lines[number - 1]) for number in (1, 3)
     ]
 
@@ -185,7 +185,7 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
 def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     path = tmp_path / "texts.txt.gz"
     path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
-    texts = text_inputs.lines_of(str(path))
+    texts = query.texts(query.TextInputs(input=str(path)))
     assert [next(texts)[1], next(texts)[1]] == ["a", "f\xfcr"]
     with pytest.raises(
         errors.UserError, match="texts.txt.gz, line 3: found .*expected UTF-8"

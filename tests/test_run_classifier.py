@@ -277,7 +277,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
 @pytest.mark.parametrize(
     "arguments, changes, message",
     [
-        ([], {}, "nothing to do: give --do_train=True"),
+        ([], {}, "found nothing to do, expected --do_train"),
         ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
         ([TRAIN], dict(task_name="cola"), "train.tsv:1: unknown label 'first'"),
         ([TRAIN], dict(task_name="ax"), "no split 'train'"),
@@ -316,7 +316,11 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
         ),
         ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
         ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
-        ([TRAIN], dict(model_config_path="none.json"), "no such file: none.json"),
+        (
+            [TRAIN],
+            dict(model_config_path="none.json"),
+            "found 'none.json', expected a file",
+        ),
         (
             [TRAIN],
             dict(model_config_path="wide.json", init_checkpoint=str(RELEASED)),

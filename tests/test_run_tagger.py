@@ -184,7 +184,7 @@ def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypa
             [[3, 14, "PER"], [15, 20, "LOC"]],
         ),
         (
-            {"input_format": "jsonl", "word_column": "tokens"},
+            {"input_format": "jsonl", "text_a_column": "tokens"},
             '{"tokens": ["mi", "kamat", "telok", "dakar"]}\n',
             ["O", "I-PER", "I-PER", "I-LOC"],
         ),
@@ -252,11 +252,11 @@ def test_training_on_texts_with_spans(place, tmp_path):
     [
         (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
         (
-            dict(task_name="conll2003", word_column="2"),
-            "word_column is for --task_name=custom",
+            dict(task_name="conll2003", text_a_column="2"),
+            "text_a_column is for --task_name=custom",
         ),
         (
-            dict(tag_column="4"),
+            dict(label_column="4"),
             "train.txt:3: found 1, 2, 3, expected one column '4'; --tag_col",
         ),
         (

@@ -6,7 +6,6 @@ import gzip
 import json
 import multiprocessing
 import os
-import pathlib
 import shutil
 import threading
 import time
@@ -14,8 +13,8 @@ import time
 import pytest
 from helpers.preparation import make_documents, make_workspace
 
-from xlnet.commands import data_make as data_utils
-from xlnet.commands import data_merge as merge_records
+from xlnet.commands import data as data_utils
+from xlnet.commands import data as merge_records
 from xlnet.corpus import merging, preparation, reading
 from xlnet.corpus.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
@@ -71,7 +70,7 @@ def moved(settings, name, **values):
 
 def assert_as_made_at_once(settings):
     """The records of the settings are those of a run in an empty directory."""
-    fresh = moved(settings, "fresh", overwrite=False)
+    fresh = moved(settings, "fresh")
     preparation.make_records(fresh)
     assert content(fresh.save_dir) == content(settings.save_dir)
 
@@ -97,26 +96,16 @@ def stopped_after(monkeypatch, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replaces", [False, True])
-def test_a_job_stopped_anywhere_is_continued(
-    settings, monkeypatch, small_pieces, replaces
-):
-    """Also where it replaces other records, whose files stay until the new ones are complete."""
+def test_a_job_stopped_anywhere_is_continued(settings, monkeypatch, small_pieces):
     monkeypatch.setattr(reading, "LARGEST_CHUNK", 4 * CHUNK_BYTES)
     expected = preparation.make_records(settings)
     assert expected.manifest.tokens > 3 * BLOCK_TOKENS
-    older = moved(settings, "older", seed=5, num_streams=2)
-    preparation.make_records(older)
     steps, is_complete = 0, False
     while not is_complete:
-        again = moved(settings, f"stopped-{steps}", overwrite=replaces)
-        if replaces:
-            shutil.copytree(older.save_dir, again.save_dir)
+        again = moved(settings, f"stopped-{steps}")
         with stopped_after(monkeypatch, steps):
             preparation.make_records(again)
             is_complete = True
-        if replaces and not is_complete and steps < 10:
-            Manifest.read(again.save_dir).verify(again.save_dir)
         preparation.make_records(again)
         assert content(again.save_dir) == content(settings.save_dir), steps
         steps += 1
@@ -220,11 +209,11 @@ def test_text_edited_to_the_same_size_is_other_text(editable, monkeypatch):
     with pytest.raises(UserError, match="of other settings or input: input_content "):
         preparation.make_records(settings)
     assert content(settings.save_dir) == before
-    again = dataclasses.replace(settings, overwrite=True)
+    shutil.rmtree(settings.save_dir)
     with stopped_after(monkeypatch, 30):  # and again while a run is unfinished
-        preparation.make_records(again)
+        preparation.make_records(settings)
     edit()
-    preparation.make_records(again)
+    preparation.make_records(settings)
     assert before != content(settings.save_dir)
     assert_as_made_at_once(settings)
 
@@ -276,7 +265,7 @@ def test_what_a_corpus_repeats_is_said(settings, tmp_path, capsys):
     text = "\n".join(f"{line}\n" * 9 + other + "\n" for other in others)
     (tmp_path / "text.txt").write_text(text)
     settings = dataclasses.replace(settings, input_glob=str(tmp_path / "text.txt"))
-    data_utils.print_summary(preparation.make_records(settings))
+    data_utils.make(settings)
     assert (
         f"repeated sentences: 89.8 %, 540 of 600 are '{line}'"
         in capsys.readouterr().out
@@ -301,8 +290,9 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
         UserError, match="task-00001-of-00002: found seed 1, expected 0, as in"
     ):
         merging.merge(shared.save_dir)
-    preparation.make_records(dataclasses.replace(shared, task=1, overwrite=True))
-    merge_records.main(merge_records.MergeSettings(shared.save_dir))
+    shutil.rmtree(os.path.join(shared.save_dir, "task-00001-of-00002"))
+    preparation.make_records(dataclasses.replace(shared, task=1))
+    merge_records.merge(merge_records.MergeSettings(shared.save_dir))
     assert "4 streams x " in capsys.readouterr().out
     merged = Manifest.read(shared.save_dir)
     merged.verify(shared.save_dir)
@@ -312,13 +302,9 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
     # Tasks that are there already stay; others would replace what the merged manifest lists.
     assert preparation.make_records(shared).seconds is None
     with pytest.raises(
-        UserError, match="shared has complete records; give another directory"
+        UserError, match="shared has complete records; remove it, or give"
     ):
         preparation.make_records(dataclasses.replace(shared, num_task=3))
-    make_tasks(dataclasses.replace(shared, seed=7, overwrite=True))
-    with pytest.raises(UserError, match=f"no manifest.json in {shared.save_dir}"):
-        Manifest.read(shared.save_dir)
-    merging.merge(shared.save_dir).verify(shared.save_dir)
 
 
 def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
@@ -332,7 +318,7 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
             settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2
         )
     )
-    merge_records.main(merge_records.MergeSettings(settings.save_dir))
+    merge_records.merge(merge_records.MergeSettings(settings.save_dir))
     merged = Manifest.read(settings.save_dir)
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
@@ -398,39 +384,6 @@ def test_beam_makes_the_same_files(beam, settings, small_pieces, tmp_path):
         UserError, match="^num_task is 2: Beam divides the text among its workers"
     ):
         beam.run(dataclasses.replace(settings, num_task=2))
-
-
-@pytest.mark.slow
-def test_beam_keeps_records_until_the_text_is_read_and_removes_the_manifest_first(
-    beam, editable, small_pieces, monkeypatch, tokenized
-):
-    settings, edit = editable
-    assert beam.run(settings)
-    before = content(settings.save_dir)
-    edit()
-    with pytest.raises(
-        UserError, match="other settings or input: input_content .* there, .* now"
-    ):
-        beam.run(settings)
-    good = pathlib.Path(settings.input_glob).read_bytes()
-    pathlib.Path(settings.input_glob).write_bytes(good + b"\xff\n")
-    other = dataclasses.replace(settings, seed=5, num_streams=2, overwrite=True)
-    with pytest.raises(UserError, match="text.txt, line .*found byte 0xff"):
-        beam.run(other)
-    found = content(settings.save_dir)
-    assert {name: found[name] for name in before} == before
-    pathlib.Path(settings.input_glob).write_bytes(good)
-
-    def failing(*_):
-        raise RuntimeError("lost")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(beam, "_write_manifest", failing)
-        with pytest.raises(UserError, match="lost"):
-            beam.run(other)
-    assert not os.path.exists(os.path.join(settings.save_dir, "manifest.json"))
-    assert beam.run(other)
-    assert_as_made_at_once(other)
 
 
 @pytest.mark.slow

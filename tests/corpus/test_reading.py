@@ -144,11 +144,13 @@ def test_json_lines_and_parquet(tmp_path):
     content = "\ufeff" + "\n\n".join(json.dumps({"body": text}) for text in texts)
     expected = [["One.", "Two.", "Three", "Four"], ["é\u2028f"]]
     for name in ("a.jsonl", "a.JSONL.gz", "a.ndjson", "a.json"):
-        assert documents(write(tmp_path / name, content), json_field="body") == expected
+        assert (
+            documents(write(tmp_path / name, content), text_a_column="body") == expected
+        )
     path = write(tmp_path / "a.txt", content)
-    assert documents(path, json_field="body", input_format="jsonl") == expected
+    assert documents(path, text_a_column="body", input_format="jsonl") == expected
     path = write_parquet(tmp_path / "a.parquet", texts, "body")
-    assert documents(path, json_field="body") == expected
+    assert documents(path, text_a_column="body") == expected
 
 
 def test_a_separator_of_documents(tmp_path):
@@ -332,9 +334,9 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     with pytest.raises(UserError, match="a.parquet, row 10: found None, expected text"):
         read(path)
     with pytest.raises(
-        UserError, match="the columns id, text, expected one 'body'; --json_field"
+        UserError, match="the columns id, text, expected one 'body'; --text_a_column"
     ):
-        read(path, json_field="body")
+        read(path, text_a_column="body")
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(UserError, match="a.parquet: .*; expected Parquet"):
         read(path)

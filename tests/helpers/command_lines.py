@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import inspect
 import pathlib
 import re
 import runpy
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,22 +20,32 @@ class Program(NamedTuple):
     """A program.
 
     path: in the repository. command: as it is typed.
-    groups: classes of settings. unused: the authors' flags that have no effect.
-    how: the other arguments of `cli.run`.
+    groups: classes of settings. how: the other arguments of `cli.run`.
     """
 
     path: str
     command: str
     about: str
     groups: Sequence[type]
-    unused: Sequence[str]
-    examples: Sequence[str]
     how: Mapping[str, object] = {}
 
     @property
     def settings(self) -> "dict[str, dataclasses.Field]":
         """The settings by name, each once, as flags are made of them."""
         return cli.settings_of(self.groups)
+
+    @property
+    def examples(self) -> "list[list[str]]":
+        """The arguments of each example in the help of a subcommand."""
+        if not self.command.startswith("xlnet "):
+            return []
+        text = self.about.partition("Examples:\n")[2].replace("\\\n", "")
+        found = []
+        for line in text.splitlines():
+            if line.strip().startswith("xlnet "):
+                words = shlex.split(line)
+                found.append(words[len(self.command.split()) :])
+        return found
 
 
 class File(NamedTuple):
@@ -54,11 +66,7 @@ def all_files() -> "list[File]":
     have no file, in the order of `xlnet --help`."""
     paths = sorted(ROOT.glob("*.py")) + sorted((ROOT / "scripts").glob("*.py"))
     files = [file for file in map(_file, paths) if file.programs]
-    return files + [
-        _command(command)
-        for command in commands.COMMANDS.values()
-        if not (ROOT / (command.program + ".py")).exists()
-    ]
+    return files + [_command(command) for command in commands.COMMANDS.values()]
 
 
 def _file(path: pathlib.Path) -> File:
@@ -66,7 +74,9 @@ def _file(path: pathlib.Path) -> File:
     text = path.read_text(encoding="utf-8")
     docstring = text.split('"""')[1].strip() if '"""' in text else ""
     found: list[Program] = []
-    if re.search(r"\bcli\.run|^from .* import run$", text, re.MULTILINE):
+    if re.search(
+        r"\bcli\.run|^from xlnet\.commands\S* import \w+$", text, re.MULTILINE
+    ):
         found = _programs(
             name,
             "python " + name,
@@ -74,7 +84,7 @@ def _file(path: pathlib.Path) -> File:
             lambda: runpy.run_path(str(path), run_name="__main__"),
         )
     elif "__main__" in text:  # it is copied elsewhere, and so has no flags of ours
-        found = [Program(name, "python " + name, docstring, (), (), ())]
+        found = [Program(name, "python " + name, docstring, ())]
     about, _, more = docstring.partition("\n\n")
     about = re.sub(r" ?`[^`]*--help`[^.]*\.", "", " ".join(about.split()))
     return File(name, about, more, found)
@@ -89,8 +99,9 @@ def _programs(path, command, folder, start):
     """The program that `start` runs."""
     found = []
 
-    def run(main, *groups, unused=(), about="", examples=(), **how):
-        found.append(Program(path, command, about, groups, unused, examples, how))
+    def run(main, *groups, about="", **how):
+        about = inspect.cleandoc(about or main.__doc__ or "")
+        found.append(Program(path, command, about, groups, how))
 
     with _in_the_place_of_the_command_line(run, folder):
         start()

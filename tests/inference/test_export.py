@@ -358,7 +358,7 @@ def test_entities_and_questions_are_exported_for_ids(
     saved = exporter.export(models(kind), str(tmp_path / "served"))
     refusal = (
         f"texts of task type {kind} cannot be encoded in the graph; serve the model directory "
-        "(xlnet serve), or export with --signatures=ids"
+        "(xlnet serve), or the signature ids of an export"
     )
     assert "note: no signature text: " + refusal in caplog.text
     with pytest.raises(UserError, match=re.escape(refusal)):
@@ -544,11 +544,11 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
         "xlnet export",
         "--model_dir=" + models("multi_label"),
         "--output=%s" % (tmp_path / "served"),
-        "--signatures= ids",
     )
     saved = str(tmp_path / "served" / "1")
     assert re.search(
-        rf"exported \S+model.ckpt-1 to {saved}: signatures ids, float32, ", done.stdout
+        rf"exported \S+model.ckpt-1 to {saved}: signatures ids(, text)?, float32, ",
+        done.stdout,
     )
 
     def read(name):
@@ -557,9 +557,7 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
     assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
     assert json.loads(read("assets.extra/run.json"))["resolved"]["max_seq_length"] == 16
     versions = json.loads(read("assets.extra/versions.json"))
-    assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == [
-        "ids"
-    ]
+    assert versions["tensorflow"] == tf.__version__ and "ids" in versions["signatures"]
     assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
     assert (
         Tokenizer(saved + "/assets.extra/spiece.model").sha256
@@ -592,8 +590,8 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     if tensorflow_text:
         message = (
             "long_document memory cannot be expressed in the graph, which has truncate, "
-            "head_tail; serve the model directory (xlnet serve), or export with "
-            "--signatures=ids"
+            "head_tail; serve the model directory (xlnet serve), or the "
+            "signature ids"
         )
         assert refused(memory, target, names=["text"]) == message
         exporter.export(memory, target)
@@ -613,12 +611,11 @@ def test_after_a_training(quick_start, tmp_path):
             "xlnet export",
             "--model_dir=" + work.path("model"),
             "--output=" + work.path("model", "export"),
-            "--signatures= ids",
             "--precision=" + precision,
         )
         assert done.returncode == 0
         assert re.search(
-            rf"exported \S+model.ckpt-1 to \S+model/export/{number}: signatures ids, {dtype}, ",
+            rf"exported \S+model.ckpt-1 to \S+/{number}: signatures ids(, text)?, {dtype}, ",
             done.stdout,
         )
 
@@ -695,7 +692,6 @@ def test_weights_alone(tmp_path):
     "flag",
     [
         dict(precision="bf16"),
-        dict(signatures="ids"),
         dict(spiece_model_file="v.model"),
         dict(model_config_path="c.json"),
     ],

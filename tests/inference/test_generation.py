@@ -451,7 +451,7 @@ def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypa
         (dict(stop="x" * 1001), "expected texts of 1 to 1000 characters"),
         (dict(temperature=-1.0), "temperature is -1.0, expected"),
         (dict(temperature=10**400), "temperature is 10+, expected"),
-        (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
+        (dict(top_p=1.5), "top_p: found 1.5, expected at most 1 and more than 0"),
         (dict(top_c=1), "no 'top_c'; did you mean 'top_"),
     ],
     ids=str,

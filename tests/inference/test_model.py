@@ -663,7 +663,7 @@ def test_a_model_says_what_it_cannot(kept):
     for asked, said in (
         (
             lambda: xlnet.load("a", device="host"),
-            "device is 'host', expected one of auto, gpu, cpu",
+            "device: found 'host', expected one of auto, gpu, cpu",
         ),
         (
             lambda: model.score("a"),
@@ -687,11 +687,11 @@ def test_a_model_says_what_it_cannot(kept):
         ),
         (
             lambda: model.classify("a", threshold=2),
-            "threshold is 2, expected 0 <= threshold <= 1",
+            "threshold: found 2, expected at least 0 and at most 1",
         ),
         (
             lambda: model.vectors("a", pooling="max"),
-            "pooling is 'max', expected one of mean, first, last, none",
+            "pooling: found 'max', expected one of mean, first, last, none",
         ),
         (
             lambda: kept("classification").model.classify("a"),

@@ -384,7 +384,7 @@ def test_a_config_file_and_flags(place):
     for key, value, message in (
         ("train_step", 3, "unknown setting 'train_step'; did you"),
         ("train_steps", "3", "train_steps is '3', expected an integer"),
-        ("mem_len", -1, "mem_len is -1, expected at least 0"),
+        ("mem_len", -1, "mem_len: found -1, expected at least 0"),
     ):
         path.write_text(json.dumps({key: value}))
         done = train(place, "refused", config=path, mem_len=None)

@@ -129,7 +129,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
         ),
         (
             dict(resolved=dict(max_seq_length="many")),
-            "max_seq_length is 'many', expected an integer",
+            "max_seq_length: found 'many', expected an integer",
         ),
     ],
 )

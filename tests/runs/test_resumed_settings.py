@@ -164,7 +164,7 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
     found = start(dataclasses.replace(asked, mem_len=9), given=["mem_len"])
     assert (found["mem_len"], found["perm_size"]) == (9, trained["perm_size"])
     with pytest.raises(
-        UserError, match="same_length is True; it belongs to --objective=causal"
+        UserError, match="objective: found permutation, expected causal"
     ):
         start(dataclasses.replace(asked, objective="permutation"), given=["objective"])
 
@@ -188,7 +188,7 @@ def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path):
         record_info_dir="r", model_dir=str(tmp_path), do_eval=True, mem_len=0
     )
     groups = evaluation, NetworkSettings(), OptimizationSettings()
-    with pytest.raises(UserError, match="same_length is True and mem_len is 0"):
+    with pytest.raises(UserError, match="mem_len: found 0, expected at least 1"):
         resolve.inherit(*groups, ["mem_len"])
 
 

@@ -187,5 +187,7 @@ def test_what_no_program_has_written_is_refused(tmp_path, changes, said):
 
 def test_a_value_of_another_type_is_not_inherited(tmp_path):
     run = dataclasses.replace(document_of(tmp_path), resolved={"seed": "x"})
-    with pytest.raises(UserError, match="run.json: seed is 'x', expected an integer"):
+    with pytest.raises(
+        UserError, match="run.json: seed: found 'x', expected an integer"
+    ):
         run_document.inherit((RUN,), (), run, of_run=True)

@@ -22,7 +22,6 @@ PAIRS = dict(
     label_column="kind",
     id_column="name",
     multi_label=True,
-    label_separator=";",
     max_seq_length=256,
     long_document="memory",
     metric="auc",
@@ -251,7 +250,7 @@ def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
     with pytest.raises(UserError, match="no checkpoint in"):
         resolve(*settings_of(tmp_path))
     with pytest.raises(
-        MissingFlag, match="^flag --task_name is required: a known task"
+        MissingFlag, match="^flag --spiece_model_file is required: Sent"
     ):
         resolve(*settings_of(tmp_path, do_train=True))
 

@@ -163,7 +163,7 @@ def killed(workspace):
                 workspace,
                 "killed",
                 address,
-                overwrite=True,
+                seed=7,
                 input_glob=workspace.path("bad.txt"),
             )
         )

@@ -213,7 +213,7 @@ def test_the_trainer_reads_what_data_utils_reads(tmp_path):
         f.write("\n".join(sentences[:70]) + "\n")
     (other / "b.jsonl").write_text(json.dumps({"body": "\n".join(sentences[70:150])}))
     mixed, said = train(
-        tmp_path, "mixed", "", input_glob=other, json_field="body", vocab_size=30
+        tmp_path, "mixed", "", input_glob=other, text_a_column="body", vocab_size=30
     )
     assert mixed.sha256 == plain.sha256
     assert "2 files, 150 sentences" in said

@@ -18,8 +18,9 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types import known
 
 PRESETS = {
-    name: presets.read(name, "config", ("finetune",))[0]
+    name: presets.read(name, "config", "finetune")
     for name in presets.names("finetune")
+    if name != "tiny"  # for any task
 }
 FIELDS = {
     field.name: field

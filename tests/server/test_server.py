@@ -443,7 +443,7 @@ def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
             serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port)
         )
     for given, said in (
-        (dict(port=70_000), "port is 70000, expected 0 <= port <= 65535"),
+        (dict(port=70_000), "port: found 70000, expected at least 0 and at most 65535"),
         (
             dict(host=""),
             "host: found '', expected an address such as 127.0.0.1; --host",

@@ -67,7 +67,7 @@ GERMEVAL = [
     "Krumholz/B-LOC Pflaumen-Halle/B-LOCpart",
     "SV/B-ORG Krumholz/I-ORG finnische/B-LOCderiv",
 ]
-GERM = {"comment": "#", "word_column": "2", "tag_column": "3"}
+GERM = {"comment": "#", "text_a_column": "2", "label_column": "3"}
 # Sentences of four kinds, in turn.
 WORDS = [
     "Anna/B-PER Berg/I-PER Oslo/B-LOC",
@@ -75,12 +75,12 @@ WORDS = [
     "Rome/B-LOC",
     "Maria/B-PER Paris/B-LOC Anna/B-PER Berg/I-PER",
 ] * 3
-NAMED = {"word_column": "word", "tag_column": "tag"}
+NAMED = {"text_a_column": "word", "label_column": "tag"}
 REPORTED = (
     ("germeval_comments_and_numbers/train.tsv", GERM, GERMEVAL),
     (
         "germeval_comments_and_numbers/train.tsv",
-        {"tag_column": "3"},
+        {"label_column": "3"},
         ":1: found tag '.2009-10-17",
     ),
     (
@@ -107,7 +107,7 @@ REPORTED = (
     ("webanno/doc.tsv", {}, ":1: found one column"),
     (
         "label_studio/min.json",
-        {"tag_column": "label"},
+        {"label_column": "label"},
         "item 1: found {.*}.* expected .start, end",
     ),
     ("label_studio/full.json", {}, "item 1: found keys .*, expected 'text'"),
@@ -156,8 +156,8 @@ def test_reported_files(name, flags, expected):
         (
             "a.txt",
             "a B-X\n",
-            {"tag_column": "3"},
-            ":1: found 1, 2, expected one column '3'; --tag_",
+            {"label_column": "3"},
+            ":1: found 1, 2, expected one column '3'; --label_",
         ),
         (
             "a.txt",
@@ -211,19 +211,19 @@ def test_reported_files(name, flags, expected):
         (
             "a.jsonl",  # Prodigy
             '{"text": "In Bonn", "spans": [{"start": 3, "end": 7, "label": "X", "token_end": 1}]}',
-            {"tag_column": "spans"},
+            {"label_column": "spans"},
             ["Bonn/B-X"],
         ),
         (
             "a.jsonl",
             '{"text": "서울에서", "label": [[0, 2, "X"]]}',
-            {"tag_column": "label"},
+            {"label_column": "label"},
             ["서/B-X 울/I-X"],
         ),
         (
             "a.jsonl",
             '{"w": ["New York"], "t": ["B-X"]}',
-            {"word_column": "w", "tag_column": "t"},
+            {"text_a_column": "w", "label_column": "t"},
             ["New York/B-X"],
         ),
         (
@@ -258,13 +258,13 @@ def test_reported_files(name, flags, expected):
             "a.jsonl",
             '{"body": "a"}',
             {},
-            ":1: found keys body, expected 'text'.*; --word_column",
+            ":1: found keys body, expected 'text'.*; --text_a_column",
         ),
         (
             "a.jsonl",
             '{"text": "a", "label": 1}',
             {},
-            "expected the list 'entities'; --tag_column",
+            "expected the list 'entities'; --label_column",
         ),
         (
             "a.jsonl",
@@ -307,10 +307,10 @@ def test_the_line_of_each_error_is_listed(tmp_path, caplog):
 def test_labels_and_columns_in_two_forms_of_unicode_are_one(tmp_path):
     composed, decomposed = "Geb\u00e4ude", "Geba\u0308ude"
     content = f"w\t{decomposed}\na\tB-{composed}\nb\tB-{decomposed}\n"
-    flags = {"word_column": "w", "tag_column": composed}
+    flags = {"text_a_column": "w", "label_column": composed}
     check(write(tmp_path, "a.tsv", content), flags, [f"a/B-{composed} b/B-{composed}"])
     line = json.dumps({decomposed: "a", "t": [[0, 1, decomposed]]})
-    flags = {"word_column": composed, "tag_column": "t"}
+    flags = {"text_a_column": composed, "label_column": "t"}
     check(write(tmp_path, "a.jsonl", line), flags, [f"a/B-{composed}"])
 
 
@@ -403,7 +403,7 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
             "-DOCSTART- O O\n\n\nEU x B-X\n\n",
         ),
         ("a.conll", "EU\tNNP\n", {}, "EU\tNNP\tB-X\n"),
-        ("a.csv", "w,t\nEU,\n", {"word_column": "w"}, "w,t,predicted\nEU,,B-X\n"),
+        ("a.csv", "w,t\nEU,\n", {"text_a_column": "w"}, "w,t,predicted\nEU,,B-X\n"),
         ("a.txt", "EU says", {"input_format": "text"}, [[0, 2, "X"], [3, 7, "X"]]),
         ("a.jsonl", '{"text": "我 在", "id": 7}', {}, [[0, 1, "X"], [2, 3, "X"]]),
         ("a.jsonl", '{"text": ["New York"], "tags": 3, "predicted": 0}', {}, ["B-X"]),

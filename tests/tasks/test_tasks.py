@@ -271,9 +271,9 @@ def test_one_file_and_another_one_to_train_on_are_refused(tmp_path):
 
 
 def test_several_labels_in_a_cell(tmp_path):
-    write(tmp_path, "train.tsv", "text_a\tlabel", "x\tsad|old", "y\t", "z\told | old")
+    write(tmp_path, "train.tsv", "text_a\tlabel", "x\tsad,old", "y\t", "z\told , old")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "x\tsad", "y\tnew")
-    task = own(tmp_path, multi_label=True, label_separator="|")
+    task = own(tmp_path, multi_label=True)
     assert task.type.name == "multi_label" and task.labels == ("old", "sad")
     rows = read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == [("old", "sad"), (), ("old",)]
@@ -413,7 +413,6 @@ def test_the_metric_that_selects(tmp_path):
             dict(query_id_column="qid"),
             "query_id_column: found no --text_b_column",
         ),
-        (dict(label_separator=";"), "label_separator: found one label"),
         (
             dict(label_column=""),
             "label_column: found '', expected the name of a column",

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, NoReturn, Union
 
 from absl import flags
 
-from xlnet.commands import help
 from xlnet.settings import presets
 from xlnet.settings.fields import (
     REQUIRED,
+    HelpGroup,
     Settings,
     check_value,
     default_of,
     setting_type,
 )
 from xlnet.support import errors, files
-from xlnet.support.errors import UserError, did_you_mean, escape_control_characters
+from xlnet.support.errors import UserError, escape_control_characters, wrong
 
-FLAGS = (
-    flags.FlagValues()
-)  # of the latest call of `run`: a notebook calls several programs
-_log = logging.getLogger(__name__)
-
-# Flags without effect that were switches: a value is optional.
+FLAGS = flags.FlagValues()  # of the latest call of `run`: a notebook has several
+_preset: dict[str, Any] = {}  # the values of the file of --config, of that call, too
+WIDTH = 100  # of the help
+# Flags of the original implementation that are accepted where they have no effect.
+UNUSED = tuple(
+    """d_embed gcp_project high_only init_global_vars iterations mask_alpha mask_beta master
+    max_qa_length max_seq_length middle_only num_core_per_host num_hosts num_passes num_predict
+    num_proc overwrite_data pass_id predict_batch_size predict_ckpt proc_id shuffle_buffer
+    summary_type target_eval_key tpu tpu_job_name tpu_name tpu_zone track_mean use_tpu""".split()
+)
+# Those of them that are switches: a value is optional.
 _SWITCHES = ("high_only", "middle_only", "track_mean", "init_global_vars", "use_tpu")
-
-_HELP = {"-h", "-help", "--help", "--helpfull"}
+_NO_EFFECT = "no effect"
+_CONFIG = (
+    "JSON file of settings, names without dashes, or the name of a preset (configs/); "
+    'flags override it, "about" is a comment'
+)
 _DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean,
     int: flags.DEFINE_integer,
@@ -40,14 +50,17 @@ _DEFINE: dict[type, Callable[..., object]] = {
     str: flags.DEFINE_string,
 }
 
+_log = logging.getLogger(__name__)
+Fields = Mapping[str, "dataclasses.Field[Any]"]
+
 
 def run(
     main: Callable[..., object],
     *groups: type,
-    unused: Sequence[str] = (),
     about: str = "",
-    examples: Sequence[str] = (),
+    unused: Sequence[str] = (),
     positional: str = "",
+    preset_folder: str = "",
     elsewhere: Sequence[type] = (),
 ) -> None:
     """Parses the command line into settings, calls `main(*settings)`; exits unless all went well.
@@ -57,29 +70,33 @@ def run(
     Args:
       main: called with one object per group.
       groups: settings dataclasses; names shared by two groups are one flag.
-      unused: flags of the original implementation that are accepted and have no effect.
-      about: the text above the flags in `--help`, the program's docstring.
-      examples: command lines at the end of the help, without the program's name.
+      about: the text above the flags in `--help`, with examples; "": the docstring of `main`.
+      unused: flags of the original implementation that are accepted; they have no effect unless a
+        group has them.
       positional: the setting that has the arguments without a flag, joined by commas; "": none.
+      preset_folder: the part of `configs/` in which `--config` finds a name.
       elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 75 a run that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
     the output is gone (`| head`).
     """
-    global FLAGS
-    FLAGS = flags.FlagValues()
+    global FLAGS, _preset
+    FLAGS, _preset = flags.FlagValues(), {}
     program = os.path.basename(sys.argv[0])
     if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _showing_log() as console, errors.translated_errors():
             _define(groups, unused)
-            if _HELP & set(sys.argv[1:]):
-                command = "python " + sys.argv[0] if ".py" in program else program
-                print(help.text(program, about, settings_of(groups), command, examples))
+            if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
+                about = about or main.__doc__ or ""
+                print(help_text(program, about, settings_of(groups)))
             else:
-                _parse(groups, unused, positional, elsewhere)
+                _parse(groups, positional)
+                if FLAGS.config:
+                    _preset = presets.read(FLAGS.config, "config", preset_folder)
+                    _take_preset(groups, elsewhere)
                 console.has_stdout = not _has_result_on_stdout(groups)
                 main(*[_collect(group) for group in groups])
             sys.stdout.flush()
@@ -118,11 +135,8 @@ class _Console(logging.Handler):
         # The streams are looked up at each call, as tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        print(
-            escape_control_characters(self.format(record), kept="\n\t"),
-            file=stream,
-            flush=True,
-        )
+        text = escape_control_characters(self.format(record), kept="\n\t")
+        print(text, file=stream, flush=True)
 
 
 @contextlib.contextmanager
@@ -152,11 +166,16 @@ def given(name: str) -> bool:
 
 def given_names() -> frozenset[str]:
     """The names of the flags on the command line or in the preset."""
-    return frozenset(
-        name
-        for name in FLAGS
-        if FLAGS[name].present or not FLAGS[name].using_default_value
-    )
+    names = set()
+    for name in FLAGS:
+        if FLAGS[name].present or not FLAGS[name].using_default_value:
+            names.add(name)
+    return frozenset(names)
+
+
+def preset_value(name: str) -> Any:
+    """The value of a setting in the file of `--config`, also where the program has no such flag."""
+    return _preset.get(name)
 
 
 def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
@@ -169,35 +188,28 @@ def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
 
 
 def _define(groups: Sequence[type], unused: Sequence[str]) -> None:
+    flags.DEFINE_string("config", None, _CONFIG, flag_values=FLAGS)
     for name, field in settings_of(groups).items():
-        limits, meaning = field.metadata, field.metadata["help"]
-        default: Any = None if default_of(field) is REQUIRED else field.default
-        # Absl checks the range of flags, `Settings.check` that of all values.
-        bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
-        if limits["choices"]:
-            flags.DEFINE_enum(
-                name, default, limits["choices"], meaning, flag_values=FLAGS
-            )
-        else:
-            _DEFINE[setting_type(field)](
-                name, default, meaning, flag_values=FLAGS, **bound
-            )
-        for alias in limits["aliases"]:
+        default = default_of(field)
+        if default is REQUIRED:
+            default = None
+        how: dict[str, Any] = {"flag_values": FLAGS}
+        define = _DEFINE[setting_type(field)]
+        if field.metadata["choices"]:
+            define, how["enum_values"] = flags.DEFINE_enum, field.metadata["choices"]
+        elif field.metadata["minimum"] is not None:
+            how["lower_bound"] = field.metadata["minimum"]
+        define(name=name, default=default, help=field.metadata["help"], **how)
+        for alias in field.metadata["aliases"]:
             flags.DEFINE_alias(alias, name, flag_values=FLAGS)
     for name in unused:
-        define = flags.DEFINE_boolean if name in _SWITCHES else flags.DEFINE_string
-        define(name, None, "no effect", flag_values=FLAGS)
-    flags.DEFINE_string("config", None, help.CONFIG, flag_values=FLAGS)
+        if name not in FLAGS:
+            define = _DEFINE[bool if name in _SWITCHES else str]
+            define(name, None, _NO_EFFECT, flag_values=FLAGS)
 
 
-def _parse(
-    groups: Sequence[type],
-    unused: Sequence[str],
-    positional: str,
-    elsewhere: Sequence[type],
-) -> None:
-    """Gives the flags their values: of the command line, then of the file `--config`."""
-    fields = settings_of(groups)
+def _parse(groups: Sequence[type], positional: str) -> None:
+    """Gives the flags their values on the command line."""
     for argument in sys.argv[1:]:
         files.require_utf8(argument, "argument")
     stray = FLAGS(sys.argv)[1:]
@@ -207,88 +219,65 @@ def _parse(
         raise flags.Error(
             f"unexpected argument '{stray[0]}'; flags are written --name=value"
         )
-    if FLAGS.config:
-        FLAGS.config = os.path.expanduser(FLAGS.config)
-        _take_preset(fields, unused, settings_of(elsewhere))
-    ignored = [f"--{name}" for name in unused if FLAGS[name].present]
-    if ignored:
-        _log.warning("note: not used: %s", ", ".join(ignored))
-    for name, field in fields.items():
+    fields = settings_of(groups)
+    for name in ("config", *fields):
         value: Any = FLAGS[name].value
-        if default_of(field) is REQUIRED and not value:
-            raise flags.Error(
-                "flag --{} is required: {}".format(name, field.metadata["help"])
-            )
-        other = field.metadata["instead_of"]
-        if other in fields and given(name) and given(other):
-            raise UserError(f"{name} and {other} are both given; give one of them")
         # no shell does it after a flag's =
         if isinstance(value, str) and value.startswith("~/"):
             FLAGS[name].value = os.path.expanduser(value)
+    for name, field in fields.items():
+        other = field.metadata["instead_of"]
+        if other and given(name) and given(other):
+            raise wrong(name, f"{other}, too", "one of them")
+    ignored = [
+        "--" + name for name in FLAGS if given(name) and FLAGS[name].help == _NO_EFFECT
+    ]
+    if ignored:
+        _log.warning("note: not used: %s", ", ".join(ignored))
 
 
-def _take_preset(
-    fields: help.Fields, unused: Sequence[str], elsewhere: help.Fields
-) -> None:
+def _take_preset(groups: Sequence[type], elsewhere: Sequence[type]) -> None:
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are on the command line."""
     source = f"config {FLAGS.config}"
-    values, _ = presets.read(FLAGS.config, "config", presets.OF_RUNS)
-    for name, value in values.items():
-        if (
-            name == "about"
-            or name in unused
-            or name in elsewhere
-            and name not in fields
-        ):
+    fields, others = settings_of(groups), settings_of(elsewhere)
+    for name, value in _preset.items():
+        if name not in fields and name in ("about", *UNUSED, *others):
             continue
         if name not in fields:
-            raise UserError(
-                f"{source}: unknown setting '{name}'{did_you_mean(name, fields)}"
-            )
+            raise wrong(source, f"'{name}'", "settings of this program")
         check_value(fields[name], value, source)
-        # The document of a run has both alternatives, one of them at its default.
-        other = _alternative(fields, name)
-        both = [each for each in (name, other) if each in values]
-        if len(both) == 2 and all(
-            values[each] != default_of(fields[each]) for each in both
+        other = fields[name].metadata["instead_of"]
+        is_chosen = value != default_of(fields[name])
+        if (
+            is_chosen
+            and other in _preset
+            and _preset[other] != default_of(fields[other])
         ):
-            raise UserError(
-                f"{source}: {name} is {value} and {other} is {values[other]}; give one of them"
-            )
-        if not given(name) and not given(other):
+            raise wrong(f"{source}: {name}", f"{other}, too", "one of them")
+        if not given(name) and not (other and given(other)):
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
             FLAGS[name].value = setting_type(fields[name])(value)
             FLAGS[name].using_default_value = False
 
 
-def _alternative(fields: help.Fields, name: str) -> str:
-    """The other name of the same thing, such as epochs for train_steps; "": there is none."""
-    for each, field in fields.items():
-        other = field.metadata["instead_of"]
-        if name == each and other in fields:
-            return other
-        if name == other:
-            return each
-    return ""
-
-
 def _has_result_on_stdout(groups: Sequence[type]) -> bool:
     """Whether the result goes to the standard output, so that the log goes to standard error."""
-    return any(
-        field.metadata["is_result"] and files.is_standard_output(FLAGS[name].value)
-        for name, field in settings_of(groups).items()
-    )
+    for name, field in settings_of(groups).items():
+        if field.metadata["is_result"] and files.is_standard_output(FLAGS[name].value):
+            return True
+    return False
 
 
 def _collect(group: type) -> object:
     """The settings of a group, checked if the group has `check`."""
-    settings = group(
-        **{
-            field.name: getattr(FLAGS, field.name)
-            for field in dataclasses.fields(group)
-        }
-    )
+    values = {}
+    for field in dataclasses.fields(group):
+        values[field.name] = FLAGS[field.name].value
+        if default_of(field) is REQUIRED and not values[field.name]:
+            meaning = field.metadata["help"]
+            raise flags.Error(f"flag --{field.name} is required: {meaning}")
+    settings = group(**values)
     if isinstance(settings, Settings):
         try:
             settings.check()
@@ -296,3 +285,45 @@ def _collect(group: type) -> object:
             e.status = 2  # bad flags
             raise
     return settings
+
+
+# ---- --help
+
+
+def by_help_group(fields: Fields) -> dict[str, list[str]]:
+    """The names of settings by the title of their group; groups without settings are left out."""
+    groups: dict[str, list[str]] = {}
+    for group in HelpGroup:
+        for name, field in fields.items():
+            if (field.metadata["help_group"] or HelpGroup.OTHER) is group:
+                groups.setdefault(group.value, []).append(name)
+    return groups
+
+
+def help_text(program: str, about: str, fields: Fields) -> str:
+    """The help of a program: its name, what it does, and its settings by name."""
+    about = inspect.cleandoc(about)
+    lines = [f"{program}: {about[:1].lower()}{about[1:]}".strip(), ""]
+    for title, names in by_help_group(fields).items():
+        lines.append(title)
+        for name in names:
+            lines.append(_flag_text(fields[name]))
+        lines.append("")
+    lines.append(_wrapped(f"--config=  {_CONFIG}"))
+    return "\n".join(lines)
+
+
+def _flag_text(field: dataclasses.Field[Any]) -> str:
+    """A flag with its default, meaning, choices and other names."""
+    default, meaning = default_of(field), field.metadata["help"]
+    if field.metadata["choices"]:
+        meaning += f" ({', '.join(field.metadata['choices'])})"
+    for alias in field.metadata["aliases"]:
+        meaning += f"; also called --{alias}"
+    return _wrapped(f"--{field.name}={'' if default is None else default}  {meaning}")
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(
+        line, WIDTH - 4, initial_indent="  ", subsequent_indent=" " * 6
+    )

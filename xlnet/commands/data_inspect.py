@@ -1,25 +1,20 @@
-"""Shows pretraining records as xlnet pretrain will see them.
-
-Targets and factorization orders are those that training samples with the same settings: seed,
-num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An objective
-that chooses its own targets, such as causal, is refused. With --output the attention masks of both
-streams are plotted in place of the text.
-"""
+"""Pretraining records as text (xlnet data inspect), masks as a figure (xlnet plot masks)."""
 
 import dataclasses
 import os
 import shutil
-import sys
-from typing import Optional, cast
+from typing import TYPE_CHECKING, Optional, cast
 
 from xlnet.commands import cli
-from xlnet.settings.devices import DeviceSettings
+from xlnet.commands.data import OF_PRETRAINING
+from xlnet.commands.plot import check_png
 from xlnet.settings.fields import Settings, required, same_as, setting
-from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
-from xlnet.support import files, own_modules, quiet
+from xlnet.support import own_modules, quiet
 from xlnet.support.errors import wrong
+
+if TYPE_CHECKING:
+    from xlnet.plots import inspection
 
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
 _PLOTTED_TOKENS, _PLOTTED_MEMORY = 20, 4  # of a sequence
@@ -28,19 +23,9 @@ _COUNTED = 2000  # sequences for the counts, the first ones of every text stream
 
 
 @dataclasses.dataclass(frozen=True)
-class InspectionSettings(Settings):
-    """Which sequences, and how they are shown."""
+class TargetSettings(Settings):
+    """Which targets and orders are sampled: those of training with the same settings."""
 
-    input: str = required("directory of records (its manifest is read)")
-    output: Optional[str] = setting(
-        None,
-        "image to write, .png: the attention masks of both streams, in place of text",
-    )
-    text: Optional[str] = setting(
-        None,
-        "text of the masks plot, all of it predicted unless num_predict is smaller; the first "
-        "tokens of the sequence if not given",
-    )
     seed: int = same_as(PretrainingSettings, "seed")
     objective: str = same_as(PretrainingSettings, "objective")
     num_predict: int = same_as(PretrainingSettings, "num_predict")
@@ -52,65 +37,99 @@ class InspectionSettings(Settings):
     mask_beta: int = same_as(PretrainingSettings, "mask_beta")
 
 
-def main(settings: InspectionSettings) -> None:
-    from xlnet.corpus.manifest import Manifest
+@dataclasses.dataclass(frozen=True)
+class InspectionSettings(TargetSettings):
+    """xlnet data inspect: which records."""
 
-    files.check_output(settings.output, ())
-    manifest = Manifest.read(settings.input, "input")
-    check(settings)
-    quiet.import_tensorflow()
-    from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.plots import inspection
-    from xlnet.pretraining import data
+    input: str = required("directory of records (its manifest is read)")
 
-    if settings.own_module:
-        own_modules.load(settings.own_module, "own_module")
-    check_objective(settings)
-    permutation = data.choose_permutation(
-        cast(PretrainingSettings, settings), manifest
-    )  # the plot has all that is read
-    tokenizer = Tokenizer(
-        os.path.join(settings.input, manifest.sp_model),
-        manifest.uncased,
-        manifest.keep_accents,
+
+@dataclasses.dataclass(frozen=True)
+class MaskSettings(TargetSettings):
+    """xlnet plot masks: of what, to which file."""
+
+    output: str = required("image to write, .png")
+    input: Optional[str] = setting(None, "directory of records")
+    text: Optional[str] = setting(
+        None,
+        "text of the plot, all of it predicted unless num_predict is smaller; the first tokens of "
+        "the records if not given",
+    )
+    spiece_model_file: Optional[str] = same_as(
+        PretrainingSettings,
+        "spiece_model_file",
+        help="vocabulary of a text without records",
     )
 
-    def read(stream: Optional[int], count: int) -> inspection.Sequences:
+    def check(self) -> None:
+        super().check()
+        check_png(self.output)
+        if not self.input and not (self.text and self.spiece_model_file):
+            raise wrong("input", "no records", "them, or text and spiece_model_file")
+        if self.objective != "permutation":
+            raise wrong("objective", self.objective, "permutation")
+
+
+class _Records:
+    """Records with what training would sample for them."""
+
+    def __init__(self, directory: str, settings: TargetSettings):
+        from xlnet.corpus.manifest import Manifest
+        from xlnet.corpus.tokenizer import Tokenizer
+        from xlnet.pretraining import data
+
+        manifest = Manifest.read(directory, "input")
+        self.directory, self.manifest, self.seed = directory, manifest, settings.seed
+        # the settings have all of a run's that are read
+        self.permutation = data.choose_permutation(
+            cast(PretrainingSettings, settings), manifest
+        )
+        self.tokenizer = Tokenizer(
+            os.path.join(directory, manifest.sp_model),
+            manifest.uncased,
+            manifest.keep_accents,
+        )
+
+    def read(self, stream: Optional[int], count: int) -> "inspection.Sequences":
+        from xlnet.plots import inspection
+
+        tokenizer = self.tokenizer
         return inspection.read_sequences(
-            settings.input,
-            manifest,
+            self.directory,
+            self.manifest,
             stream=stream,
             count=count,
-            seed=settings.seed,
-            permutation=permutation,
+            seed=self.seed,
+            permutation=self.permutation,
             special_ids=[tokenizer.sep_id, tokenizer.cls_id],
             legacy_word_start=tokenizer.is_legacy_word_start,
         )
 
-    if settings.output:
-        from xlnet.plots import masks
 
-        if settings.text is not None:
-            excerpt = masks.of_text(
-                settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
-            )
-        else:
-            title = "The first tokens of a sequence"
-            excerpt = masks.of_sequence(
-                read(stream=0, count=1), 0, _PLOTTED_TOKENS, tokenizer, title
-            )
-        masks.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
-        print(f"masks: {settings.output}")
-        return
+def inspect(settings: InspectionSettings) -> None:
+    """Shows pretraining records as xlnet pretrain will see them.
+
+    Targets and factorization orders are those that training samples with the same settings: seed,
+    num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An objective
+    that chooses its own targets, such as causal, is refused.
+
+    Examples:
+      xlnet data inspect --input=records --num_predict=85
+      xlnet data inspect --input=records --config=model/run.json
+    """
+    _prepare(settings)
+    records = _Records(settings.input, settings)
+    from xlnet.plots import inspection
 
     # Sequences as text.
+    manifest = records.manifest
     print(inspection.LEGEND)
     for stream in range(min(_SHOWN, manifest.num_streams)):
         text = inspection.text(
-            read(stream, count=1),
+            records.read(stream, count=1),
             0,
             f"stream {stream}, sequence 0",
-            tokenizer=tokenizer,
+            tokenizer=records.tokenizer,
             reuse_len=manifest.reuse_len,
             width=shutil.get_terminal_size((100, 24)).columns,
         )
@@ -118,53 +137,72 @@ def main(settings: InspectionSettings) -> None:
     # Counts over the first sequences of every text stream.
     count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
     print(f"Sequences 0 to {count - 1} of all {manifest.num_streams} streams")
-    for line in inspection.summary(read(None, count), manifest.reuse_len):
+    for line in inspection.summary(records.read(None, count), manifest.reuse_len):
         print("  " + line)
 
 
-def check(settings: InspectionSettings) -> None:
-    """Raises UserError for plots that cannot be made."""
-    if settings.text is not None and not settings.output:
-        raise wrong("output", "no file for the plot of a text", "--output=FILE.png")
-    if settings.output is not None and not settings.output.endswith(".png"):
-        raise wrong("output", settings.output, "a name that ends in .png")
+def masks(settings: MaskSettings) -> None:
+    """Plots the attention masks of both streams for the first sequence of records or for a text.
+
+    Examples:
+      xlnet plot masks --input=records --num_predict=85 --output=masks.png
+      xlnet plot masks --spiece_model_file=spiece.model --text='A name is bound in a block.' \\
+          --output=masks.png
+    """
+    _prepare(settings)
+    from xlnet.corpus.permutation import Permutation
+    from xlnet.corpus.tokenizer import Tokenizer
+    from xlnet.plots import masks as plots
+
+    records = _Records(settings.input, settings) if settings.input else None
+    if settings.text is not None:
+        if records:
+            tokenizer, permutation = records.tokenizer, records.permutation
+        else:
+            tokenizer = Tokenizer(settings.spiece_model_file or "")
+            permutation = Permutation(
+                reuse_len=0,
+                num_predict=settings.num_predict or _MOST_TOKENS,
+                perm_size=settings.perm_size or _MOST_TOKENS,
+                mask_alpha=settings.mask_alpha,
+                mask_beta=settings.mask_beta,
+                mask_mode=settings.mask_mode,
+                factorization_order=settings.factorization_order,
+            )
+            permutation.check(2 * _MOST_TOKENS)
+        excerpt = plots.of_text(
+            settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
+        )
+    elif records:
+        title = "The first tokens of a sequence"
+        sequences = records.read(stream=0, count=1)
+        excerpt = plots.of_sequence(
+            sequences, 0, _PLOTTED_TOKENS, records.tokenizer, title
+        )
+    plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
+    print(f"masks: {settings.output}")
 
 
-def check_objective(settings: InspectionSettings) -> None:
-    """Raises UserError for an objective that is not trained on what would be shown."""
+def _prepare(settings: TargetSettings) -> None:
+    """Loads own parts; raises UserError for an objective that is not trained on such targets."""
+    quiet.import_tensorflow()
     from xlnet.pretraining import objectives
 
-    # The objective of a run comes with --config=run.json.
-    objective = settings.objective
-    if not objectives.find(objective).samples_targets:
-        raise wrong(
-            "objective", f"{objective}, which chooses its own targets", "permutation"
-        )
-    if settings.output and objective != "permutation":
-        raise wrong(
-            "output", f"a plot of objective {objective}", "--objective=permutation"
-        )
-
-
-_PLOT = "--input=records --num_predict=85 --output=masks.png"
+    if settings.own_module:
+        own_modules.load(settings.own_module, "own_module")
+    if not objectives.find(settings.objective).samples_targets:
+        found = f"{settings.objective}, which chooses its own targets"
+        raise wrong("objective", found, "permutation")
 
 
 def run() -> None:
-    # Another subcommand is this program with --output, and has help of its own.
-    about, examples = __doc__, ("--input=records --config=model/run.json", _PLOT)
-    if sys.argv[0] == "xlnet plot masks":
-        about = "Plots the attention masks of both streams for a sequence or a text."
-        examples = (_PLOT, _PLOT + " --text='A name is bound in a block.'")
     cli.run(
-        main,
+        inspect,
         InspectionSettings,
-        about=about,
-        examples=examples,
-        elsewhere=(
-            PretrainingSettings,
-            ArchitectureSettings,
-            NetworkSettings,
-            OptimizationSettings,
-            DeviceSettings,
-        ),
+        preset_folder="pretrain",
+        elsewhere=OF_PRETRAINING,
     )
+
+
+def run_masks() -> None:
+    cli.run(masks, MaskSettings, preset_folder="pretrain", elsewhere=OF_PRETRAINING)

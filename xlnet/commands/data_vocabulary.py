@@ -8,6 +8,10 @@ model, says how text is cleaned for it; every later program obeys it.
             the default
   other     any language with an alphabet: accents are kept; coverage 0.99995
   chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
+
+Examples:
+  xlnet data vocabulary --input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000
+  xlnet data vocabulary --input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000
 """
 
 import collections
@@ -22,11 +26,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from xlnet.commands import cli
-from xlnet.commands.data_make import progress
+from xlnet.commands.data import progress
 from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import required, setting
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import UserError, wrong
 
 if TYPE_CHECKING:
     from xlnet.corpus.reading import Chunk
@@ -41,21 +45,11 @@ LANGUAGES = {
     "korean": _CJK,
 }
 
-SPECIAL_PIECES = (
-    "<unk>",
-    "<s>",
-    "</s>",
-    "<cls>",
-    "<sep>",
-    "<pad>",
-    "<mask>",
-    "<eod>",
-    "<eop>",
-)
+SPECIAL_PIECES = tuple("<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop>".split())
 _VOCAB_SIZE = 32000
-_LARGEST = re.compile(
-    r"value <= (\d+)"
-)  # in SentencePiece's message about a size too large
+# In SentencePiece's messages about a size too large or too small.
+_LARGEST = re.compile(r"value <= (\d+)")
+_SMALLEST = re.compile(r"required_chars[^\d]*\d+ vs (\d+)")
 _MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
@@ -106,9 +100,7 @@ def main(settings: VocabularySettings) -> None:
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
         if os.path.exists(path):
-            raise UserError(
-                f"sp_path: {path} is there already; remove it, or give another name"
-            )
+            raise wrong("sp_path", f"{path}, which exists", "a new file")
     # The sentences that records will have, cleaned alike, or a sample of them.
     paths = reading.find_files(settings.input_glob)
     chunks = reading.cut(paths, files.sizes(paths), _CHUNK_BYTES)
@@ -116,7 +108,7 @@ def main(settings: VocabularySettings) -> None:
         read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed
     )
     if not sentences:
-        raise UserError(f"input_glob: no text in {settings.input_glob}")
+        raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
     print(f"{len(paths)} files, {number} sentences")
     print(
         f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters",
@@ -207,41 +199,28 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             minloglevel=2,
         )
     except RuntimeError as e:
-        # SentencePiece says by messages alone which size a text allows.
-        # The default size gives way to what the text allows; a size that was asked for does not.
-        largest = _LARGEST.search(str(e))
+        # SentencePiece says by messages alone which size a text allows. The default size gives way
+        # to it; a size that was asked for does not.
+        said = " ".join(str(e).split())
+        largest = _LARGEST.search(said)
         if largest and settings.vocab_size is None:
             print(
                 f"note: vocab_size is {largest[1]}, the largest that this text allows; "
                 f"more text allows {_VOCAB_SIZE}"
             )
-            return train(
-                sentences, dataclasses.replace(settings, vocab_size=int(largest[1]))
-            )
+            fitting = dataclasses.replace(settings, vocab_size=int(largest[1]))
+            return train(sentences, fitting)
         if largest:
-            raise UserError(
-                f"vocab_size is {vocab_size}, too large for this text; give more text or "
-                f"--vocab_size={largest[1]} or less"
-            ) from None
-        small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", str(e))
-        if small:
-            raise UserError(
-                f"vocab_size is {vocab_size}, too small for the characters of this text; give "
-                f"--vocab_size={small[1]} or more"
-            ) from None
-        raise UserError("SentencePiece: " + " ".join(str(e).split())) from None
+            expected = f"at most {largest[1]}, or more text"
+        elif smallest := _SMALLEST.search(said):
+            expected = f"at least {smallest[1]}, for the characters of this text"
+        else:
+            raise UserError(f"SentencePiece: {said}") from None
+        raise wrong("vocab_size", vocab_size, expected) from None
     return model.getvalue(), sentencepiece.SentencePieceProcessor(
         model_proto=model.getvalue()
     ).vocab_size()
 
 
 def run() -> None:
-    cli.run(
-        main,
-        VocabularySettings,
-        about=__doc__,
-        examples=(
-            "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
-            "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000",
-        ),
-    )
+    cli.run(main, VocabularySettings, about=__doc__ or "")

@@ -128,4 +128,4 @@ def _memory() -> str:
 
 
 def run() -> None:
-    cli.run(main, EnvironmentSettings, about=__doc__, examples=("",))
+    cli.run(main, EnvironmentSettings, about=__doc__ or "")

@@ -1,47 +1,18 @@
-"""What the programs that fine-tune share."""
+"""The programs that fine-tune: xlnet classify, squad and tag."""
 
-from collections.abc import Sequence
+import dataclasses
 
 from xlnet.commands import cli
 from xlnet.settings.devices import DeviceSettings, TaskDeviceSettings
-from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
-
-# Flags of the original programs that have no effect.
-UNUSED = (
-    "gcp_project",
-    "iterations",
-    "master",
-    "num_hosts",
-    "overwrite_data",
-    "predict_batch_size",
-    "shuffle_buffer",
-    "tpu",
-    "tpu_job_name",
-    "tpu_name",
-    "tpu_zone",
-)
-
-
-def run(
-    group: type[TaskSettings],
-    about: str,
-    examples: Sequence[str],
-    unused: Sequence[str] = (),
-) -> None:
-    """Runs the command line of a program."""
-    cli.run(
-        main,
-        group,
-        NetworkSettings,
-        OptimizationSettings,
-        TaskDeviceSettings,
-        about=about,
-        unused=(*UNUSED, *unused),
-        examples=examples,
-        elsewhere=(DeviceSettings,),
-    )
 
 
 def main(
@@ -55,6 +26,8 @@ def main(
     from xlnet.runs import task_settings
     from xlnet.tasks.types import known
 
+    if cli.given("use_tpu"):  # as on the original's command lines for TPUs
+        device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         start.make_records(settings)
@@ -62,3 +35,67 @@ def main(
             return
     run = task_settings.resolve_run(settings, network, optimization, cli.given_names())
     start.run(run, device.devices())
+
+
+def classify() -> None:
+    """Fine-tunes an XLNet to classify or score texts and pairs of texts.
+
+    Files of your own are .tsv, .csv, .json, .jsonl or .parquet: --train_file, --dev_file, or a
+    directory --data_dir of train, dev and test; the *_column flags name their columns. For a known
+    task (--task_name) data_dir holds the official files. A run found in model_dir is resumed.
+    Training evaluates once an epoch and keeps the best checkpoint as model_dir/best.
+
+    Examples:
+      xlnet classify --config=sst-2-base --data_dir=glue/SST-2 --model_dir=model \\
+          --init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval
+      xlnet classify --train_file=news.csv --text_a_column=title,text --label_column=topic \\
+          --init_checkpoint=pretrained --model_dir=model --do_train --epochs=3
+      xlnet classify --model_dir=model --do_predict --predict_file=new.csv --output=-
+    """
+    _run(ClassifierSettings, classify.__doc__)
+
+
+def squad() -> None:
+    """Fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
+
+    Files are SQuAD's JSON, Hugging Face's flat form of it, or tables with a question in each row:
+    train_file and predict_file, or those of a known task in data_dir. A run found in model_dir is
+    resumed. Training evaluates once an epoch and keeps the best checkpoint as model_dir/best.
+
+    Examples:
+      xlnet squad --config=squad2-base --data_dir=SQuAD --model_dir=model \\
+          --init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval
+      xlnet squad --model_dir=model --do_predict --predict_file=questions.csv --output=-
+    """
+    _run(SpanSettings, squad.__doc__)
+
+
+def tag() -> None:
+    """Fine-tunes an XLNet to find entities: a tag for each word of a sentence.
+
+    Files of your own are CoNLL-style columns (a word a line, a blank line between sentences), or
+    .jsonl, .json or .parquet (tokens and their tags, or a text and its entities as [start, end,
+    label] in characters). Tags are BIO2 unless --scheme says another one. Files to predict may also
+    be raw text, a sentence a line (--input_format=text). A run found in model_dir is resumed.
+    Training evaluates once an epoch and keeps the best checkpoint as model_dir/best.
+
+    Examples:
+      xlnet tag --config=conll2003-base --data_dir=CoNLL2003 --model_dir=model \\
+          --init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval
+      xlnet tag --model_dir=model --do_predict --predict_file=new.jsonl --output=-
+    """
+    _run(TaggerSettings, tag.__doc__)
+
+
+def _run(group: type[TaskSettings], about: "str | None") -> None:
+    cli.run(
+        main,
+        group,
+        NetworkSettings,
+        OptimizationSettings,
+        TaskDeviceSettings,
+        about=about or "",
+        unused=cli.UNUSED,
+        preset_folder="finetune",
+        elsewhere=(DeviceSettings,),
+    )

@@ -1,28 +1,17 @@
-"""Predicts with a fine-tuned model: labels, scores, entities or answers."""
+"""What a fine-tuned model does on a file: xlnet predict and xlnet evaluate."""
 
 import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any, Optional, get_args
 
-from xlnet.commands import cli, text_inputs
+from xlnet.commands import cli, query
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import RUN_NAME, OptimizationSettings
-from xlnet.support.errors import UserError
-
-# Names of columns, if they are not those of the training data.
-_COLUMNS = (
-    "text_a_column",
-    "text_b_column",
-    "choice_columns",
-    "query_id_column",
-    "word_column",
-    "comment",
-    "id_column",
-)
+from xlnet.support.errors import wrong
 
 
 def _column(group: type, name: str) -> Any:
@@ -31,20 +20,9 @@ def _column(group: type, name: str) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictionSettings(Settings):
-    """Which model, which file."""
+class FileSettings(Settings):
+    """How a file is read, and where the model runs."""
 
-    model_dir: str = required("directory of the fine-tuned model")
-    input: str = required(
-        "files to predict, with or without labels: paths and "
-        "patterns with commas between; -: standard input",
-    )
-    output: str = setting(
-        "-",
-        "file for the predictions, in a directory that exists, such as .tsv or .csv; for those of "
-        "several files a directory (a name that ends in /), which is made; -: standard output",
-        is_result=True,
-    )
     own_module: Optional[str] = same_as(finetuning.TaskSettings, "own_module")
     encoding: Optional[str] = same_as(finetuning.TaskSettings, "encoding")
     delimiter: Optional[str] = same_as(finetuning.TaskSettings, "delimiter")
@@ -63,13 +41,13 @@ class PredictionSettings(Settings):
     text_b_column: Optional[str] = _column(
         finetuning.ClassifierSettings, "text_b_column"
     )
+    label_column: Optional[str] = _column(finetuning.ClassifierSettings, "label_column")
     choice_columns: Optional[str] = _column(
         finetuning.ClassifierSettings, "choice_columns"
     )
     query_id_column: Optional[str] = _column(
         finetuning.ClassifierSettings, "query_id_column"
     )
-    word_column: Optional[str] = _column(finetuning.TaggerSettings, "word_column")
     comment: Optional[str] = same_as(finetuning.TaggerSettings, "comment")
     id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
@@ -82,55 +60,102 @@ class PredictionSettings(Settings):
     precision: Optional[str] = same_as(NetworkSettings, "precision")
 
 
-def main(settings: PredictionSettings) -> None:
+@dataclasses.dataclass(frozen=True)
+class PredictionSettings(FileSettings):
+    """xlnet predict: which model, which file, where to."""
+
+    model_dir: str = required("directory of the fine-tuned model")
+    input: str = required(
+        "files to predict, with or without labels: paths and patterns with commas between, also "
+        "without the flag; -: standard input",
+    )
+    output: str = setting(
+        "-",
+        "file for the predictions, in a directory that exists, such as .tsv or .csv; for those of "
+        "several files a directory (a name that ends in /), which is made; -: standard output",
+        is_result=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSettings(FileSettings):
+    """xlnet evaluate: which model, which file."""
+
+    model_dir: str = required("directory of the fine-tuned model")
+    input: Optional[str] = setting(
+        None,
+        "files with labels: paths and patterns with commas between, also without the flag; the dev "
+        "split of the training if not given",
+    )
+
+
+def predict(settings: PredictionSettings) -> None:
+    """Predicts a file with a fine-tuned model: labels, scores, entities or answers.
+
+    Examples:
+      xlnet predict --model_dir=model --input=new.csv --output=predictions.tsv
+      xlnet predict --model_dir=model --input='new/*.csv' --output=predictions/
+    """
+    from xlnet.tasks.files import readers
+
+    # Check where predictions go before anything is computed.
+    path = settings.input
+    if not os.path.isdir(path):
+        path = query.input_of(path)
+    is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
+    check_outputs(readers.each_path(path), settings.output, is_directory)
+    run(
+        settings,
+        do_predict=True,
+        predict_file=path,
+        **{"predict_dir" if is_directory else "output": settings.output},
+    )
+
+
+def evaluate(settings: EvaluationSettings) -> None:
+    """Evaluates a fine-tuned model: on the dev split that chose its best checkpoint, or on a file
+    with labels.
+
+    Examples:
+      xlnet evaluate --model_dir=model
+      xlnet evaluate --model_dir=model labelled.csv
+    """
+    if settings.input:
+        run(settings, do_eval=True, dev_file=query.input_of(settings.input))
+    else:
+        run(settings, do_eval=True)
+
+
+def run(settings: Any, **todo: Any) -> None:
+    """Does with a model what the program of its type does with the settings `todo`."""
     from xlnet.finetuning import start
     from xlnet.runs import task_settings
-    from xlnet.tasks.files import readers
     from xlnet.tasks.types import known
 
     # What the model is: its document names its type, which has a program of its own.
-    run = task_settings.read_model(settings.model_dir)
-    if run is None or run.task is None:
-        raise UserError(
-            f"model_dir: no {RUN_NAME} with a task in {settings.model_dir}, expected a directory "
-            "that a fine-tuning program wrote"
-        )
+    document = task_settings.read_model(settings.model_dir)
+    if document is None or document.task is None:
+        found = f"no {RUN_NAME} with a task in {settings.model_dir}"
+        raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")
     known.load(settings.own_module)
-    trained = known.type_of(run.task, run.path)
-    (group,) = [
-        each
-        for each in get_args(finetuning.FineTuningSettings)
-        if each.program == trained.program
-    ]
-    # Check where predictions go before anything is computed.
-    path = (
-        settings.input
-        if os.path.isdir(settings.input)
-        else text_inputs.input_of(settings.input)
-    )
-    is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
-    check_outputs(readers.each_path(path), settings.output, is_directory)
+    trained = known.type_of(document.task, document.path)
+    groups = {}
+    for each in get_args(finetuning.FineTuningSettings):
+        groups[each.program] = each
+    group = groups[trained.program]
     # The settings are those of that program; the model's are used for those that are not given.
-    given = {
-        "model_dir": settings.model_dir,
-        "do_predict": True,
-        "predict_file": path,
-        "predict_dir" if is_directory else "output": settings.output,
-        "encoding": settings.encoding,
-        "delimiter": settings.delimiter,
-        "quoting": settings.quoting,
-        "header": settings.header,
-        "eval_batch_size": settings.eval_batch_size,
-        "input_format": settings.input_format,
-        **{name: getattr(settings, name) for name in _COLUMNS},
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given:
-        if name not in group.__dataclass_fields__:
-            raise UserError(
-                f"{name} is '{given[name]}', but models of the type {trained.name} have no such "
-                "setting"
-            )
+    given = dict(todo, model_dir=settings.model_dir)
+    for field in dataclasses.fields(FileSettings):
+        value = getattr(settings, field.name)
+        if value is not None and field.name not in (
+            "own_module",
+            "device",
+            "precision",
+        ):
+            given[field.name] = value
+            if field.name not in group.__dataclass_fields__:
+                expected = f"no such setting of models of the type {trained.name}"
+                raise wrong(field.name, f"'{value}'", expected)
     chosen = group(**given)
     chosen.check()
     resolved = task_settings.resolve_run(
@@ -148,14 +173,12 @@ def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None
     from xlnet.tasks.files import readers
 
     if len(paths) > 1 and not is_directory:
-        raise UserError(
-            f"output: '{output}', expected a directory (a name that ends in /) for the "
-            f"predictions of {len(paths)} files"
-        )
+        expected = f"a directory (a name that ends in /) for {len(paths)} files"
+        raise wrong("output", f"'{output}'", expected)
     if not is_directory:
         files.check_output(output, paths)
     elif os.path.isfile(output.rstrip(os.sep)):
-        raise UserError(f"output: {output} is a file, expected a directory")
+        raise wrong("output", f"the file {output}", "a directory")
     else:
         files.require_writable(output, "output")
     # Predictions are named after their files.
@@ -163,19 +186,13 @@ def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None
     for path in paths:
         name = readers.stem(os.path.basename(path))
         if seen.setdefault(name, path) != path:
-            raise UserError(
-                f"input: {seen[name]} and {path} have the same name, expected predictions_*_{name} "
-                "of one of them; predict them into two directories"
-            )
+            found = f"{seen[name]} and {path}, whose predictions have the same name"
+            raise wrong("input", found, "one of them at a time")
 
 
-def run() -> None:
-    cli.run(
-        main,
-        PredictionSettings,
-        about=__doc__,
-        examples=(
-            "--model_dir=model --input=new.csv --output=predictions.tsv",
-            "--model_dir=model --input='new/*.csv' --output=predictions/",
-        ),
-    )
+def run_predict() -> None:
+    cli.run(predict, PredictionSettings, positional="input")
+
+
+def run_evaluate() -> None:
+    cli.run(evaluate, EvaluationSettings, positional="input")

@@ -1,4 +1,13 @@
-"""Pretrains an XLNet on the records of xlnet data make."""
+"""Pretrains an XLNet on the records of xlnet data make.
+
+Examples:
+  xlnet pretrain --config=base_24gb --record_info_dir=records \\
+      --eval_record_info_dir=heldout_records --model_dir=model
+  xlnet pretrain --config=tiny --record_info_dir=records --model_dir=model
+  xlnet pretrain --do_eval=True --init_checkpoint=model --record_info_dir=heldout_records
+  xlnet pretrain --config=base_8gpus --record_info_dir=records --model_dir=model \\
+      --precision=bf16 --recompute=True --grad_accum_steps=4
+"""
 
 from xlnet.commands import cli
 from xlnet.settings.devices import DeviceSettings
@@ -7,19 +16,6 @@ from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support import own_modules, quiet
-
-UNUSED = (
-    "d_embed",
-    "gcp_project",
-    "iterations",
-    "master",
-    "max_seq_length",
-    "num_passes",
-    "summary_type",
-    "tpu_job_name",
-    "tpu_zone",
-    "track_mean",
-)
 
 
 def main(
@@ -57,16 +53,7 @@ def run() -> None:
         NetworkSettings,
         OptimizationSettings,
         DeviceSettings,
-        about=__doc__,
-        unused=UNUSED,
-        examples=(
-            "--config=base_24gb --record_info_dir=records "
-            "--eval_record_info_dir=heldout_records --model_dir=model",
-            "--record_info_dir=records --model_dir=model "
-            "--model_config_path=tiny --n_token=8000 --train_batch_size=8 "
-            "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
-            "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
-            "--config=base_8gpus --record_info_dir=records "
-            "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
-        ),
+        about=__doc__ or "",
+        unused=cli.UNUSED,
+        preset_folder="pretrain",
     )

@@ -4,6 +4,9 @@ Both are the documentation of Python 3.11.7, which `sample.zip` next to this fil
 licence, so that all computers have the same text. pretrain/: the language reference and the
 docstrings of the standard library, 5 % of the documents in heldout.txt. classify/: docstrings with
 their package as the label; few to train on, so that pretraining matters, and many to evaluate on.
+
+Examples:
+  xlnet sample --output=text
 """
 
 import dataclasses
@@ -56,4 +59,4 @@ def main(settings: SampleSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, SampleSettings, about=__doc__, examples=("--output=text",))
+    cli.run(main, SampleSettings, about=__doc__ or "")

@@ -5,6 +5,9 @@ Requests are those of TensorFlow Serving: POST /v1/models/NAME:predict with
 {"instances": [{"text_a": "..."}]}; GET /health (alive), /ready, /metrics and /v1/models/NAME report
 the state. Requests that arrive together are computed together. Exported models are served by
 TensorFlow Serving.
+
+Examples:
+  xlnet serve --model_dir=model --port=8501
 """
 
 import asyncio
@@ -102,6 +105,5 @@ def run() -> None:
     cli.run(
         main,
         ServingSettings,
-        about=__doc__,
-        examples=("--model_dir=model --port=8501",),
+        about=__doc__ or "",
     )

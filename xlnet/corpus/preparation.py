@@ -39,14 +39,7 @@ RULES = 4  # version of the rules that find sentences, documents and chunks
 CONTENT = "input_content"  # in the description: the checksum of the text itself
 OF_ONE_TASK = ("task", CONTENT)
 # Settings that do not change the records, or are in the description in another form.
-_NOT_DESCRIBED = (
-    "input_glob",
-    "save_dir",
-    "sp_path",
-    "num_workers",
-    "overwrite",
-    "for_config",
-)
+_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers")
 # Settings that tokens depend on.
 _OF_TOKENS = [field.name for field in dataclasses.fields(InputSettings)]
 _OF_TOKENS = [*_OF_TOKENS[1:], "from_raw_text", "use_eod"]
@@ -151,7 +144,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     """Turns text into the record directory that `settings` describe.
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
-    was killed resumes; a finished one changes nothing, unless `overwrite` is true.
+    was killed resumes; a finished one changes nothing.
     """
     began = time.time()
     settings = settings.resolved()
@@ -275,15 +268,13 @@ def exclusive(job: RecordsJob) -> Iterator[None]:
 
 def is_finished(job: RecordsJob) -> bool:
     """Whether the directory has exactly these records; a UserError if it has others."""
-    if job.settings.overwrite:
-        return False
     path = os.path.join(job.directory, MANIFEST_NAME)
     merged = os.path.join(job.settings.save_dir, MANIFEST_NAME)
     if not files.exists(path):
         if files.exists(merged):
             raise UserError(
-                f"save_dir: {job.settings.save_dir} has complete records; give another directory "
-                "or --overwrite=True"
+                f"save_dir: {job.settings.save_dir} has complete records; remove it, or give "
+                "another directory"
             )
         return False
     manifest = files.read_json(path, "save_dir")
@@ -294,7 +285,7 @@ def is_finished(job: RecordsJob) -> bool:
         if made.get(name) != value:
             raise UserError(
                 f"save_dir: it has records of other settings or input: {name} {made.get(name)} "
-                f"there, {value} now; give another directory or --overwrite=True"
+                f"there, {value} now; remove it, or give another directory"
             )
     # Streams are compared by size only; `data verify` compares their checksums.
     found = files.match(os.path.join(glob.escape(job.directory), "*"))

@@ -259,13 +259,13 @@ def _from_records(
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
-        text = record.get(settings.json_field) if isinstance(record, dict) else None
+        text = record.get(settings.text_a_column) if isinstance(record, dict) else None
         if not isinstance(text, str) or not is_text(text):
             raise errors.wrong(
                 place(chunk.path, offset),
                 repr(line[:60]),
-                f"an object of JSON with a text '{settings.json_field}'",
-                "--json_field",
+                f"an object of JSON with a text '{settings.text_a_column}'",
+                "--text_a_column",
             )
         yield from _document(offset, text)
 
@@ -273,7 +273,7 @@ def _from_records(
 def _from_parquet(
     chunk: Chunk, settings: InputSettings
 ) -> Iterator[Optional[CorpusSentence]]:
-    """A row is a document, its text in the column `json_field`."""
+    """A row is a document, its text in the column `text_a_column`."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -281,7 +281,7 @@ def _from_parquet(
         raise UserError(
             f"{chunk.path}: Parquet needs pyarrow; pip install pyarrow"
         ) from None
-    field, size = settings.json_field, files.size(chunk.path)
+    field, size = settings.text_a_column, files.size(chunk.path)
     try:
         # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
         with (
@@ -295,7 +295,7 @@ def _from_parquet(
                     chunk.path,
                     "the columns " + ", ".join(names),
                     f"one '{field}'",
-                    "--json_field",
+                    "--text_a_column",
                 )
             row = 0
             for index in range(stored.num_row_groups):

@@ -184,7 +184,7 @@ def choose_architecture(
     path = settings.model_config_path or _kept_architecture(settings)
     values = _ARCHITECTURE_DEFAULTS if given else {}
     if path:
-        values, _ = presets.read(path, "model_config_path", presets.MODEL)
+        values = presets.read(path, "model_config_path", "model")
     elif not given:
         raise wrong("model_config_path", "none", "an architecture, or all of its flags")
     # The size of the vocabulary is that of the records if neither weights nor a flag say it.

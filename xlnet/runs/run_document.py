@@ -277,24 +277,11 @@ def inherit(
                     different.append(
                         f"{name} was {_in_words(was)}, is {_in_words(now)}"
                     )
-            elif name in run.resolved and not given & _alternatives_of(groups, name):
+            elif name in run.resolved and field.metadata["instead_of"] not in given:
                 check_value(field, was, run.path)
                 inherited[name] = was
         changed.append(dataclasses.replace(group, **inherited))
     return cast(Groups, tuple(changed)), different
-
-
-def _alternatives_of(groups: Sequence[Settings], name: str) -> set[str]:
-    """The other names of the same thing, such as epochs for train_steps."""
-    found = set()
-    for group in groups:
-        for field in dataclasses.fields(group):
-            other = field.metadata["instead_of"]
-            if field.name == name and other:
-                found.add(other)
-            elif other == name:
-                found.add(field.name)
-    return found
 
 
 def _in_words(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Optional
 from xlnet.settings.fields import HelpGroup, Settings, required, same_as, setting
 from xlnet.settings.training import RunSettings
 from xlnet.support import encodings
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 SEQUENCE_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
 # Settings of records that train_gpu.py compares with its flags.
@@ -49,7 +49,7 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
     document_separator: Optional[str] = setting(
         None, "line between documents, such as <|endoftext|>; a blank line if not given"
     )
-    json_field: str = setting(
+    text_a_column: str = setting(
         "text", "field of JSON lines, or column of Parquet, that holds the text"
     )
     encoding: Optional[str] = setting(
@@ -125,7 +125,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         minimum=1,
     )
     seed: int = same_as(RunSettings, "seed")
-    # How the work is divided, and what becomes of earlier work.
+    # How the work is divided.
     num_workers: int = setting(
         0, "processes; 0: one per core", minimum=0, help_group=HelpGroup.SPEED
     )
@@ -141,30 +141,15 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         minimum=0,
         help_group=HelpGroup.DEVICES,
     )
-    overwrite: bool = setting(
-        False,
-        "regenerate the records, and replace those in save_dir once the new ones are complete",
-    )
-    for_config: Optional[str] = setting(
-        None,
-        "preset of xlnet pretrain, a file or a name, that sets seq_len, reuse_len and num_streams "
-        "where they are not given",
-    )
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.input_format != "lines":
-            raise UserError(
-                f"input_format is {self.input_format}, expected lines where from_raw_text is "
-                "False: a line of ids is a sentence"
-            )
-        if not self.for_config:  # it sets the lengths and the number of streams
-            self._check_sequence()
+            expected = "lines, as from_raw_text is False: a line of ids is a sentence"
+            raise wrong("input_format", self.input_format, expected)
+        self._check_sequence()
         if self.task >= self.num_task:
-            raise UserError(
-                f"task is {self.task}, expected less than num_task, {self.num_task} "
-                "(tasks count from 0)"
-            )
+            raise wrong("task", self.task, f"less than num_task, {self.num_task}")
 
     def resolved(self) -> "CorpusSettings":
         """With the values that follow from others."""
@@ -178,20 +163,13 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
 
     def _check_sequence(self) -> None:
         reuse_len = self.resolved().reuse_len
-        shortest = (
-            SEQUENCE_SPECIAL_TOKENS + 3
-        )  # one token of the reused part, of A and of B
+        # one token of the reused part, of A and of B
+        shortest = SEQUENCE_SPECIAL_TOKENS + 3
         if self.seq_len < shortest:
             raise wrong("seq_len", self.seq_len, f"at least {shortest}")
         if reuse_len > self._longest_reuse_len:
-            raise wrong(
-                "reuse_len",
-                reuse_len,
-                f"at most seq_len - 5 = {self._longest_reuse_len}",
-            )
+            expected = f"at most seq_len - 5 = {self._longest_reuse_len}"
+            raise wrong("reuse_len", reuse_len, expected)
         if self.bi_data and self.num_streams % 2:
-            raise wrong(
-                "num_streams",
-                self.num_streams,
-                "an even number: with bi_data half of the streams run backward",
-            )
+            expected = "an even number: with bi_data half of the streams run backward"
+            raise wrong("num_streams", self.num_streams, expected)

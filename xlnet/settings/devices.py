@@ -1,13 +1,10 @@
 """The devices and machines of a run."""
 
 import dataclasses
-import logging
 import os
 from typing import Optional
 
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
-
-_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,24 +79,9 @@ class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES):
 
     num_core_per_host: int = same_as(DeviceSettings, "num_core_per_host")
     device: str = same_as(DeviceSettings, "device")
-    use_tpu: bool = same_as(
-        DeviceSettings,
-        "use_tpu",
-        help="as on the original's command lines for TPUs: one GPU or the CPU is used",
-    )
     xla: Optional[bool] = same_as(DeviceSettings, "xla")
     deterministic: bool = same_as(DeviceSettings, "deterministic")
 
     def devices(self) -> DeviceSettings:
-        if self.use_tpu:
-            _log.warning(
-                "note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
-                "--num_core_per_host=1"
-            )
-        return DeviceSettings(
-            num_hosts=1,
-            num_core_per_host=1 if self.use_tpu else self.num_core_per_host,
-            device=self.device,
-            xla=self.xla,
-            deterministic=self.deterministic,
-        ).on_one_machine()
+        """These settings as of pretraining, which has more of them."""
+        return DeviceSettings(**dataclasses.asdict(self)).on_one_machine()

@@ -3,12 +3,13 @@
 import dataclasses
 import enum
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional
 
-from xlnet.support.errors import UserError, did_you_mean
+from xlnet.support.errors import wrong
 
 
 class _Required:
@@ -74,8 +75,8 @@ def setting(
       maximum: greatest value.
       above: a bound that is not allowed itself.
       below: the same from above.
-      instead_of: another setting for the same thing. On the command line, one of them overrides
-        the other one in a preset, and both are an error.
+      instead_of: another setting for the same thing, which has this one there. On the command line
+        one of them overrides the other one in a preset or an earlier run, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
       is_result: whether it names the main output file. Where that is "-", the standard output, all
         other output goes to the standard error.
@@ -160,63 +161,30 @@ def check_value(
     # The type must be exactly that of the setting, as a bool is an int; but a float may be an int,
     # as JSON writes 1.0 as 1.
     kind, before = setting_type(field), source and source + ": "
-    fits = type(value) in ((int, float) if kind is float else (kind,))
-    if not fits:
-        raise UserError(
-            f"{before}{field.name} is {shown(value)}, expected {_TYPES_IN_WORDS[kind]}"
-        )
+    if type(value) not in ((int, float) if kind is float else (kind,)):
+        raise wrong(before + field.name, shown(value), _TYPES_IN_WORDS[kind])
     check_limits(field, value, before)
 
 
 def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
     """Raises UserError, which begins with `before`, unless `field` allows `value`."""
-    choices = field.metadata["choices"]
-    if choices and value not in choices:
-        raise UserError(
-            "{}{} is {!r}, expected one of {}{}".format(
-                before,
-                field.name,
-                value,
-                ", ".join(choices),
-                did_you_mean(str(value), choices),
-            )
-        )
+    where, limits = before + field.name, field.metadata
+    if limits["choices"] and value not in limits["choices"]:
+        raise wrong(where, repr(value), f"one of {', '.join(limits['choices'])}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise UserError(f"{before}{field.name} is {value!r}, expected a finite number")
-    least, most, above, below = (
-        field.metadata[name] for name in ("minimum", "maximum", "above", "below")
-    )
-    if (
-        least is not None
-        and value < least
-        or most is not None
-        and value > most
-        or above is not None
-        and value <= above
-        or below is not None
-        and value >= below
+        raise wrong(where, repr(value), "a finite number")
+    parts, is_right = [], True
+    for words, bound, holds in (
+        ("at least", limits["minimum"], operator.ge),
+        ("at most", limits["maximum"], operator.le),
+        ("more than", limits["above"], operator.gt),
+        ("less than", limits["below"], operator.lt),
     ):
-        raise UserError(f"{before}{field.name} is {value!r}, expected {_range(field)}")
-
-
-def _range(field: "dataclasses.Field[Any]") -> str:
-    """The allowed values of a number: "at least 1", "0 <= dropout < 1"."""
-    sides = [field.metadata[name] for name in ("minimum", "above", "maximum", "below")]
-    if sides[1:] == [None, None, None]:
-        return f"at least {sides[0]:g}"
-    return (
-        "".join(
-            text % side
-            for text, side in zip(("%g <= ", "%g < "), sides[:2])
-            if side is not None
-        )
-        + field.name
-        + "".join(
-            text % side
-            for text, side in zip((" <= %g", " < %g"), sides[2:])
-            if side is not None
-        )
-    )
+        if bound is not None:
+            parts.append(f"{words} {bound:g}")
+            is_right = is_right and holds(value, bound)
+    if not is_right:
+        raise wrong(where, repr(value), " and ".join(parts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,9 +205,7 @@ class Settings:
     def __post_init__(self) -> None:
         missing = [name for name, value in vars(self).items() if value is REQUIRED]
         if missing:
-            raise TypeError(
-                "{}: missing {}".format(type(self).__name__, ", ".join(missing))
-            )
+            raise TypeError(f"{type(self).__name__}: missing {', '.join(missing)}")
 
     def check(self) -> None:
         """Raises UserError for a value that is not allowed or contradicts another one.

@@ -7,7 +7,7 @@ from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 QUESTION_SPECIAL_TOKENS = (
     3  # <sep> <sep> <cls> of a paragraph's window with its question
@@ -20,9 +20,9 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
 
     # The task and its files.
     task_name: str = setting(
-        "",
-        "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an unknown name lists all) or "
-        "custom for your own files",
+        "custom",
+        "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an unknown name lists all); "
+        "custom: files of your own",
         help_group=HelpGroup.TASK,
         belongs_to="model",
     )
@@ -257,14 +257,12 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     def check(self) -> None:
         super().check()
         if not (self.do_train or self.do_eval or self.do_predict):
-            raise UserError(
-                "nothing to do: give --do_train=True, --do_eval=True or --do_predict=True"
+            raise wrong(
+                "flags", "nothing to do", "--do_train, --do_eval or --do_predict"
             )
         for name in self.only_predicted:
             if getattr(self, name) and not self.do_predict:
-                raise UserError(
-                    f"{name} is given without do_predict, expected --do_predict=True"
-                )
+                raise wrong(name, "no do_predict", "it, too", "--do_predict")
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
 
@@ -272,9 +270,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         """Raises UserError for early stopping without evaluations while training; needed: what is
         missing, in words."""
         if self.patience:
-            raise UserError(
-                f"patience needs {needed}: it looks at evaluations while training"
-            )
+            raise wrong("patience", f"no {needed}", "evaluations while training")
 
     @property
     def named_files(self) -> dict[str, str]:
@@ -285,15 +281,13 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     @property
     def needs_data_dir(self) -> bool:
         """Whether files are read that no other flag names."""
-        needed = {
-            *(["train"] if self.do_train else ()),
-            *([self.eval_split] if self.do_eval else ()),
-            *(
-                [self.predict_split]
-                if self.do_predict and not self.predict_file
-                else ()
-            ),
-        }
+        needed = set()
+        if self.do_train:
+            needed.add("train")
+        if self.do_eval:
+            needed.add(self.eval_split)
+        if self.do_predict and not self.predict_file:
+            needed.add(self.predict_split)
         held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
 
@@ -336,16 +330,11 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     multi_label: bool = setting(
         False, "custom: an example has any number of labels", belongs_to="model"
     )
-    label_separator: Optional[str] = setting(
-        None,
-        "custom: text between the labels in a cell of multi_label; a comma if not given",
-        belongs_to="model",
-    )
     label_form: Optional[str] = setting(
         None,
-        "custom: how a cell has its labels. multi_label: names between label_separator (if not "
-        "given), or json, a list as text. choice_columns: letters from A (if not given), numbers "
-        "from 1, or indices from 0",
+        "custom: how a cell has its labels. multi_label: names with commas between, or json, a "
+        "list as text. choice_columns: letters from A (if not given), numbers from 1, or indices "
+        "from 0",
         choices=("json", "letters", "numbers", "indices"),
         belongs_to="model",
     )
@@ -410,7 +399,7 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     task_name: str = same_as(
         TaskSettings,
         "task_name",
-        help="a known task (conll2003, msra_ner, resume_ner) or custom for your own files",
+        help="a known task (conll2003, msra_ner, resume_ner), or custom: files of your own",
     )
     data_dir: str = same_as(
         TaskSettings,
@@ -418,13 +407,14 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help="directory of the task's files; custom: train, dev and test, such as train.txt, "
         "eng.train or train.jsonl, or one file to train on",
     )
-    word_column: str = setting(
+    # The columns, by other defaults than those of tables of texts.
+    text_a_column: str = setting(
         "1",
         "custom: column of the words, by number from 1 or by name; in JSON the key of the text or "
         "the tokens (a number: text)",
         belongs_to="model",
     )
-    tag_column: Optional[str] = setting(
+    label_column: Optional[str] = setting(
         None,
         "custom: column of the tags, by number or name; in JSON the key of the entities or the "
         "tags; if not given, the last column, the key entities of a text, the key tags of tokens",
@@ -468,8 +458,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     task_name: str = same_as(
         TaskSettings,
         "task_name",
-        default="custom",
-        help="a known task (squad1, squad2, cmrc2018) or custom for your own files",
+        help="a known task (squad1, squad2, cmrc2018), or custom: files of your own",
     )
     data_dir: str = same_as(
         TaskSettings,
@@ -609,29 +598,22 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         if self.does_run or not self.do_prepro:
             super().check()
             if not self.model_dir:
-                raise UserError(
-                    "model_dir is missing; only --do_prepro=True does without it"
-                )
+                raise wrong("model_dir", "none", "it, unless --do_prepro is alone")
         else:
             Settings.check(self)
         to_predict = self.predict_file if self.does_run else self.file_to_predict
         if not (self.data_dir or self.named_files or to_predict):
-            raise UserError(
-                "no questions: give data_dir, or train_file and predict_file"
+            raise wrong(
+                "data_dir", "no questions", "it, or train_file and predict_file"
             )
         # Each window needs room for the paragraph, and the windows must leave out nothing of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:
-            raise UserError(
-                f"max_query_length is {self.max_query_length}: with {QUESTION_SPECIAL_TOKENS} "
-                f"special tokens it leaves nothing of max_seq_length {self.max_seq_length} for the "
-                "paragraph"
-            )
+            expected = f"less: {QUESTION_SPECIAL_TOKENS} special tokens and the paragraph must fit"
+            raise wrong("max_query_length", self.max_query_length, expected)
         if self.doc_stride > room:
-            raise UserError(
-                f"doc_stride is {self.doc_stride}, expected at most max_seq_length - "
-                f"max_query_length - 3 = {room}: windows would leave out parts of a paragraph"
-            )
+            expected = f"at most max_seq_length - max_query_length - 3 = {room}"
+            raise wrong("doc_stride", self.doc_stride, expected)
 
 
 # The settings of any fine-tuning program.

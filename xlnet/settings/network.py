@@ -17,7 +17,7 @@ from xlnet.settings.fields import (
     setting,
 )
 from xlnet.support import files
-from xlnet.support.errors import UserError, did_you_mean
+from xlnet.support.errors import wrong
 
 CONFIG_NAME = "xlnet_config.json"  # the architecture's file in a checkpoint's directory
 
@@ -31,7 +31,7 @@ class XLNetConfig:
     exactly one of the three.
 
     Raises:
-      UserError: an unknown, missing or wrongly typed value, named with the nearest match.
+      UserError: an unknown, missing or wrongly typed value.
     """
 
     n_layer: int = required("number of layers", minimum=1, maximum=1000)
@@ -54,17 +54,14 @@ class XLNetConfig:
         **values: Any,
     ) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
-            raise UserError(
-                "XLNetConfig: give FLAGS, json_path or keywords, exactly one of them"
-            )
+            expected = "exactly one of FLAGS, json_path and keywords"
+            raise wrong("XLNetConfig", "none or several", expected)
         source = "XLNetConfig"
         if FLAGS is not None:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = f"model config {json_path}"
-            values, _ = presets.read(
-                os.fspath(json_path), "model config", presets.MODEL
-            )
+            values = presets.read(os.fspath(json_path), "model config", "model")
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])
@@ -83,39 +80,24 @@ ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig
 def _check_architecture(values: Mapping[str, Any], source: str) -> None:
     for key in values:
         if key not in ARCHITECTURE_KEYS:
-            raise UserError(
-                f"{source}: unknown key '{key}'{did_you_mean(key, ARCHITECTURE_KEYS)}"
-            )
-    missing = [key for key in ARCHITECTURE_KEYS if values.get(key) is None]
-    if missing:
-        raise UserError("{}: missing {}".format(source, ", ".join(missing)))
+            raise wrong(source, f"'{key}'", f"only {', '.join(ARCHITECTURE_KEYS)}")
     for field in dataclasses.fields(XLNetConfig):
+        if values.get(field.name) is None:
+            raise wrong(source, f"no {field.name}", field.metadata["help"])
         check_value(field, values[field.name], source)
     if values["d_model"] % 2:
-        raise UserError(
-            "{}: d_model is {}, expected an even number (sine and cosine halves)".format(
-                source, values["d_model"]
-            )
-        )
+        expected = "an even number (sine and cosine halves)"
+        raise wrong(f"{source}: d_model", values["d_model"], expected)
 
 
+_fields: list[tuple[str, Any, Any]] = []
+for _field in dataclasses.fields(XLNetConfig):
+    _group = HelpGroup.MODEL if _field.name == "n_token" else HelpGroup.ORIGINAL
+    _flag = same_as(XLNetConfig, _field.name, default=None, help_group=_group)
+    _fields.append((_field.name, Optional[_field.type], _flag))
 ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
     "ArchitectureSettings",
-    [
-        (
-            field.name,
-            Optional[field.type],
-            same_as(
-                XLNetConfig,
-                field.name,
-                default=None,
-                help_group=HelpGroup.MODEL
-                if field.name == "n_token"
-                else HelpGroup.ORIGINAL,
-            ),
-        )
-        for field in dataclasses.fields(XLNetConfig)
-    ],
+    _fields,
     bases=(Settings,),
     frozen=True,
     namespace={
@@ -258,19 +240,15 @@ class RunConfig:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
         if self.device not in (None, "cpu", "gpu", "tpu", "xla"):
-            raise UserError(
-                f"device is {self.device!r}, expected None, cpu, gpu, tpu or xla"
-            )
+            raise wrong("device", repr(self.device), "None, cpu, gpu, tpu or xla")
         if self.fused_attention and self.device != "xla":
-            raise UserError(f"fused_attention needs device xla, found {self.device}")
+            raise wrong("device", self.device, "xla", "fused_attention")
         for field in dataclasses.fields(NetworkSettings):
             check_limits(field, getattr(self, field.name))
         if not self.clamp_len:
-            raise UserError("clamp_len is 0, expected at least 1, or -1: off")
+            raise wrong("clamp_len", 0, "at least 1, or -1: off")
         if self.use_bfloat16 and precision != "bf16":
-            raise UserError(
-                f"use_bfloat16 is True and precision is {precision}: give one of them"
-            )
+            raise wrong("precision", precision, "bf16", "--use_bfloat16")
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
@@ -284,17 +262,10 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
     Fine-tuning (`is_finetune`) has no memory and ignores the settings of the recurrence.
     """
     # `FLAGS` of the original's programs lack our own settings, which then have their defaults.
-    defaults: dict[str, Any] = {
-        field.name: field.default
-        for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)
-    }
-    defaults["use_tpu"] = False
     unread = _NOT_OF_FLAGS + (_RECURRENCE if is_finetune else ())
-    return RunConfig(
-        is_training,
-        **{
-            name: getattr(FLAGS, name, default)
-            for name, default in defaults.items()
-            if name not in unread
-        },
-    )
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings):
+        if field.name not in unread:
+            values[field.name] = getattr(FLAGS, field.name, field.default)
+    values["use_tpu"] = getattr(FLAGS, "use_tpu", False)
+    return RunConfig(is_training, **values)

@@ -6,7 +6,7 @@ from typing import Any, Optional
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import HelpGroup, required, same_as, setting
 from xlnet.settings.training import RunSettings
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 # The manifest of the records has the value.
 _CHECKED: dict[str, Any] = dict(
@@ -136,13 +136,10 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     def check(self) -> None:
         super().check()
         if self.do_eval and not (self.init_checkpoint or self.model_dir):
-            raise UserError(
-                "do_eval needs --init_checkpoint or --model_dir: the weights to evaluate"
-            )
+            expected = "the weights to evaluate: --init_checkpoint or --model_dir"
+            raise wrong("do_eval", "no weights", expected)
         if self.same_length and self.objective != "causal":
-            raise UserError("same_length is True; it belongs to --objective=causal")
+            raise wrong("objective", self.objective, "causal", "--same_length")
         if self.same_length and not self.mem_len:
-            raise UserError(
-                "same_length is True and mem_len is 0: each position would see only "
-                "itself; expected mem_len of at least 1"
-            )
+            expected = "at least 1, or each position would see only itself"
+            raise wrong("mem_len", 0, expected, "--same_length")

@@ -5,7 +5,7 @@ from typing import Optional
 
 from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, share
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 EVALUATIONS_NAME = "evaluations.json"
@@ -94,10 +94,14 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         100000,
         "length of training [steps]",
         minimum=1,
+        instead_of="epochs",
         help_group=HelpGroup.STEPS,
     )
     warmup_steps: int = setting(
-        0, "length of the warm-up of the learning rate [steps]; 0: none", minimum=0
+        0,
+        "length of the warm-up of the learning rate [steps]; 0: none",
+        minimum=0,
+        instead_of="warmup_ratio",
     )
     warmup_ratio: float = share(
         0.0,
@@ -150,9 +154,9 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     def check(self) -> None:
         super().check()
         if self.warmup_ratio and self.warmup_steps:
-            raise UserError(
-                f"warmup_ratio is {self.warmup_ratio} and warmup_steps is {self.warmup_steps}; "
-                "give one of them"
+            expected = "one of them"
+            raise wrong(
+                "warmup_ratio", f"warmup_steps {self.warmup_steps}, too", expected
             )
         self.check_warmup()
 
@@ -160,7 +164,5 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         """Raises UserError unless the peak learning rate is reached."""
         # A warm-up that is given as a ratio cannot be longer than the training.
         if self.warmup_steps > self.train_steps:
-            raise UserError(
-                f"warmup_steps is {self.warmup_steps}, but train_steps {self.train_steps}: the "
-                "peak learning rate is not reached; give fewer, or --warmup_ratio"
-            )
+            expected = f"at most train_steps, {self.train_steps}"
+            raise wrong("warmup_steps", self.warmup_steps, expected, "--warmup_ratio")

@@ -45,7 +45,7 @@ class GraphEncoder:
             raise UserError(
                 "long_document {} cannot be expressed in the graph, which has {}; serve the model "
                 "directory (xlnet serve), or export with "
-                "--signatures=ids".format(self._layout.long_document, ", ".join(_CUTS))
+                "the signature ids".format(self._layout.long_document, ", ".join(_CUTS))
             )
         texts = [self._ids(text) for text in (text_a, text_b) if text is not None]
         fitted = [

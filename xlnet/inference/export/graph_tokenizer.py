@@ -36,7 +36,7 @@ def require_tensorflow_text() -> Any:
     except ImportError:
         raise UserError(
             "raw text needs tensorflow-text in the graph, which is not installed: "
-            "pip install 'tensorflow-text=={}.*', or export with --signatures=ids".format(
+            "pip install 'tensorflow-text=={}.*', or use the signature ids".format(
                 tf.version.VERSION.rpartition(".")[0]
             )
         ) from None

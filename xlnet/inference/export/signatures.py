@@ -28,7 +28,7 @@ Signature = collections.namedtuple("Signature", "inputs outputs")
 def _tuned(loaded: LoadedModel) -> FineTunedTask:
     if loaded.tuned is None:
         raise UserError(
-            "the model is pretrained alone, it has no task to answer; expected --signatures=vectors"
+            "the model is only pretrained and has no task; expected the signature vectors"
         )
     return loaded.tuned
 

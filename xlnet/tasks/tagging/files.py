@@ -257,10 +257,10 @@ class _Reader:
         ValueError."""
         cells = self._cells(line)
         if not self._count:
-            self._word = _index(self._word_column, cells, "--word_column")
+            self._word = _index(self._word_column, cells, "--text_a_column")
             self._tag = len(cells) - 1
             if self._need_tags and self._tag_column:
-                self._tag = _index(self._tag_column, cells, "--tag_column")
+                self._tag = _index(self._tag_column, cells, "--label_column")
             if self._need_tags and self._tag == self._word:
                 found = "found one column for words and tags, expected two"
                 raise ValueError(f"{found}; --delimiter")
@@ -343,7 +343,7 @@ class _Reader:
             found = (
                 f"found keys {', '.join(by_key)}, expected '{key}', a text or tokens"
             )
-            raise ValueError(f"{found}; --word_column")
+            raise ValueError(f"{found}; --text_a_column")
         sentence = sentence_of(content, line)
         if not self._need_tags:
             return sentence
@@ -352,7 +352,7 @@ class _Reader:
         marks = by_key.get(key)
         if not isinstance(marks, list):
             found = f"found {', '.join(by_key)}, expected the list '{key}'"
-            raise ValueError(f"{found}; --tag_column")
+            raise ValueError(f"{found}; --label_column")
         if sentence.text:
             entities = _entities(sentence.text, marks, key)
             tags = _tags_of(sentence, entities, self._scheme)

@@ -170,7 +170,7 @@ class TaggingReader(contract.Reader):
         sentences = store_rows(files.read(task, path, need_tags=True))
         labels = schemes.labels_of(MappedRows(lambda one: one.tags, sentences), scheme)
         if set(labels) <= {schemes.OUTSIDE}:
-            raise wrong(path, "no tag but O", "some entities", "--tag_column")
+            raise wrong(path, "no tag but O", "some entities", "--label_column")
         # Whether there are spaces between words, as in most scripts.
         unspaced = count = 0
         for sentence in sentences:
@@ -453,10 +453,10 @@ def _in_words(sentence: Sentence, entities: Sequence[TagSpan]) -> str:
 
 def _own_columns(settings: TaggerSettings) -> dict:
     return dict(
-        text_a=(settings.word_column,),
+        text_a=(settings.text_a_column,),
         text_b=(),
         id=None,
-        label=(settings.tag_column,) if settings.tag_column else (),
+        label=(settings.label_column,) if settings.label_column else (),
     )
 
 

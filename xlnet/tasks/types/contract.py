@@ -317,7 +317,7 @@ class Head(_TaskComponent):
         ):
             raise UserError(
                 f"texts of task type {self.type.name} cannot be encoded in the graph; serve "
-                "the model directory (xlnet serve), or export with --signatures=ids"
+                "the model directory (xlnet serve), or the signature ids of an export"
             )
         names = self.task.reader.texts
         first = text(names[0])

@@ -216,8 +216,6 @@ def _check_type_flags(settings: Any) -> None:
         raise wrong(
             "query_id_column", "no --text_b_column", "the column of the documents"
         )
-    if settings.label_separator is not None and not settings.multi_label:
-        raise wrong("label_separator", "one label in a row", "--multi_label=True")
     forms = ("json",) if settings.multi_label else ("letters", "numbers", "indices")
     if settings.label_form not in (None, *forms):
         raise wrong("label_form", settings.label_form, f"one of {', '.join(forms)}")

@@ -409,12 +409,6 @@ class MultiLabelOptions:
     separator: str = ","
 
 
-def _with_separator(task: Task, settings: Any) -> Task:
-    separator = settings.label_separator or ","
-    separator = {"newline": "\n", "tab": "\t"}.get(separator, separator)
-    return task.with_options(separator=separator)
-
-
 # ---- the table
 
 CLASSIFICATION = contract.TaskType(
@@ -460,7 +454,6 @@ MULTI_LABEL = contract.TaskType(
     scope="classification",
     selecting_flag="multi_label",
     options=MultiLabelOptions(),
-    with_settings=_with_separator,
 )
 
 REGRESSION = contract.TaskType(

@@ -1,0 +1,234 @@
+"""Pretraining data: records of text, by processes or with Apache Beam; merged, verified."""
+
+import contextlib
+import dataclasses
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import Callable
+
+from xlnet.commands import cli
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import HelpGroup, Settings, required, setting
+from xlnet.settings.network import ArchitectureSettings, NetworkSettings
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
+from xlnet.support.errors import wrong
+
+OF_PRETRAINING = (  # groups of `xlnet pretrain`, whose presets say how long sequences are
+    PretrainingSettings,
+    ArchitectureSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    DeviceSettings,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamSettings(Settings, help_group=HelpGroup.DEVICES):
+    """xlnet data beam: where the pipeline runs."""
+
+    beam_options: str = setting(
+        "",
+        "options of Beam and its runner, in one string: '--runner=DataflowRunner --project=...'",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeSettings(Settings):
+    """xlnet data merge: where the tasks' records are."""
+
+    input: str = required(
+        "directory that was --save_dir of all tasks; receives the merged records",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class VerificationSettings(Settings):
+    """xlnet data verify: which records."""
+
+    input: str = required("directory of records")
+
+
+def make(settings: CorpusSettings) -> None:
+    """Makes pretraining records from text.
+
+    Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
+    a paragraph. JSON lines are .jsonl files, or those of --input_format=jsonl; .parquet is Parquet.
+
+    Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
+    that xlnet pretrain needs: --record_info_dir is this program's --save_dir. Run the same command
+    again to resume a run that was killed. --config=PRESET gives the lengths and the number of
+    streams that a preset of xlnet pretrain trains on.
+
+    Examples:
+      xlnet data make --input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records
+      xlnet data make --input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout
+      xlnet data make --config=base_8gpus --input_glob=text --sp_path=spiece.model \\
+          --save_dir=records
+    """
+    from xlnet.corpus import preparation
+
+    summary = preparation.make_records(with_streams(settings), progress)
+    made = summary.manifest
+    print(
+        f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
+        f"({100 * made.unknown / made.tokens:.3f} % unknown)"
+    )
+    if summary.repetitions:
+        share = summary.repetitions.fraction(made.sentences)
+        print(f"repeated sentences: {100 * share:.1f} %", end="")
+        for sentence, count in summary.repetitions.frequent.most_common(1):
+            print(f", {count} of {made.sentences} are {sentence[:60]!r}", end="")
+        print()
+    for reason, count in made.skipped.items():
+        print(f"left out, {reason}: {count}")
+    print(
+        f"streams {made.num_streams} x {made.windows_per_stream} sequences of {made.seq_len} "
+        f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped from the ends of parts "
+        "in each pass"
+    )
+    if summary.seconds is None:
+        print("nothing to do: these records were made before")
+    else:
+        speed = made.tokens / max(summary.seconds, 1e-3)
+        print(f"{summary.seconds:.1f} s, {speed:.0f} tokens/s")
+    print(f"records: {summary.directory}")
+
+
+def with_streams(settings: CorpusSettings) -> CorpusSettings:
+    """The settings with as many text streams as a batch of the preset of `--config` has rows."""
+    count = cli.preset_value("train_batch_size")
+    if not count or settings.num_streams:
+        return settings
+    if settings.bi_data and count % 2:  # streams of both directions come in pairs
+        count *= 2
+    return dataclasses.replace(settings, num_streams=count)
+
+
+@contextlib.contextmanager
+def progress(
+    description: str, total: int, unit: str
+) -> Iterator[Callable[[int], object]]:
+    """Shows a progress bar on stderr; in a log file a line every half minute."""
+    from tqdm import tqdm
+
+    # Progress in a log file has few lines.
+    interval = 0.2 if sys.stderr.isatty() else 30
+    with tqdm(
+        desc=description,
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        leave=False,
+        delay=1,
+        mininterval=interval,
+        maxinterval=interval,
+    ) as bar:
+        yield bar.update
+
+
+def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
+    """Makes the records of xlnet data make, byte for byte, with Apache Beam.
+
+    It needs Apache Beam, here and on the workers: pip install 'apache-beam[dask]>=2.50'. Input and
+    output must be wherever all workers reach them (gs://, s3://, hdfs://, a shared folder); the
+    SentencePiece model is a file that every worker has. Run the same command again to resume a
+    pipeline that failed.
+
+    Examples:
+      xlnet data beam --input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records \\
+          --sp_path=spiece.model --num_streams=4096 \\
+          --beam_options='--runner=DataflowRunner --project=mine --region=europe-west4'
+    """
+    try:
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        from xlnet.corpus import beam as pipeline
+    except ImportError:
+        remedy = "pip install 'apache-beam[dask]>=2.50'"
+        raise wrong("xlnet data beam", "no Apache Beam", "it", remedy) from None
+    # Beam's own options are one string, as in a shell.
+    try:
+        options = shlex.split(runner.beam_options)
+    except ValueError as e:
+        found = f"{runner.beam_options} ({e})"
+        raise wrong("beam_options", found, "options as in a shell") from None
+    silenced = ["apache_beam.runners.common"]
+    if "DaskRunner" in runner.beam_options:
+        silenced += ["distributed", "distributed.client"]
+        if "partition" not in runner.beam_options:
+            options.append("--dask_partition_size=1")  # 128 would keep workers idle
+    for name in silenced:  # tracebacks of what is tried again, or is raised again below
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    made = pipeline.run(with_streams(settings), PipelineOptions(options))
+    what = "records" if made else "nothing to do: these records were made before"
+    print(f"{what}: {settings.save_dir}")
+
+
+def merge(settings: MergeSettings) -> None:
+    """Merges the records of several machines, each of xlnet data make --task=K --num_task=N.
+
+    Examples:
+      xlnet data merge --input=shared/records
+    """
+    from xlnet.corpus import merging
+
+    merged = merging.merge(settings.input)
+    kept = merged.num_streams * merged.windows_per_stream
+    left_out = sum(stream["windows"] for stream in merged.streams) - kept
+    share = left_out / (kept + left_out)
+    print(
+        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} sequences, "
+        f"{merged.tokens} tokens; {left_out} sequences left out to make streams equal, "
+        f"{100 * share:.1f} % of all"
+    )
+    if share > 0.1:
+        print(
+            "note: the tasks have unequal amounts of text. A .gz file, a document, and a row group "
+            "of Parquet, belong to one task: cut large files into several, or give a smaller "
+            "--num_task, and regenerate the tasks",
+            file=sys.stderr,
+        )
+
+
+def verify(settings: VerificationSettings) -> None:
+    """Compares pretraining records with the checksums of their manifest.
+
+    Examples:
+      xlnet data verify --input=records
+    """
+    from xlnet.corpus.manifest import Manifest
+
+    Manifest.read(settings.input, "input").verify(settings.input, "input")
+    print(f"records in {settings.input} agree with their checksums")
+
+
+def run_make() -> None:
+    cli.run(
+        make,
+        CorpusSettings,
+        unused=cli.UNUSED,
+        preset_folder="pretrain",
+        elsewhere=OF_PRETRAINING,
+    )
+
+
+def run_beam() -> None:
+    cli.run(
+        beam,
+        CorpusSettings,
+        BeamSettings,
+        preset_folder="pretrain",
+        elsewhere=OF_PRETRAINING,
+    )
+
+
+def run_merge() -> None:
+    cli.run(merge, MergeSettings)
+
+
+def run_verify() -> None:
+    cli.run(verify, VerificationSettings)

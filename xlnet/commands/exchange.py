@@ -1,0 +1,151 @@
+"""Models for others: xlnet export (SavedModel, weights) and xlnet convert (Hugging Face)."""
+
+import dataclasses
+from typing import Optional
+
+from xlnet.commands import cli
+from xlnet.inference.settings import LoadSettings
+from xlnet.settings.data import TextSettings
+from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import DTYPES, PRECISIONS
+from xlnet.support import quiet
+from xlnet.support.errors import wrong
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportSettings(Settings):
+    """xlnet export: from where, to where."""
+
+    model_dir: str = required(
+        "model directory, its DIRECTORY/latest, or directory or prefix of a checkpoint"
+    )
+    output: str = required("directory to write to: its next free number, 1 at first")
+    weights_only: bool = setting(
+        False,
+        "write the weights alone, with the files to use them: a checkpoint as in best/, without "
+        "the optimizer's state; output is then a new directory",
+    )
+    precision: str = setting(
+        "fp32", "dtype of the layers' weights and of matmuls", choices=("fp32", "bf16")
+    )
+    model_config_path: Optional[str] = same_as(LoadSettings, "model_config_path")
+    spiece_model_file: Optional[str] = same_as(LoadSettings, "spiece_model_file")
+    own_module: Optional[str] = same_as(LoadSettings, "own_module")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConversionSettings(TextSettings):
+    """xlnet convert: from where, to where."""
+
+    input: str = required(
+        "that library's folder; or a checkpoint's prefix or directory: of a model directory the "
+        "best one, of DIRECTORY/latest the newest",
+    )
+    output: str = required("directory to write, new or empty")
+    precision: str = setting(
+        "fp32", "to theirs: dtype of the weights", choices=PRECISIONS
+    )
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model; default: the one next to the input"
+    )
+    text_a_column: str = same_as(
+        ClassifierSettings,
+        "text_a_column",
+        help="to ours: column of the text; a,b joins two",
+    )
+    text_b_column: Optional[str] = same_as(
+        ClassifierSettings, "text_b_column", help="to ours: column of the second text"
+    )
+    choice_columns: Optional[str] = same_as(
+        ClassifierSettings,
+        "choice_columns",
+        help="to ours: columns of the answers of a multiple-choice model",
+    )
+    max_seq_length: Optional[int] = same_as(
+        ClassifierSettings,
+        "max_seq_length",
+        default=None,
+        help="to ours: tokens of an example, special ones included; default: their "
+        "model_max_length, or 512",
+    )
+
+
+# Settings of the network that a SavedModel holds: a checkpoint is copied as it is.
+_OF_SAVED_MODELS = ("precision", "model_config_path", "spiece_model_file")
+
+
+def export(settings: ExportSettings) -> None:
+    """Writes a trained model, or a released checkpoint with its files, as a SavedModel.
+
+    The README in it says how to serve and query it. Its signatures: ids takes what the record files
+    hold; text takes raw text, which the graph cleans and cuts into pieces (tensorflow-text must be
+    installed). Of a model that is only pretrained, vectors takes raw text and returns the mean of
+    the last layer over its tokens. With --weights_only it writes a checkpoint without the
+    optimizer's state instead.
+
+    Examples:
+      xlnet export --model_dir=model --output=exported
+      xlnet export --model_dir=model --output=exported --precision=bf16
+      xlnet export --model_dir=pretrained --output=to_share --weights_only
+    """
+    for name in _OF_SAVED_MODELS if settings.weights_only else ():
+        if cli.given(name):
+            raise wrong(name, "weights_only", "one of them: weights are copied")
+    quiet.import_tensorflow()
+    from xlnet.inference.export import exporter
+    from xlnet.tasks.types import known
+
+    # Own task types, before the model names one.
+    known.load(settings.own_module)
+    if settings.weights_only:
+        exporter.export_weights(settings.model_dir, settings.output)
+        return
+    exporter.export(
+        settings.model_dir,
+        settings.output,
+        dtype=DTYPES[settings.precision],
+        model_config_path=settings.model_config_path,
+        spiece_model_file=settings.spiece_model_file,
+    )
+
+
+def convert(settings: ConversionSettings) -> None:
+    """Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
+
+    A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
+    model becomes a model directory, with which xlnet predict needs no other file; the columns are
+    those of the files to predict.
+
+    Examples:
+      xlnet convert --input=folder_of_hugging_face --output=model
+      xlnet convert --input=model --output=folder_for_hugging_face
+    """
+    quiet.import_tensorflow()
+    from xlnet.convert import conversion, huggingface_task
+    from xlnet.engine import devices
+
+    devices.set_up_process()
+    # These settings, of both directions, decide how text is cut into pieces.
+    vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
+    if conversion.is_theirs(settings.input):
+        columns = huggingface_task.Columns(
+            settings.text_a_column,
+            settings.text_b_column,
+            settings.choice_columns,
+            settings.max_seq_length,
+        )
+        conversion.from_huggingface(
+            settings.input, settings.output, columns, *vocabulary
+        )
+    else:
+        dtype = DTYPES[settings.precision]
+        conversion.to_huggingface(settings.input, settings.output, dtype, *vocabulary)
+
+
+def run_export() -> None:
+    cli.run(export, ExportSettings)
+
+
+def run_convert() -> None:
+    cli.run(convert, ConversionSettings)

@@ -1,0 +1,129 @@
+"""Figures: xlnet plot curves and attention; `data_inspect` has the masks."""
+
+import dataclasses
+import math
+from typing import Optional
+
+from xlnet.commands import cli, query
+from xlnet.inference.settings import AttentionSettings as ComputingSettings
+from xlnet.inference.settings import LoadSettings
+from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.support import files, quiet
+from xlnet.support.errors import wrong
+
+MOST_TOKENS = 512  # in a plot; its file grows with the square
+
+
+@dataclasses.dataclass(frozen=True)
+class CurveSettings(Settings):
+    """xlnet plot curves: of which runs, to which file."""
+
+    model_dir: str = required(
+        "model directories of the runs, with commas; or without the flag, with spaces"
+    )
+    output: str = setting("curves.png", "image to write, .png")
+
+    def check(self) -> None:
+        super().check()
+        check_png(self.output)
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionSettings(query.PairSettings):
+    """xlnet plot attention: of which text, which layers and heads, to which files."""
+
+    text: str = required(f"the text, of at most {MOST_TOKENS} pieces")
+    text_b: Optional[str] = setting(
+        None, "the second text, for a model of pairs; for one of questions the context"
+    )
+    layers: Optional[str] = setting(
+        None, "numbers of layers, from 1 on, with commas; all if not given"
+    )
+    order: Optional[str] = same_as(
+        ComputingSettings,
+        "order",
+        help="factorization order of the pieces: random, left_to_right, their numbers as 2,1,3, or "
+        "none: each sees all, the query stream all but itself; default: random; left_to_right of a "
+        "causal model, none of a fine-tuned one, which have no other",
+    )
+    seed: int = same_as(ComputingSettings, "seed")
+    output: str = required("image to write: FILE.png")
+
+    def check(self) -> None:
+        super().check()
+        check_png(self.output)
+
+
+def check_png(path: str) -> None:
+    """Raises UserError unless this can be written as a PNG."""
+    if not path.endswith(".png"):
+        raise wrong("output", f"'{path}'", "a name that ends in .png")
+    files.check_output(path, ())
+
+
+def curves(settings: CurveSettings) -> None:
+    """Plots the learning curves of runs: training losses and evaluations, by step.
+
+    Examples:
+      xlnet plot curves model other_model --output=curves.png
+    """
+    quiet.import_tensorflow()
+    from xlnet.plots import curves as plots
+
+    runs = []
+    for directory in settings.model_dir.split(","):
+        runs.append(plots.read(directory.strip(), "model_dir"))
+    plots.plot(settings.output, runs)
+    for run in runs:
+        for what, points in (
+            ("training loss", run.loss),
+            ("evaluated " + run.metric, run.evaluated),
+        ):
+            if points:
+                step, value = points[-1]
+                shown = "undefined" if math.isnan(value) else f"{value:.4f}"
+                print(f"{run.name}: {what} {shown} at step {step}")
+    print(f"written: {settings.output}")
+
+
+def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None:
+    """Plots what the heads of a network attend to in a text; of a pretrained one, in both streams.
+
+    Examples:
+      xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
+          --output=attention.png
+    """
+    with query.load(model_settings) as model:
+        from xlnet.plots import attention as plots
+
+        # Numbers are checked before the attention is computed.
+        layers = numbers("layers", settings.layers, model.n_layer)
+        found = model.attention(
+            settings.asked,
+            layers=layers,
+            order=settings.order,
+            seed=settings.seed,
+            most_tokens=MOST_TOKENS,
+        )
+        plots.draw_attention(settings.output, found)
+        print(f"written: {settings.output}")
+
+
+def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
+    """The numbers of a flag, 1 to `most`; all of them where it is not given."""
+    if not text:
+        return list(range(1, most + 1))
+    found = []
+    for word in text.split(","):
+        if not word.strip().isdecimal() or not 1 <= int(word) <= most:
+            raise wrong(flag, f"'{word.strip()}'", f"numbers from 1 to {most}")
+        found.append(int(word))
+    return found
+
+
+def run_curves() -> None:
+    cli.run(curves, CurveSettings, positional="model_dir")
+
+
+def run_attention() -> None:
+    cli.run(attention, LoadSettings, AttentionSettings)
