@@ -225,9 +225,8 @@ def _write_manifest(keyed: tuple[int, Iterable[list]], folder: str) -> None:
         (entry for part in keyed[1] for entry in part), key=lambda each: each["file"]
     )
     manifest = preparation.make_manifest(job, layout.plan, counts, entries)
-    files.remove(
-        files.match(os.path.join(job.directory, "*.partial-*"))
-    )  # of killed workers
+    # Of killed workers.
+    files.remove(files.match(os.path.join(job.directory, "*.partial-*")))
     with tempfile.TemporaryDirectory() as local:
         job.tokenizer.save(os.path.join(local, SPIECE_NAME))
         manifest.write(local)

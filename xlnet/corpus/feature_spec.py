@@ -9,9 +9,8 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
-Feature = collections.namedtuple(
-    "Feature", "name shape dtype"
-)  # dtype: "int" or "float"
+# dtype: "int" or "float".
+Feature = collections.namedtuple("Feature", "name shape dtype")
 
 
 def pretraining_features(seq_len: int) -> tuple[Feature, ...]:

@@ -362,9 +362,8 @@ def _shuffled_pools(
         """The records as an epoch reads them; it depends on the order of the epoch before."""
         for number in range(max(orders, default=-1) + 1, epoch + 1):
             order = np.random.default_rng([seed, number]).permutation(count)
-            begun = (
-                number * count % size
-            )  # records that the epoch before gave to its last pool
+            # Records that the epoch before gave to its last pool.
+            begun = number * count % size
             if begun and size <= count:
                 is_new = ~np.isin(order, orders[number - 1][-begun:])
                 others = np.flatnonzero(is_new)[: size - begun]

@@ -61,9 +61,8 @@ def merge(save_dir: str) -> Manifest:
         **counts,
     )
     for name in (SPIECE_NAME, MANIFEST_NAME):
-        files.remove_unfinished(
-            os.path.join(save_dir, name)
-        )  # of merges that were killed
+        # Of merges that were killed.
+        files.remove_unfinished(os.path.join(save_dir, name))
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(
         os.path.join(save_dir, SPIECE_NAME)
     )

@@ -161,9 +161,8 @@ def arrange(
             f"a sequence has {count.max()} targets, more than num_predict={permutation.num_predict}"
         )
     is_used = np.arange(permutation.num_predict) < count  # [B,P]
-    targets = (
-        np.flatnonzero(is_target) % is_target.shape[1]
-    )  # row by row, as `is_used` is
+    # Row by row, as `is_used` is.
+    targets = np.flatnonzero(is_target) % is_target.shape[1]
     positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)  # [B,P]
     positions[is_used] = targets
     last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]  # [B]

@@ -46,9 +46,8 @@ import triton
 import triton.language as tl
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_HIDDEN_RANK = tl.constexpr(
-    2**31 - 1
-)  # the rank of a key beyond the end, which no query sees
+# The rank of a key beyond the end, which no query sees.
+_HIDDEN_RANK = tl.constexpr(2**31 - 1)
 
 
 # ---- dropout: `kernels_gpu.kept` says what is computed ----
@@ -233,9 +232,8 @@ def forward(
 
         # The softmax so far, in units of its largest score.
         new_largest = tl.maximum(largest, tl.max(score, 1))
-        unit = tl.where(
-            new_largest == float("-inf"), 0.0, new_largest
-        )  # no key is visible yet
+        # No key is visible yet.
+        unit = tl.where(new_largest == float("-inf"), 0.0, new_largest)
         probability = tl.exp2(score - unit[:, None])
         rescale = tl.exp2(largest - unit)
         total = total * rescale + tl.sum(probability, 1)

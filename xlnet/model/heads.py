@@ -102,9 +102,8 @@ def _summary(
         if padding is None:
             return tf.reduce_mean(sequence, axis=1)
         real = 1.0 - tf.cast(padding, tf.float32)
-        count = tf.maximum(
-            tf.reduce_sum(real, axis=1, keepdims=True), 1.0
-        )  # of padding alone: 0
+        # Of padding alone: 0.
+        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)
         return tf.matmul(real[:, None], sequence)[:, 0] / count
     if summary_type == "attn":
         return _attention_summary(net, sequence, padding)
@@ -133,9 +132,8 @@ def _attention_summary(
     )
     mask = None
     if padding is not None:  # the query does not see it
-        mask = additive_mask(
-            Mask(masked=tf.cast(padding, tf.bool)[:, None])
-        )  # of [B,1,Q]
+        # Of [B,1,Q]
+        mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))
     with tf.variable_scope("abs_attn"):  # "absolute", as positions are not relative
         q = project(query, "q")  # [B,N,1,H]
         k = project(sequence, "k")  # [B,N,Q,H]

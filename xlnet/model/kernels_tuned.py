@@ -422,9 +422,8 @@ def _blocks(
     count = min(MOST_BLOCKS, math.ceil(num_queries / size.rows))
     if size.cells:
         count = min(count, math.ceil(num_queries * heads * num_keys / size.cells))
-    rows = max(
-        size.rows, math.ceil(num_queries / count)
-    )  # of a block; the last one may have fewer
+    # Of a block; the last one may have fewer.
+    rows = max(size.rows, math.ceil(num_queries / count))
     # Row i reads the K distances from index Q - i on; `relative_shift` needs one more before them,
     # which it drops. Example: four query positions and keys in blocks of two (x: read, ·: dropped):
     #
