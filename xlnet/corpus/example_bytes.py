@@ -21,11 +21,10 @@ class ExampleBytes:
     def __init__(self, layout: Sequence[Feature], largest: int) -> None:
         self._layout = {feature.name: feature for feature in layout}
         self._varints = varint_table(largest)  # [largest+1,bytes]
-        sizes = {
-            f.name: int(np.prod(f.shape, dtype=int))
-            * (4 if f.dtype == "float" else self._varints.shape[1])
-            for f in layout
-        }
+        sizes = {}
+        for feature in layout:
+            width = 4 if feature.dtype == "float" else self._varints.shape[1]
+            sizes[feature.name] = int(np.prod(feature.shape, dtype=int)) * width
         self._empty, self._slots = empty_example(layout, sizes)
 
     def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
@@ -75,10 +74,10 @@ def empty_example(
         ends[name] = len(entries)
     example = _field(1, entries)
     shift = len(example) - len(entries)
-    return example, {
-        name: slice(shift + end - sizes[name], shift + end)
-        for name, end in ends.items()
-    }
+    slots = {}
+    for name, end in ends.items():
+        slots[name] = slice(shift + end - sizes[name], shift + end)
+    return example, slots
 
 
 def _field(number: int, content: bytes) -> bytes:

@@ -54,14 +54,11 @@ def parse(features: Sequence[Feature], serialized: Any) -> dict[str, Any]:
     import tensorflow as tf
 
     kinds = {"int": tf.int64, "float": tf.float32}
-    parsed = tf.io.parse_example(
-        serialized,
-        {
-            name: tf.io.FixedLenFeature(shape, kinds[dtype])
-            for name, shape, dtype in features
-        },
-    )
-    return {
-        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-        for name, value in parsed.items()
-    }
+    layout = {}
+    for name, shape, dtype in features:
+        layout[name] = tf.io.FixedLenFeature(shape, kinds[dtype])
+    parsed = tf.io.parse_example(serialized, layout)
+    for name, value in parsed.items():
+        if value.dtype == tf.int64:
+            parsed[name] = tf.cast(value, tf.int32)
+    return parsed

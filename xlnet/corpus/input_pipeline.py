@@ -148,10 +148,10 @@ def pretraining_batches(
         # The sequences [N,...] become batches [N/R,R,...], with the names that the model expects.
         values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
         del values["word_start"]
-        return {
-            name: tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
-            for name, value in values.items()
-        }
+        for name, value in values.items():
+            shape = [-1, num_rows] + value.shape.as_list()[1:]
+            values[name] = tf.reshape(value, shape)
+        return values
 
     # One call of each map at a time: two calls would wait for Python's lock, and be slower.
     return _ahead(
@@ -170,9 +170,7 @@ class _Rounds:
     def __init__(self, directory: str, manifest: Manifest, streams: np.ndarray) -> None:
         """streams: int [rounds,R]."""
         self._paths = manifest.stream_paths(directory)
-        self._sizes = [
-            stream["bytes"] // stream["windows"] for stream in manifest.streams
-        ]
+        self._sizes = [each["bytes"] // each["windows"] for each in manifest.streams]
         self._streams = streams
         self._round = -1
         self._files: list[tfrecord.EqualRecords] = []
@@ -247,14 +245,12 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
 
     @_without_autograph
     def parts(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return {
-            name: tf.reshape(
-                value,
-                [replicas, value.shape[0] // replicas]
-                + [-1 if size is None else size for size in value.shape.as_list()[1:]],
-            )
-            for name, value in features.items()
-        }
+        cut = {}
+        for name, value in features.items():
+            shape = [replicas, value.shape[0] // replicas]
+            shape += [-1 if size is None else size for size in value.shape[1:]]
+            cut[name] = tf.reshape(value, shape)
+        return cut
 
     return _ahead(dataset.map(parts).unbatch(), 2 * replicas)
 
@@ -310,15 +306,11 @@ def finetuning_batches(
         order = tf.random.experimental.stateless_shuffle(
             tf.range(pool_batches), seed=[shuffle_seed, pool_index]
         )
-        return tf.data.Dataset.from_tensor_slices(
-            {
-                name: tf.gather(
-                    tf.reshape(values, [pool_batches, batch_size, *values.shape[1:]]),
-                    order,
-                )
-                for name, values in pool.items()
-            }
-        )
+        batches = {}
+        for name, values in pool.items():
+            shape = [pool_batches, batch_size, *values.shape[1:]]
+            batches[name] = tf.gather(tf.reshape(values, shape), order)
+        return tf.data.Dataset.from_tensor_slices(batches)
 
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
     # Cut each batch to the length of its longest example.
@@ -376,9 +368,9 @@ def _shuffled_pools(
         epochs, places = np.divmod(int(pool_index) * size + np.arange(size), count)
         if orders and epochs[0] < min(orders):  # iterated again from the first pool
             orders.clear()
-        parts = [
-            order_of(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)
-        ]
+        parts = []
+        for epoch in np.unique(epochs):
+            parts.append(order_of(int(epoch))[places[epochs == epoch]])
         numbers = np.concatenate(parts)
         serialized = [records.read(number) for number in numbers.tolist()]
         return numbers, np.array(serialized, object)

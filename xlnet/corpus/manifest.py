@@ -133,9 +133,8 @@ class Manifest:
         directory = directory.rstrip("/") or "/"  # listings have one slash
         found: dict[str, int] = {}
         # Streams of merged tasks are in several folders.
-        for folder in {
-            os.path.dirname(stream) for stream in self.stream_paths(directory)
-        }:
+        folders = {os.path.dirname(path) for path in self.stream_paths(directory)}
+        for folder in folders:
             found.update(files.match(os.path.join(glob.escape(folder), "*")))
         for file, stream in zip(self.stream_paths(directory), self.streams):
             size = found.get(file, 0)
@@ -175,9 +174,7 @@ class Manifest:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
 
 
-_FIELDS = {
-    field.name: _TYPES[str(field.type)] for field in dataclasses.fields(Manifest)
-}
+_FIELDS = {each.name: _TYPES[str(each.type)] for each in dataclasses.fields(Manifest)}
 _STREAM_FIELDS = {
     "file": str,
     "direction": int,

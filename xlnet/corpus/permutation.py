@@ -85,10 +85,9 @@ class Random:
         # numbers are the same in any batch and order.
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
-        self._rows = [
-            (int(sequence), int(stream), epoch)
-            for stream, sequence in zip(streams, sequences)
-        ]
+        self._rows = []
+        for stream, sequence in zip(streams, sequences):
+            self._rows.append((int(sequence), int(stream), epoch))
         self._used = 0  # numbers of each row
         state = self._philox.state  # at its beginning, nothing buffered
         # Lists: Philox reads item by item, which takes twice as long with arrays.
@@ -457,9 +456,9 @@ def _ngrams(
     # indices of the four tokens are 0 1 1 2.
     # Column j is n-gram j in the order of cutting. Its first word is counted from the beginning of
     # the lap: 0, 2 and 3 in the example. There are no n-grams from the lap's end on.
-    ngram_size = 1 + sum(
-        (size_numbers >= limit).view(np.int8) for limit in _CUMULATIVE[:-1]
-    )
+    ngram_size = np.ones(size_numbers.shape, np.int8)
+    for limit in _CUMULATIVE[:-1]:
+        ngram_size += size_numbers >= limit
     first_word = np.cumsum(ngram_size, axis=1, dtype=np.int32) - ngram_size  # [B,T]
     is_ngram = first_word < words.count  # [B,T]
     rows = np.repeat(np.arange(len(first_word)), is_ngram.sum(axis=1))  # [n-grams]

@@ -290,10 +290,10 @@ def is_finished(job: RecordsJob) -> bool:
     # Streams are compared by size only; `data verify` compares their checksums.
     found = files.match(os.path.join(glob.escape(job.directory), "*"))
     sizes = {os.path.basename(path): size for path, size in found.items()}
-    has_streams = all(
-        sizes.get(each["file"]) == each["bytes"] for each in manifest["streams"]
-    )
-    return has_streams and SPIECE_NAME in sizes
+    for stream in manifest["streams"]:
+        if sizes.get(stream["file"]) != stream["bytes"]:
+            return False
+    return SPIECE_NAME in sizes
 
 
 # The two steps.

@@ -30,10 +30,8 @@ class SequenceEncoder:
         self._token_bytes = example_bytes.varint_table(  # [V,bytes]
             len(vocabulary.is_word_start) - 1
         )
-        self._ends = [
-            self._token_bytes[list(ids)].tobytes()
-            for ids in ((vocabulary.sep_id,), (vocabulary.sep_id, vocabulary.cls_id))
-        ]
+        sep = self._token_bytes[vocabulary.sep_id].tobytes()
+        self._ends = sep, sep + self._token_bytes[vocabulary.cls_id].tobytes()
         width = self._token_bytes.shape[1]
         layout = feature_spec.pretraining_features(seq_len)
         sizes = {}  # [bytes] of the values of each feature
@@ -59,9 +57,8 @@ class SequenceEncoder:
         words = memoryview(cell.reading.words.tobytes())
         for low in range(0, len(cell.begins), _BATCH_SEQUENCES):
             part = slice(low, low + _BATCH_SEQUENCES)
-            begins, a_len, b_begin, label = (
-                column[part] for column in (cell.begins, *cell.segments)
-            )
+            begins = cell.begins[part]
+            a_len, b_begin, label = [column[part] for column in cell.segments]
             # Where segments end in the text of the cell.
             a_end = begins + self._reuse_len + a_len
             b_end = b_begin + self._seq_len - self._reuse_len - 3 - a_len
@@ -71,9 +68,8 @@ class SequenceEncoder:
             examples = view[:, BEFORE:-BEHIND]
             # Segment ids, and the word starts at borders.
             sep = (self._reuse_len + a_len)[:, None]  # where A's <sep> is
-            segments, starts = (
-                examples[:, self._slots[name]] for name in ("seg_id", "word_start")
-            )
+            segments = examples[:, self._slots["seg_id"]]
+            starts = examples[:, self._slots["word_start"]]
             np.greater(np.arange(self._seq_len), sep, out=segments, casting="unsafe")
             segments[:, -1] = 2
             starts[:, [0, self._reuse_len, -2, -1]] = 1

@@ -216,11 +216,7 @@ class Tokenizer:
         self.unk_id = self._model.unk_id()
         self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
         self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
-        self.byte_ids = tuple(
-            id
-            for id, piece in enumerate(self._pieces)
-            if piece.startswith("<0x") and self._model.is_byte(id)
-        )
+        self.byte_ids = tuple(filter(self._model.is_byte, range(self.vocab_size)))
         special = {
             self.unk_id,
             self.cls_id,
@@ -230,12 +226,9 @@ class Tokenizer:
             self.mask_id,
             self.eop_id,
         }
-        self.is_special = np.array(
-            [
-                id in special or self._model.is_control(id)
-                for id in range(self.vocab_size)
-            ]
-        )
+        self.is_special = np.zeros(self.vocab_size, bool)
+        for id in range(self.vocab_size):
+            self.is_special[id] = id in special or self._model.is_control(id)
 
         # Properties of pieces, and what the rule for commas makes of them.
         self.is_word_start = self.is_special | np.array(
@@ -247,24 +240,22 @@ class Tokenizer:
         self.is_legacy_word_start = np.array(
             [begins_legacy_word(p) for p in self._pieces]
         )
-        self.split_pieces = {
-            piece: _split_digit_comma(self._model_with_prefix, piece)
-            for piece in self._pieces
-            if ends_in_digit_comma(piece)
-        }
-        to_id = self._model.piece_to_id
-        self.split_ids = {
-            to_id(piece): to_id(parts) for piece, parts in self.split_pieces.items()
-        }
+        self.split_pieces = {}
+        self.split_ids = {}
+        for id, piece in enumerate(self._pieces):
+            if ends_in_digit_comma(piece):
+                parts = _split_digit_comma(self._model_with_prefix, piece)
+                self.split_pieces[piece] = parts
+                self.split_ids[id] = self._model.piece_to_id(parts)
         self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`; unknown characters remain as they are."""
         _refuse_halves([text])
-        pieces = self._model.encode(self.clean(text), out_type=str)
-        return [
-            part for piece in pieces for part in self.split_pieces.get(piece, (piece,))
-        ]
+        pieces: list[str] = []
+        for piece in self._model.encode(self.clean(text), out_type=str):
+            pieces += self.split_pieces.get(piece, (piece,))
+        return pieces
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of `text`."""
@@ -295,19 +286,15 @@ class Tokenizer:
             (True, self._model_with_prefix),
             (False, self._model_without_prefix),
         ):
-            different = list(
-                dict.fromkeys(
-                    word
-                    for word, after in zip(words, after_space)
-                    if bool(after) is is_spaced
-                )
-            )
-            ids, lengths = self._encode(model, different)
+            different: dict[str, None] = {}
+            for word, after in zip(words, after_space):
+                if bool(after) is is_spaced:
+                    different[word] = None
+            ids, lengths = self._encode(model, list(different))
             ends = np.cumsum(lengths).tolist()
-            known.update(
-                ((word, is_spaced), ids[end - length : end].tolist() or [self.unk_id])
-                for word, end, length in zip(different, ends, lengths.tolist())
-            )
+            for word, end, length in zip(different, ends, lengths.tolist()):
+                of_word = ids[end - length : end].tolist()
+                known[word, is_spaced] = of_word or [self.unk_id]
         return [known[word, bool(after)] for word, after in zip(words, after_space)]
 
     @functools.cached_property
@@ -461,13 +448,11 @@ def _read_model(path: str) -> tuple[bytes, bool]:
             f"SentencePiece model {path}: trained with treat_whitespace_as_suffix, which marks the "
             "ends of words; expected a model that marks where they begin; train it without"
         )
-    spelled = [
-        piece
-        for piece in model.pieces
-        if piece.piece in _NEVER_TEXT
-        and piece.type
-        in (ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED)
-    ]
+    of_text = ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED
+    spelled = []
+    for piece in model.pieces:
+        if piece.piece in _NEVER_TEXT and piece.type in of_text:
+            spelled.append(piece)
     for piece in spelled:
         piece.type = ModelProto.SentencePiece.CONTROL
     has_prefix = model.normalizer_spec.add_dummy_prefix
@@ -561,9 +546,9 @@ def is_punctuation(piece: str) -> bool:
     # Such a piece is a word by itself, so that a full stop is not always predicted together with
     # the word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
     text = piece[piece.startswith(WORD_START) :]
-    return all(unicodedata.category(c)[0] in "PS" for c in text) and not all(
-        c in _APOSTROPHES for c in text
-    )
+    if all(c in _APOSTROPHES for c in text):
+        return False
+    return all(unicodedata.category(c)[0] in "PS" for c in text)
 
 
 # The list of the original data_utils.py: without ' < = >.
@@ -584,15 +569,13 @@ def description_path(path: str) -> str:
 def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
     """The descriptions that the directories of checkpoints (directories, prefixes or None) may
     have."""
-    directories = [
-        path if os.path.isdir(path) else os.path.dirname(path)
-        for path in checkpoints
-        if path
-    ]
-    return [
-        description_path(os.path.join(directory, SPIECE_NAME))
-        for directory in directories
-    ]
+    descriptions = []
+    for path in checkpoints:
+        if path:
+            directory = path if os.path.isdir(path) else os.path.dirname(path)
+            model = os.path.join(directory, SPIECE_NAME)
+            descriptions.append(description_path(model))
+    return descriptions
 
 
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
@@ -692,6 +675,5 @@ def character_class(codes: Iterable[int]) -> str:
 @functools.cache
 def space_class() -> str:
     """The inside of a class that holds the characters of which `str.isspace` is true."""
-    return character_class(
-        code for code in range(sys.maxunicode + 1) if chr(code).isspace()
-    )
+    codes = range(sys.maxunicode + 1)
+    return character_class(code for code in codes if chr(code).isspace())
