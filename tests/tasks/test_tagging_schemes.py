@@ -3,9 +3,15 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
+from helpers import tasks
 
+from xlnet.settings.finetuning import TaggerSettings
+from xlnet.tasks.files import parsing
 from xlnet.tasks.tagging import schemes
+from xlnet.tasks.tagging.tags import Tags
+from xlnet.tasks.types import custom
 
 # Three entities in eight words, the second right after the first one.
 SPANS = [(1, 3, "PER"), (3, 6, "PER"), (7, 8, "LOC")]
@@ -206,3 +212,44 @@ def test_entities_are_counted_as_conlleval_counts_them(prefixes):
             [schemes.spans(found, "bio2")], [schemes.spans(true, "bio2")]
         )
         assert schemes.total(counts) == conlleval(true, found), (true, found)
+
+
+@pytest.mark.parametrize("scheme", [*TAGS, "plain"])
+def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
+    """seqeval and conlleval compute them of its last two columns, gold and predicted tags, whether
+    the gold ones are legal or not."""
+    rng = random.Random(scheme)
+    tags = [*schemes.all_tags("XY", scheme), "O"]
+    path = tmp_path / "train.conll"
+    with open(path, "w") as f:
+        for _ in range(300):
+            for _ in range(rng.randint(1, 9)):
+                f.write(f"w {rng.choice(tags)}\n")
+            f.write("\n")
+    settings = tasks.settings(path, TaggerSettings, scheme=scheme, dev_share=0.0)
+    task = custom.resolve_task(settings)
+    rows = parsing.read_file(task, str(path), need_labels=True)
+    values = []
+    for row in rows:
+        ids = [task.labels.index(tag) for tag in row.label]
+        ids = [
+            id if rng.random() < 0.7 else rng.randrange(len(task.labels)) for id in ids
+        ]
+        values.append(Tags(np.array(ids), np.ones(len(ids))))
+    (file,) = task.scorer.prediction_files(rows, values)
+    # conlleval knows two names for each kind of prefix.
+    usual = str.maketrans({"M": "I", "U": "S", "L": "E"})
+    right, counts = [], np.zeros(3)
+    for sentence in "".join(file.lines).rstrip("\n").split("\n\n"):
+        gold, found = zip(*(line.split()[1:] for line in sentence.split("\n")))
+        right += [one == other for one, other in zip(gold, found)]
+        if scheme == "plain":  # each word is an entity
+            gold = [tag if tag == "O" else "S-" + tag for tag in gold]
+            found = [tag if tag == "O" else "S-" + tag for tag in found]
+        gold = [tag.translate(usual) for tag in gold]
+        counts += conlleval(gold, [tag.translate(usual) for tag in found])
+    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    assert 0.3 < result["accuracy"] == np.mean(right) < 1
+    expected = counts[0] / counts[1], counts[0] / counts[2]
+    assert (result["precision"], result["recall"]) == expected
+    assert result["f1"] == pytest.approx(2 * counts[0] / (counts[1] + counts[2]))

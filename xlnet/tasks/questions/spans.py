@@ -67,9 +67,13 @@ class SpanReader(contract.Reader):
         self, rows: Sequence[Row], seed: int, data_dir: str
     ) -> Sequence[Row]:
         """All but those whose answer has no known position in its context."""
-        kept = store_rows(
-            row for row in rows if not row.label or _position_of(row)[0] >= 0
-        )
+
+        def known() -> Iterator[Row]:
+            for row in rows:
+                if not row.label or _position_of(row)[0] >= 0:
+                    yield row
+
+        kept = store_rows(known())
         if not kept:
             raise wrong(
                 f"the train file in {data_dir}",

@@ -21,8 +21,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 from xlnet.tasks.files import decoding, forms, readers
+from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.ranking import measures
@@ -174,16 +175,17 @@ class RankingReader(contract.Reader):
 
     def _add_judgements(self, path: str, judged: dict[str, dict[str, float]]) -> None:
         """Adds the judgements of a file to the relevance of each document, by query."""
-        documents = set()
+        documents, errors = set(), RowErrors()
         lines = readers.read_lines(path, "judgements", self.task.files.form.encoding)
         for place, (query, _, document, text, *_) in _entries(path, lines, "qrels"):
             relevance, error = self.parse_label([text])
             if (query, document) in documents:
                 error = f"duplicate document '{document}' of query '{query}'"
             if error:
-                raise UserError(f"{place}: {error}")
+                errors.add(place, error)
             documents.add((query, document))
             judged.setdefault(query, {})[document] = relevance
+        errors.refuse()
 
     def files_of(self, path: str) -> Sequence[str]:
         """The file, and the files that belong to judgements and runs."""
