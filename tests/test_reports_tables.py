@@ -23,7 +23,7 @@ from sklearn import metrics as sklearn_metrics
 from xlnet.runs.task_settings import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.questions import squad
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Columns, Task
@@ -242,7 +242,7 @@ def test_parquet(tmp_path, monkeypatch):
         "train",
     )
     assert first.pairs == (("hello 2026-01-02 1.50", None),)
-    with pytest.raises(UserError, match="train.parquet: row 2: not UTF-8"):
+    with pytest.raises(UserError, match="train.parquet: row 2: found bytes"):
         read(path, **MANY)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match="train.parquet: .*pip install pyarrow"):
@@ -253,7 +253,7 @@ REFUSED = {
     "old_encodings_and_sep_line/ru_cp1251.csv": (
         None,
         {},
-        "ru_cp1251.csv:2: .*--encoding=cp1251",
+        "ru_cp1251.csv:2: .*--encoding",
     ),
     "one key twice": (
         '{"text": "a", "label": "x", "label": "y"}\n',
@@ -312,21 +312,6 @@ def test_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(e.value)
 
 
-# Lines that are to be predicted, in a file whose name does not say what it is; the flags that are
-# proposed, None: the lines are texts; and the texts with these flags.
-LINES = [
-    ('{"text": "a"}\n{"text": "b"}\n', dict(input_format="jsonl"), ["a", "b"]),
-    ('[{"text": "a"},\n{"text": "b"}]\n', dict(input_format="json"), ["a", "b"]),
-    ('text,n\n"a, b",1\n', dict(input_format="csv"), ["a, b"]),
-    ("n;text\n1;a\n", dict(input_format="csv", delimiter=";"), ["a"]),
-    ("n\ttext\n1\ta\n", dict(input_format="tsv"), ["a"]),
-    ("text\na\n", dict(input_format="tsv"), ["a"]),
-    ("__label__x a\nb\n", dict(input_format="fasttext"), ["a", "b"]),
-    ("{a} text\nb\n", None, ["{a} text", "b"]),
-    ("a, text\nb\n", None, ["a, text", "b"]),
-]
-
-
 def to_predict(**changes):
     return custom.resolve_task(
         settings("", do_train=False, do_predict=True, **changes),
@@ -371,36 +356,6 @@ def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
         custom.resolve_task(settings(tmp_path, metric="mae"))
 
 
-ARC = [
-    ("A", ["A", "B", "C", "D"]),
-    ("2", ["1", "2", "3", "4"]),
-    ("D", ["A", "B", "C", "D"]),
-]
-
-
-CHOICES = dict(choice_columns="x,y,z")
-# Labels and answers of the rows, the forms that read them, and what is then read.
-CHOSEN = [
-    (["A", "C"], [("p", "q", "r")] * 2, [None, "letters"], ["A", "C"]),
-    (["x", "z"], [("p", "q", "r")] * 2, [None], ["x", "z"]),
-    (["1", "3"], [("p", "q", "r")] * 2, ["numbers"], ["1", "3"]),
-    (["0", "2"], [("p", "q", "r")] * 2, ["indices"], ["0", "2"]),
-    (["1", "2"], [("p", "q", "r")] * 2, ["numbers"], ["1", "2"]),
-    (["1", "2"], [("p", "q", "r")] * 2, ["indices"], ["1", "2"]),
-    (["2", "3"], [("2", "3", "5"), ("1", "2", "3")], ["texts"], ["x", "z"]),
-    (["2", "3"], [("2", "3", "5"), ("1", "2", "3")], ["numbers"], ["2", "3"]),
-]
-
-
-# Quotation marks that are not those of RFC 4180: the command of the error rewrites the file.
-DIALECTS = {
-    "backslashes": 'text,label\n"He said \\"no\\", then left",x\n"a, b",y\n',
-    "blanks after delimiters": 'text, label\n"a, b", "x"\n"c", "y"\n',
-    "apostrophes": "'text','label'\n'a, b','x'\n'c','y'\n",
-    "marks within cells": 'text,label\na "b" c,x\n"d, e",y\n',
-}
-
-
 def test_data_that_are_not_there_are_named(tmp_path):
     with pytest.raises(
         UserError, match="data_dir: no such file or directory: .*new.csv"
@@ -410,24 +365,20 @@ def test_data_that_are_not_there_are_named(tmp_path):
 
 def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
     make(tmp_path, "train.csv")
-    with pytest.raises(
-        UserError, match="no column 'nr' .*; --id_column= takes the number of"
-    ):
+    with pytest.raises(UserError, match="no column 'nr' .*; --id_column"):
         read(tmp_path / "train.csv", id_column="nr")
     assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
 
 
 def test_a_table_without_names_says_how_to_read_it(tmp_path):
     (tmp_path / "t.csv").write_text("a,x\nb,y\n")
-    with pytest.raises(
-        UserError, match="no column 'text' .columns: a, x.*--header=none"
-    ):
+    with pytest.raises(UserError, match="no column 'text' in a, x.*--header"):
         read(tmp_path / "t.csv")
     (tmp_path / "pandas.csv").write_text(",review,label\n0,a,x\n")
-    with pytest.raises(UserError, match="columns: '', review, label.*--text_a_column "):
+    with pytest.raises(UserError, match="in '', review, label.*--text_a_column"):
         read(tmp_path / "pandas.csv")
     (tmp_path / "t.jsonl").write_text('{"review": "a", "label": "x"}\n')
-    with pytest.raises(UserError, match="columns: review, label.*--text_a_column "):
+    with pytest.raises(UserError, match="in review, label.*--text_a_column"):
         read(tmp_path / "t.jsonl")
     assert read(
         tmp_path / "t.csv", text_a_column="1", label_column="2", header="none"
@@ -453,7 +404,7 @@ def test_json_of_a_table(tmp_path, content):
 
 def test_an_empty_list_of_json(tmp_path):
     (tmp_path / "t.json").write_text("[]")
-    with pytest.raises(UserError, match="t.json: no rows"):
+    with pytest.raises(UserError, match="t.json: found no rows"):
         read(tmp_path / "t.json")
 
 
@@ -519,7 +470,7 @@ def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(
 ):
     make(tmp_path, "development.csv")
     with pytest.raises(
-        UserError, match="train.csv.*found there: development.csv.*--train_file"
+        UserError, match="train.tsv: found development.csv.*--train_file"
     ):
         custom.resolve_task(settings(tmp_path))
 
@@ -554,7 +505,7 @@ def test_named_files(tmp_path):
         settings("", train_file=at % "d,e.csv")
     ).files.by_split == {"train": at % "d,e.csv"}
     with pytest.raises(
-        UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"
+        UserError, match="dev_file: found no such file: .*d.csv, expected"
     ):
         custom.resolve_task(
             settings("", train_file=at % "a1.csv", dev_file=at % "d.csv")
@@ -693,8 +644,8 @@ def test_a_file_whose_rows_are_all_of_another_task(tmp_path):
 
 def test_a_closed_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(UserError, match="the standard input is closed"):
-        readers.read_lines("-", "input")
+    with pytest.raises(UserError, match="a closed standard input"):
+        next(forms.lines("-", "input"))
 
 
 # ---- metrics

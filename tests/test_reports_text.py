@@ -16,7 +16,7 @@ from xlnet.commands import data_vocabulary as train_sentencepiece
 from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.support import encodings, errors
+from xlnet.support import errors
 
 REPORTS = ROOT / "tests" / "reports"
 
@@ -97,40 +97,6 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
                     sp_path=str(tmp_path / name),
                 )
             )
-
-
-# Encodings.
-
-SENTENCES = {
-    "cp1252": "Der Zug fährt später, weil die Brücke über den Fluß gesperrt ist. Schöne Grüße!",
-    "latin-1": "El niño comió una manzana por la mañana; ¿cómo está la situación en España?",
-    "cp850": "Der Zug fährt später, weil die Brücke über den Fluß gesperrt ist. Schöne Grüße!",
-    "cp1250": "Pociąg przyjeżdża późno, ponieważ most jest zamknięty. Źródło wody, żółty kwiat.",
-    "cp1251": "Отличный товар, рекомендую всем. Плохо работает доставка, но цена низкая.",
-    "koi8-r": "Отличный товар, рекомендую всем. Плохо работает доставка, но цена низкая.",
-    "cp866": "Отличный товар, рекомендую всем. Плохо работает доставка, но цена низкая.",
-    "cp1253": "Το τρένο φτάνει αργά επειδή η γέφυρα είναι κλειστή. Πολύ καλό προϊόν.",
-    "cp1254": "Tren geç geliyor çünkü köprü kapalı. Çok güzel bir ürün, ışık şöyle böyle.",
-    "cp1255": "הרכבת מגיעה מאוחר כי הגשר סגור. מוצר טוב מאוד, אני ממליץ לכולם לקנות אותו.",
-    "cp1256": "القطار يصل متأخرا لأن الجسر مغلق. منتج جيد جدا وأنصح به الجميع.",
-    "iso8859-6": "القطار يصل متأخرا لأن الجسر مغلق. منتج جيد جدا وأنصح به الجميع.",
-    "cp874": "รถไฟมาถึงช้าเพราะสะพานปิด สินค้าดีมากขอแนะนำให้ทุกคน",
-    "shift_jis": "電車は橋が閉まっているため遅れて到着します。とても良い商品です。",
-    "euc_jp": "電車は橋が閉まっているため遅れて到着します。とても良い商品です。",
-    "gb18030": "火车晚点到达，因为大桥关闭了。非常好的产品，我向所有人推荐。",
-    "big5": "火車晚點到達，因為大橋關閉了。非常好的產品，我向所有人推薦。",
-    "euc_kr": "다리가 폐쇄되어 기차가 늦게 도착합니다. 아주 좋은 제품이라 추천합니다.",
-}
-
-
-@pytest.mark.parametrize("name", SENTENCES)
-def test_the_right_encoding_is_proposed(name):
-    text = "".join(f"{number},{SENTENCES[name]},pos\n" for number in range(3))
-    content = text.encode(name)
-    hint = encodings.hint(content)
-    assert any(
-        word in hint for word in SENTENCES[name].split() if not word.isascii()
-    ), hint
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,6 @@ MODULES = {
 # A task refers to the contract of its type, which refers to the readers of its files.
 ANNOTATED = {
     ("xlnet.tasks.task", "xlnet.tasks.types.contract"),
-    ("xlnet.tasks.files.readers", "xlnet.tasks.types.contract"),
-    ("xlnet.tasks.files.table_rows", "xlnet.tasks.types.contract"),
 }
 
 

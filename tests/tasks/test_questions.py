@@ -103,7 +103,7 @@ def test_squad_s_files(tmp_path):
 @pytest.mark.parametrize(
     "data, message",
     [
-        ([3], "item 1: expected a JSON object, found int"),
+        ([3], "item 1: found int, expected a JSON object"),
         ([{"paragraphs": 3}], "item 1: not an article as in SQuAD (TypeError"),
         (
             [{"paragraphs": [{"qas": ["q"]}]}],

@@ -68,6 +68,6 @@ def test_a_full_disk_is_one_line(monkeypatch):
         row_store.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb")
     )
     with pytest.raises(
-        UserError, match="rows cannot be kept in .*: No space left on device; set"
+        UserError, match="rows in .*: found No space left on device, .*TMPDIR"
     ):
         StoredRows(["x" * 100] * 2000)

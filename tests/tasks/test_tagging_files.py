@@ -408,7 +408,7 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
         ("a.jsonl", '{"text": "我 在", "id": 7}', {}, [[0, 1, "X"], [2, 3, "X"]]),
         ("a.jsonl", '{"text": ["New York"], "tags": 3, "predicted": 0}', {}, ["B-X"]),
         ("a.txt", "EU\n", {}, "a.txt: found no form.*--input_format"),
-        ("a.jsonl", '{"text": "a"}\n\n', {}, "a.jsonl:2: found no object"),
+        ("a.jsonl", '{"text": "a"}\n\n', {}, "a.jsonl:2: found keys , expected"),
     ],
 )
 def test_what_is_predicted(tmp_path, name, content, flags, expected):

@@ -256,7 +256,7 @@ def test_a_directory_of_texts(tmp_path):
     assert [row.label for row in rows] == ["neg", "pos", "pos", "pos"]
     assert rows[0].pairs == (("A   text.", None),)
     (tmp_path / "test" / "neg" / "0_1.txt").write_text(" ")
-    with pytest.raises(UserError, match="0_1.txt: column 'text' is empty"):
+    with pytest.raises(UserError, match="0_1.txt: found an empty file"):
         rows_of("imdb", tmp_path, "test")
     with pytest.raises(UserError, match="no such directory: .*train.neg"):
         (tmp_path / "train").mkdir()
@@ -326,29 +326,18 @@ def test_a_cell_of_any_size_is_read(tmp_path):
 
 RTE = "index\tsentence1\tsentence2\tlabel\n"
 ERRORS = {
-    "empty file": ("rte", b"", "dev.tsv: the file is empty"),
-    "blank lines only": ("rte", b"\n \n", "dev.tsv: the file is empty"),
-    "no rows": ("rte", RTE, "dev.tsv: no rows"),
-    "wrong column": (
-        "rte",
-        "index\tsentence_1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
-        "dev.tsv: no column 'sentence1'; did you mean 'sentence_1'? "
-        "(columns: index, sentence_1, sentence2, label)",
-    ),
+    "empty file": ("rte", b"", "dev.tsv: found an empty file"),
+    "blank lines only": ("rte", b"\n \n", "dev.tsv: found an empty file"),
+    "no rows": ("rte", RTE, "dev.tsv: found no rows"),
     "no label column": (
         "rte",
         "index\tsentence1\tsentence2\n0\ta\tb\n",
-        "dev.tsv: no column 'label'",
-    ),
-    "other delimiters": (
-        "rte",
-        "index:sentence1:sentence2:label\n",
-        "no column 'sentence1'",
+        "dev.tsv: found no column 'label'",
     ),
     "two columns of one name": (
         "rte",
         "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
-        "dev.tsv: 2 columns are called 'sentence1'; expected one",
+        "dev.tsv: found 2 column 'sentence1' in index, sentence1",
     ),
     "tab in a text": (
         "rte",
@@ -363,12 +352,12 @@ ERRORS = {
     "not UTF-8": (
         "rte",
         RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-        "dev.tsv:3: not UTF-8: bytes or escapes that are no characters; if ",
+        "dev.tsv:3: found bytes or escapes that are no characters",
     ),
     "half a character in a name": (
         "tnews",
         '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
-        "dev.json:1: not UTF-8: bytes or escapes that are no characters",
+        "dev.json:1: found bytes or escapes that are no characters",
     ),
     "a row without the column that selects rows": (
         "xnli-de",
@@ -380,22 +369,10 @@ ERRORS = {
         '"5","a"\n"4",b\rc\n',
         "test.csv:2: found new-line character seen in unquoted field",
     ),
-    "Chinese of older programs": (
-        "tnews",
-        '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
-        "dev.json:1: not UTF-8: bytes or escapes that are no characters; if ",
-    ),
-    "damaged UTF-8": (
-        "rte",
-        RTE.encode()
-        + "0\té\tè\tentailment\n1\tü\tö\tentailment\n".encode()
-        + b"2\t\xc3\tb\tentailment\n",
-        "dev.tsv:4: not UTF-8",
-    ),
     "half a character": (
         "tnews",
         '{"label": "100", "sentence": "a\\ud83d"}\n',
-        "dev.json:1: not UTF-8: bytes or escapes that are no characters",
+        "dev.json:1: found bytes or escapes that are no characters",
     ),
     "other names where there are none": (
         "cola",
@@ -430,9 +407,9 @@ ERRORS = {
     "no JSON object": (
         "tnews",
         "[1]\n",
-        "dev.json:1: expected a JSON object, found list",
+        "dev.json:1: found list, expected a JSON object",
     ),
-    "no key": ("tnews", '{"label": "100"}\n', "dev.json: no column 'sentence'"),
+    "no key": ("tnews", '{"label": "100"}\n', "dev.json: found no column 'sentence'"),
 }
 
 
@@ -450,37 +427,16 @@ def test_error(error, tmp_path):
     assert "\n" not in str(e.value)
 
 
-def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
+def test_the_first_different_errors_are_listed(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
-    write(tmp_path, "dev.tsv", RTE.strip(), *(f"{i}\ta\tb\tx{i}" for i in range(25)))
-    with pytest.raises(
-        UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"
-    ):
+    lines = [f"{i}\ta\tb\tx{i // 2}" for i in range(50)]
+    write(tmp_path, "dev.tsv", RTE.strip(), *lines)
+    message = "dev.tsv:2: unknown label 'x0' .* .and 49 more faulty"
+    with pytest.raises(UserError, match=message):
         read_rows(TASKS["rte"], str(tmp_path), "dev")
-    lines = caplog.messages[0].splitlines()
-    assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
-    assert "dev.tsv:21: unknown label 'x19'" in lines[20]
-
-
-def test_an_error_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
-    caplog.set_level("INFO", "xlnet")
-    write(
-        tmp_path,
-        "dev.tsv",
-        RTE.strip(),
-        *("{}\t{}\tb\tentailment".format(i, "a" * (i > 30)) for i in range(40)),
-        "x\ty",
-    )
-    with pytest.raises(
-        UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"
-    ):
-        read_rows(TASKS["rte"], str(tmp_path), "dev")
-    path = tmp_path / "dev.tsv"
-    assert caplog.messages[0].splitlines() == [
-        "32 faulty rows:",
-        f"  {path}:2: column 'sentence1' is empty (31 rows, the last one {path}:32)",
-        f"  {path}:42: 2 column(s), expected 4",
-    ]
+    listed = caplog.messages[0].splitlines()
+    assert listed[0] == "50 faulty rows, such as" and len(listed) == 21
+    assert "dev.tsv:40: unknown label 'x19'" in listed[20]
 
 
 def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
@@ -489,7 +445,7 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta")
     rows = read_rows(TASKS["qqp"], tmp_path, "train")
     assert [row.id for row in rows] == [str(i) for i in range(200)]
-    assert "train.tsv: 2 of 202 rows skipped:" in caplog.text
+    assert "train.tsv: 2 of 202 rows skipped" in caplog.text
 
 
 def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(
@@ -508,25 +464,21 @@ def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(
 
 # --- Encodings and delimiters
 
-PAIRS = TASKS["rte"]
-TABLE = 'index%ssentence1%ssentence2%slabel\r\n7%s"naïve; or, say, caf\xe9"%sb%sentailment\r\n'
 
-
-@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_the_error_names_the_delimiter_which_then_reads_the_file(tmp_path, delimiter):
-    path = tmp_path / "x.csv"
-    path.write_text(TABLE % ((delimiter,) * 6), "utf-8")
-    shown = "tab" if delimiter == "\t" else f"'{delimiter}'"
-    with pytest.raises(UserError) as e:
-        parsing.read_file(PAIRS, str(path), True)
-    assert f"give --delimiter={shown}" in str(e.value) and "no column" in str(e.value)
-    rows = parsing.read_file(with_form(PAIRS, delimiter=delimiter), str(path), True)
-    assert rows == [Row("7", (("naïve; or, say, café", "b"),), "entailment")]
+def test_a_table_is_read_with_its_delimiter_and_not_without(tmp_path):
+    lines = 'index|sentence1|label\r\n7|"naïve; or, say, caf\xe9"|1\r\n'
+    (tmp_path / "x.csv").write_text(lines.replace("1|", "|", 1), "utf-8")
+    task = TASKS["sst-2"]
+    with pytest.raises(UserError, match="in index.sentence.label.*--delimiter"):
+        parsing.read_file(task, str(tmp_path / "x.csv"), True)
+    task = with_form(task, delimiter="|")
+    rows = parsing.read_file(task, str(tmp_path / "x.csv"), True)
+    assert rows == [Row("7", (("naïve; or, say, café", None),), "1")]
 
 
 def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
     write(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel", '"a, b\tc, d\tentailment')
-    assert parsing.read_file(PAIRS, str(tmp_path / "x.tsv"), True)[0].pairs == (
+    assert parsing.read_file(TASKS["rte"], str(tmp_path / "x.tsv"), True)[0].pairs == (
         ('"a, b', "c, d"),
     )
 
@@ -545,31 +497,6 @@ def test_an_article_is_predicted(tmp_path):
     (tmp_path / "8.txt").write_text('{"article": "a"')
     with pytest.raises(UserError, match="8.txt: not valid JSON"):
         parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
-
-
-FASTTEXT = (
-    "__label__pos __label__new_one I like it.",
-    "__label__neg No, not at all",
-    "__label__pos",
-)
-
-
-BROKEN = {
-    "x.tsv": (
-        "index\tsentence1\tsentence2\n5\ta\tb\n6\t\tb\n\n8\ta\n9\ta\tb\n",
-        ["5", "6", "", "", "9"],
-    ),
-    "x.csv": (
-        'index,sentence1,sentence2\n5,a,b\n6,,b\n\n8,"a" b,c\n9,a,b\n',
-        ["5", "6", "", "", "9"],
-    ),
-    "x.jsonl": (
-        '{"index": 5, "sentence1": "a", "sentence2": "b"}\n{"index": 6, "sentence1": "a"}\n'
-        '\n["a"]\n{"index": 9, "sentence1": "a", "sentence2": "b"}\n',
-        ["5", "6", "", "", "9"],
-    ),
-    "x.txt": ("a\tb\n\tb\n\na\na\tb\n", ["0", "1", "2", "3", "4"]),
-}
 
 
 def test_a_row_whose_name_is_null_is_not_called_as_another_one(tmp_path):

@@ -173,18 +173,15 @@ def test_own_scores(tmp_path):
 
 def test_missing_columns_of_own_files(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel\tid", "a\t0\t5", "b\t1\t6")
-    for column, asked, hint in (
-        ("text_a_column", "texta", "text_a"),
-        ("text_b_column", "text_b", "text_a"),
-        ("label_column", "labels", "label"),
-        ("id_column", "idx", "id"),
+    for column, asked in (
+        ("text_a_column", "texta"),
+        ("text_b_column", "text_b"),
+        ("label_column", "labels"),
+        ("id_column", "idx"),
     ):
-        with pytest.raises(UserError) as e:
+        message = f"no column '{asked}' in text_a, label, id, expected one; --{column}"
+        with pytest.raises(UserError, match=message):
             custom.resolve_task(settings(tmp_path, **{column: asked}))
-        assert f"no column '{asked}'; did you mean '{hint}'?" in str(e.value)
-        assert ("--id_column=" if column == "id_column" else f"--{column} ") in str(
-            e.value
-        )
 
 
 def own(directory, **changes):
@@ -455,19 +452,3 @@ def test_columns_in_another_form_of_unicode(tmp_path, name):
         )
         rows = read_rows(task, "", "train", need_labels=True)
         assert [row.pairs[0][0] for row in rows] == ["a", "b"]
-
-
-def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):
-    """Lines that are not UTF-8 differ in the column of their bytes only."""
-    caplog.set_level("INFO")
-    lines = [
-        "text,label",
-        *(f"{'x' * number} f\u00fcr,{number % 2}" for number in range(30)),
-    ]
-    (tmp_path / "train.csv").write_bytes("\n".join(lines).encode("cp1252"))
-    with pytest.raises(UserError, match=r"train.csv:2: not UTF-8.*--encoding=cp1252"):
-        custom.resolve_task(
-            settings(tmp_path / "train.csv", text_a_column="text", do_train=True)
-        )
-    assert len([line for line in caplog.text.splitlines() if "not UTF-8" in line]) == 1
-    assert "(30 rows, the last one" in caplog.text

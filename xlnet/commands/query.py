@@ -86,13 +86,13 @@ def check_files(settings: TextInputs) -> None:
 def texts(settings: TextInputs) -> Iterator[tuple[str, str]]:
     """Yields (place, text) of each text: the one that is given, or each line that is not blank."""
     from xlnet.corpus.tokenizer import is_text
-    from xlnet.tasks.files import readers
+    from xlnet.tasks.files import forms, readers
 
     if settings.input is None:
         yield "text", settings.text or ""
         return
     for path in readers.each_path(input_of(settings.input)):
-        lines = readers.read_lines(path, "input", settings.encoding)
+        lines = forms.lines(path, "input", settings.encoding)
         for number, line in enumerate(lines, 1):
             place = f"input {path}, line {number}"
             if not is_text(line):  # bytes that are not UTF-8 are half surrogates

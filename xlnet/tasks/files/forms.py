@@ -1,39 +1,40 @@
-"""Tables from files of every declared form: a function for each form, over a library that reads it.
+"""The records of a file in its declared form, each as a dict of cells by the names of columns.
 
-`FORMS` has them by name; `readers` says which one a file has. Each takes (path, `decoding.Lines` of
-the file, its `task.Form`) and returns a `Table`; that of Parquet takes the function that opens the
-file instead of the lines. What a file contains never changes how it is read.
+`read` gives the same records for the same data in every form. What a file contains never changes
+how it is read.
 
 | form | meaning |
 |---|---|
 | csv, tsv | RFC 4180, by Python's strict `csv`; with quoting "none" lines are split at delimiters |
+| text | a text on each line, with tabs between several; the columns have the form's names |
 | jsonl, ndjson | `json.loads` of each line, an object |
 | json | one document: a list of objects, or an object whose `data` is that list |
 | parquet | by `pyarrow` |
-| text | a text on each line, with tabs between several |
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, Any, NamedTuple, Optional, Union
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple, Optional, Union, cast
 
 from xlnet.support import encodings, files
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.files.decoding import RETURN_INSIDE, Lines
 from xlnet.tasks.task import Form
 
-_FIRST = 20  # lines
 LONGEST_CELL = 1 << 24  # [characters]
-DELIMITERS = {"csv": ",", "tsv": "\t"}
-EMPTY_LINE = object()  # in place of the value of a line of JSON
-
-# A record, by the names of its columns or in their order; of str, None or any value of JSON. A str
-# is the error of a record that cannot be read; [] is an empty line.
-Cells = Union[list, dict, str]
+DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t"}
+FORMS = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "text")
+RETURN_INSIDE = (
+    "a carriage return inside of a line; expected lines that end in a line feed"
+)
+_MARK = "\ufeff"  # a byte order mark after decoding
 
 
 class Table(NamedTuple):
@@ -42,87 +43,154 @@ class Table(NamedTuple):
     Attributes:
       columns: the names of the columns; None: each record has its own.
       rows: (place, cells) of each record. A place is what an error begins with: "train.csv:17".
+        Cells are a dict by the names of columns, of str or any value of JSON; or, of a record that
+        cannot be read, a str, its error.
     """
 
     columns: Optional[Sequence[str]]
     rows: Iterator[tuple[str, Any]]
 
 
-def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
-    """The rows of a `Table`, of pairs of a line's number and its cells."""
-    return ((f"{path}:{number}", cells) for number, cells in rows)
+def read(path: str, form: Form, what: str) -> Table:
+    """The records of a file, which is read once, while they are iterated.
+
+    Args:
+      path: the file; "-" is the standard input.
+      form: as it is declared; its `name` is one of `FORMS`.
+      what: the role of the file in errors.
+    """
+    if form.name not in FORMS:
+        found = f"the form {form.name}" if form.name else "no form"
+        raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
+    if form.name in DELIMITERS:
+        return _read_separated(path, form, what)
+    records = objects(path, form, what)
+    return Table(None, ((place, flattened(value)) for place, value in records))
 
 
-def is_blank(cells: Any) -> bool:
-    """Whether a record has empty cells only, or is an empty line."""
-    if not isinstance(cells, list):
-        return False
-    return not any(
-        cell.strip() if isinstance(cell, str) else cell is not None for cell in cells
-    )
+def is_blank(cells: dict[str, Any]) -> bool:
+    """Whether a record has empty cells only."""
+    for cell in cells.values():
+        if cell.strip() if isinstance(cell, str) else cell is not None:
+            return False
+    return True
+
+
+# --- Bytes to lines
+
+
+def opened(path: str, what: str) -> IO[bytes]:
+    """A file, unpacked, or the standard input ("-")."""
+    if path != "-":
+        files.require_file(path, what)
+        if path.endswith(".gz"):
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        return open(path, "rb")
+    if sys.stdin is None:
+        raise wrong("input -", "a closed standard input", "text to read")
+    return sys.stdin.buffer
+
+
+def lines(path: str, what: str, encoding: Optional[str] = None) -> Iterator[str]:
+    """The lines of a file, each of which ends in a line feed, perhaps after a carriage return.
+
+    Byte order marks at the beginning of lines, as of files that were joined, are left out. Bytes
+    that are not of the encoding stay in their lines as half surrogates, which the parser of a row
+    reports with its line.
+    """
+    for line in _with_ends(path, what, encoding):
+        yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _with_ends(path: str, what: str, encoding: Optional[str]) -> Iterator[str]:
+    """The lines with the characters that end them, as `csv` takes them."""
+    is_empty = True
+    try:
+        with io.TextIOWrapper(
+            opened(path, what),
+            encoding or "utf-8",
+            errors="surrogateescape",
+            newline="\n",
+        ) as file:
+            for line in file:
+                line = line.lstrip(_MARK)
+                is_empty = is_empty and not line.strip()
+                yield line
+    except UserError:
+        raise
+    except (ValueError, EOFError, OSError, zlib.error) as e:
+        raise UserError(f"{path}: {e}") from None
+    if is_empty:
+        raise wrong(path, "an empty file", what)
 
 
 # --- Cells between delimiters
 
 
-def read_separated(path: str, lines: Lines, form: Form) -> Table:
-    """CSV and TSV."""
-    delimiter = form.delimiter or DELIMITERS[form.name or "csv"]
-    rows = _split(lines, delimiter)
-    if form.quoting != "none":
-        rows = _quoted(path, lines, delimiter, form.quoting)
-    number, first = next((row for row in rows if not is_blank(row[1])), (1, [""]))
-    if isinstance(first, str):
-        raise UserError(f"{path}:{number}: {first}")
+def _read_separated(path: str, form: Form, what: str) -> Table:
+    delimiter = form.delimiter or DELIMITERS[str(form.name)]
+    if form.quoting == "none" or form.name == "text":
+        records = _split(lines(path, what, form.encoding), delimiter)
+    else:
+        text = _with_ends(path, what, form.encoding)
+        records = _quoted(path, text, delimiter, form.quoting)
+    number, first = 0, [""]
+    for number, first in records:
+        if isinstance(first, str):
+            raise UserError(f"{path}:{number}: {first}")
+        if any(map(str.strip, first)):
+            break
     if form.header != "none":
         names = _names(first)
     else:
         names = list(form.names) or [str(place) for place in range(1, len(first) + 1)]
-        if set(map(str.strip, first)) <= set(form.names):
-            raise wrong(
-                f"{path}:{number}", "the names of the columns", "a row", "--header"
-            )
-        rows = itertools.chain([(number, first)], rows)
-        if not form.names and not form.delimiter:
-            _check_delimiter(path, lines, delimiter)
-    return Table(names, by_line(path, _checked(rows, names, form)))
-
-
-def _check_delimiter(path: str, lines: Lines, delimiter: str) -> None:
-    """Raises UserError if the first lines of a file without names have another delimiter, too."""
-    for other in ",;\t|":
-        counts = {line.count(other) for line in lines.first(_FIRST) if line.strip()}
-        if other != delimiter and len(counts) == 1 and counts != {0}:
-            found = f"{counts.pop()} of {other!r} in each line"
-            raise wrong(path, found, "a declared delimiter", "--delimiter")
+        if form.name != "text" and set(map(str.strip, first)) <= set(form.names):
+            found = "the names of the columns"
+            raise wrong(f"{path}:{number}", found, "a row", "--header")
+        records = itertools.chain([(number, first)], records)
+    cells = ((f"{path}:{line}", _checked(row, names, form)) for line, row in records)
+    return Table(names, cells)
 
 
 def _names(cells: Sequence[str]) -> list[str]:
-    """The names of columns, in Unicode's composed form. macOS and some exports write ü as u and a
-    combining mark, which looks the same."""
     return [encodings.composed(cell.strip()) for cell in cells]
 
 
-def _split(lines: Lines, delimiter: str) -> Iterator[tuple[int, Any]]:
+def _checked(cells: Union[str, list[str]], names: list[str], form: Form) -> Any:
+    """The cells of a row by their columns, or its error."""
+    if isinstance(cells, str):
+        return cells
+    if not any(map(str.strip, cells)):
+        return {}
+    # The last cell of a row of more cells is that of the last column.
+    if form.is_wider and len(cells) > len(names):
+        cells = [*cells[: len(names) - 1], cells[-1]]
+    if len(cells) != len(names):
+        return f"{len(cells)} column(s), expected {len(names)}; --quoting"
+    if form.header != "none" and _names(cells) == names:
+        return "the names of the columns again"  # as where files were joined
+    return dict(zip(names, cells))
+
+
+def _split(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, Any]]:
     """The number and the cells of each line, in which quotation marks have no meaning."""
-    for number, line in enumerate(lines, 1):
-        cells: Any = line.split(delimiter) if line else []
+    for number, line in enumerate(text, 1):
+        cells: Any = line.split(delimiter)
         yield number, RETURN_INSIDE if "\r" in line else cells
 
 
 def _quoted(
-    path: str, lines: Lines, delimiter: str, quoting: Optional[str]
+    path: str, text: Iterator[str], delimiter: str, quoting: Optional[str]
 ) -> Iterator[tuple[int, Any]]:
     """The number of each record's first line, and its cells."""
     csv.field_size_limit(LONGEST_CELL)
     cell = rf'(?:"(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
     record = re.compile(rf"{cell}(?:{re.escape(delimiter)}{cell})*[\r\n]*")
-    taken: list[
-        str
-    ] = []  # the lines of a record, which the library takes one after the other
+    # The lines of a record, which the library takes one after the other.
+    taken: list[str] = []
 
     def noted() -> Iterator[str]:
-        for line in lines.with_ends():
+        for line in text:
             taken.append(line)
             yield line
 
@@ -130,18 +198,14 @@ def _quoted(
     try:
         for cells in csv.reader(noted(), delimiter=delimiter, strict=True):
             # The library takes a quotation mark inside of an unquoted cell for a character.
-            text = "".join(taken)
-            if '"' in text and not record.fullmatch(text):
+            content = "".join(taken)
+            if '"' in content and not record.fullmatch(content):
                 raise csv.Error("a quotation mark inside of a cell")
             # Where nothing says that there are quotation marks around cells, two characters of the
             # text in different rows look like such marks, and the rows like one.
             widths = {line.count(delimiter) for line in taken}
-            if (
-                len(taken) > 1
-                and not quoting
-                and len(cells) > 1
-                and widths == {len(cells) - 1}
-            ):
+            is_doubtful = len(taken) > 1 and not quoting and len(cells) > 1
+            if is_doubtful and widths == {len(cells) - 1}:
                 raise csv.Error(
                     f"a quotation over {len(taken)} lines, each of which could be a row"
                 )
@@ -155,57 +219,30 @@ def _quoted(
         ) from None
 
 
-def _checked(
-    rows: Iterator[tuple[int, Any]], names: Sequence[str], form: Form
-) -> Iterator[tuple[int, Any]]:
-    """The rows; a row that has not as many cells as there are names is replaced by its error."""
-    for number, cells in rows:
-        if isinstance(cells, list) and not is_blank(cells):
-            if len(cells) < len(names) or len(cells) > len(names) and not form.is_wider:
-                cells = f"{len(cells)} column(s), expected {len(names)}"
-            elif form.header != "none" and _names(cells) == names:
-                cells = "the names of the columns again"  # as where files were joined
-        yield number, cells
+# --- Objects
 
 
-# --- JSON
+def objects(path: str, form: Form, what: str) -> Iterator[tuple[str, Any]]:
+    """Yields (place, value) of the records of JSON or Parquet; arguments as of `read`.
 
-
-def read_json_lines(path: str, lines: Lines, form: Form) -> Table:
-    """JSON lines, an object on each line; the column "a.b" is the key b in the object of a."""
-
-    def rows() -> Iterator[tuple[str, Any]]:
-        for place, value in json_lines(path, lines):
-            yield place, [] if value is EMPTY_LINE else plain_object(value)
-
-    return Table(None, rows())
-
-
-def json_lines(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
-    """Yields (place, value) of each line: what its JSON is, its ValueError, or `EMPTY_LINE`."""
-    for number, line in enumerate(lines, 1):
-        yield f"{path}:{number}", parsed(line) if line.strip() else EMPTY_LINE
-
-
-def read_json(path: str, lines: Lines, form: Form) -> Table:
-    """A list of objects, or an object whose `data` is a list of objects."""
-    return Table(
-        None, ((place, plain_object(value)) for place, value in json_items(path, lines))
-    )
-
-
-def json_items(path: str, lines: Lines) -> Iterator[tuple[str, Any]]:
-    """Yields (place, value) of the items of a list, or of the list `data` of an object."""
-    found = parsed(lines.text())
-    if isinstance(found, dict):
-        found = found.get("data")
-    if isinstance(found, ValueError):
-        raise UserError(f"{path}: {found}")
-    if not isinstance(found, list):
-        expected = "a list of JSON objects, or an object whose data is that list"
-        raise wrong(path, "another JSON document", expected, "--input_format")
-    for number, value in enumerate(found, 1):
-        yield f"{path}: item {number}", value
+    A value is any one of JSON: {} for an empty line, a ValueError for a line that is not JSON.
+    """
+    if form.name == "parquet":
+        yield from _parquet_rows(path, what)
+    elif form.name == "json":
+        found = parsed("".join(_with_ends(path, what, form.encoding)))
+        if isinstance(found, dict):
+            found = found.get("data")
+        if isinstance(found, ValueError):
+            raise UserError(f"{path}: {found}; --input_format")
+        if not isinstance(found, list):
+            expected = "a list of JSON objects, or an object whose data is that list"
+            raise wrong(path, "another JSON document", expected, "--input_format")
+        for number, value in enumerate(found, 1):
+            yield f"{path}: item {number}", value
+    else:
+        for number, line in enumerate(lines(path, what, form.encoding), 1):
+            yield f"{path}:{number}", parsed(line) if line.strip() else {}
 
 
 def parsed(text: str) -> Any:
@@ -216,68 +253,45 @@ def parsed(text: str) -> Any:
         return ValueError(f"not valid JSON: {e}")
 
 
-def plain_object(value: Any) -> Any:
-    """Flattens an object: {"a": {"b": 1}} becomes {"a.b": 1}. Anything but an object gives an
-    error, a str."""
+def flattened(value: Any) -> Any:
+    """An object with the values of its objects by longer names: {"a": {"b": 1}} has "a.b", too.
+    Anything but an object gives an error, a str."""
     if isinstance(value, ValueError):
         return str(value)
     if not isinstance(value, dict):
-        return f"expected a JSON object, found {type(value).__name__}"
+        return f"found {type(value).__name__}, expected a JSON object; --input_format"
     flat: dict[str, Any] = {}
-    rest = list(reversed(value.items()))
-    while rest:
-        key, inner = rest.pop()
-        key = encodings.composed(key)
-        if isinstance(inner, dict):
-            rest.extend(
-                (f"{key}.{name}", each) for name, each in reversed(inner.items())
-            )
-        elif key in flat:
-            return f"the key '{key}' twice"
-        else:
-            flat[key] = inner
+    waiting = [("", value)]
+    for before, each in waiting:
+        for key, inner in each.items():
+            name = encodings.composed(before + key)
+            if name in flat:
+                return f"the key '{name}' twice"
+            flat[name] = inner
+            if isinstance(inner, dict):
+                waiting.append((f"{name}.", inner))
     return flat
 
 
-# --- Parquet
-
-
-def read_parquet(path: str, opened: Callable[[], IO[bytes]], form: Form) -> Table:
-    """The rows of a Parquet file, an object each."""
-    rows = parquet_objects(path, parquet_file(path, opened))
-    return Table(None, ((place, plain_object(value)) for place, value in rows))
-
-
-def parquet_file(path: str, opened: Callable[[], IO[bytes]]) -> Any:
-    """A Parquet file as pyarrow opens it."""
+def _parquet_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError(
-            f"{path}: Parquet is read by pyarrow; pip install pyarrow"
-        ) from None
-    try:
-        return parquet.ParquetFile(opened())
-    except pyarrow.ArrowException as e:
-        raise UserError(
-            f"{path}: not a Parquet file: {str(e).splitlines()[0]}"
-        ) from None
-
-
-def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (place, object of JSON) of the rows of a file of `parquet_file`."""
-    import pyarrow
-
-    names = stored.schema_arrow.names
-    if len(set(names)) < len(names):
-        raise wrong(path, "two columns of one name", "names that differ")
+        raise wrong(path, "no pyarrow to read it", "pip install pyarrow") from None
     number = 0
     try:
+        file = opened(path, what)
+        stored = parquet.ParquetFile(io.BytesIO(file.read()) if path == "-" else file)
+        names = stored.schema_arrow.names
+        if len(set(names)) < len(names):
+            raise wrong(path, "two columns of one name", "names that differ")
         for batch in stored.iter_batches(batch_size=1000):
             for values in zip(*(column.to_pylist() for column in batch.columns)):
                 number += 1
                 yield f"{path}: row {number}", dict(zip(names, map(_as_json, values)))
+    except UserError:
+        raise
     except (
         pyarrow.ArrowException,
         ValueError,
@@ -285,10 +299,10 @@ def parquet_objects(path: str, stored: Any) -> Iterator[tuple[str, dict[str, Any
         LookupError,
         OSError,
     ) as e:
-        # A damaged file, or a value such as a date after the year 9999.
-        what = str(e).splitlines()[0]
-        raise UserError(
-            f"{path}: row {number + 1} or later cannot be read: {what}"
+        # Another file, a damaged one, or a value such as a date after the year 9999.
+        found = str(e).splitlines()[0]
+        raise wrong(
+            f"{path}: row {number + 1} or later", found, "Parquet", "--input_format"
         ) from None
 
 
@@ -304,27 +318,3 @@ def _as_json(value: Any) -> Any:
     if value is None or value != value:
         return None
     return value if isinstance(value, (str, int, float)) else str(value)
-
-
-# --- Lines
-
-
-def read_text(path: str, lines: Lines, form: Form) -> Table:
-    """A text on each line, with tabs between the texts of a pair or the answers of a choice;
-    `form.names` are those of the texts."""
-    rows = (
-        (number, cells if any(cells) else []) for number, cells in _split(lines, "\t")
-    )
-    return Table(form.names, by_line(path, _checked(rows, form.names, form)))
-
-
-# By name, which is also the extension of a file's name.
-FORMS: dict[str, Callable[[str, Any, Form], Table]] = {
-    "csv": read_separated,
-    "tsv": read_separated,
-    "jsonl": read_json_lines,
-    "ndjson": read_json_lines,
-    "json": read_json,
-    "parquet": read_parquet,
-    "text": read_text,
-}

@@ -64,18 +64,15 @@ def read_file(task: Task, path: str, need_labels: bool) -> Sequence[Row]:
 def read_to_predict(task: Task, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     for each in readers.each_path(path):
-        if not readers.declared_form(task, each).name and readers.extension(each) in (
-            "txt",
-            "",
-        ):
-            raise wrong(
-                each, "no form", "a name with an extension, or a flag", "--input_format"
-            )
-    if readers.declared_form(task, path).name == "text":
-        columns = dataclasses.replace(task.columns, id_required=False)
-        task = dataclasses.replace(task, columns=columns)
+        form = readers.declared_form(task, each)
+        if not form.name:
+            expected = "a name with an extension, or a flag"
+            raise wrong(each, "no form", expected, "--input_format")
+    columns = task.columns
+    if form.name == "text":
+        columns = dataclasses.replace(columns, id_required=False)
     published = dataclasses.replace(
         task.published, rows_where={}, skipped_labels=(), has_broken_rows=False
     )
-    task = dataclasses.replace(task, published=published).with_files(skips_errors=False)
-    return read_file(task, path, need_labels=False)
+    task = dataclasses.replace(task, published=published, columns=columns)
+    return read_file(task.with_files(skips_errors=False), path, need_labels=False)

@@ -1,54 +1,63 @@
-"""Directories of published sets that are no tables: IMDB's folders, RACE's articles."""
+"""What only the files of published sets have: IMDB's folders, RACE's articles, rows that are not of
+the task."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
 
 from xlnet.support.errors import UserError
-from xlnet.tasks.files.decoding import Lines
-from xlnet.tasks.files.forms import Table, parsed
-from xlnet.tasks.task import Task
+from xlnet.tasks.files.forms import Table, lines, parsed
+from xlnet.tasks.files.readers import declared_form, to_text
+from xlnet.tasks.task import Row, Task
 
 
-def read_folders(task: Task, path: str) -> Table:
-    """A text in each file, in folders named after the labels: LABEL/NAME.txt."""
+def read(task: Task, path: str) -> Optional[Table]:
+    """The records of a directory of a published set, or of an article; None: `path` is a table."""
+    form = task.files.directory_form
+    if path != "-" and os.path.isdir(path):
+        if form == "folders":
+            columns = [task.columns.id or "", *task.columns.label, *task.columns.text_a]
+            return _table(columns, _in_folders(task, path))
+        if form == "race":
+            return _table(_race_columns(task), _in_race(task, path))
+    if declared_form(task, path).name == "race":
+        text = "\n".join(lines(path, f"task {task.name}"))
+        return _table(_race_columns(task), _race_questions(path, text))
+    return None
 
-    def rows() -> Iterator[tuple[str, Any]]:
-        for label in task.class_names:
-            for file in _texts_in(os.path.join(path, label), task):
-                name = os.path.basename(file)[: -len(".txt")]
-                yield file, [f"{label}/{name}", label, _text_of(file)]
 
-    return Table(
-        [task.columns.id or "", *task.columns.label, *task.columns.text_a], rows()
+def _table(columns: list[str], rows: Iterator[tuple[str, Any]]) -> Table:
+    named = (
+        (place, cells if isinstance(cells, str) else dict(zip(columns, cells)))
+        for place, cells in rows
     )
+    return Table(columns, named)
 
 
-def read_race(task: Task, path: str) -> Table:
+def _in_folders(task: Task, path: str) -> Iterator[tuple[str, Any]]:
+    """A text in each file, in folders named after the labels: LABEL/NAME.txt."""
+    for label in task.class_names:
+        for file in _texts_in(os.path.join(path, label), task):
+            name = os.path.basename(file)[: -len(".txt")]
+            yield file, [f"{label}/{name}", label, _text_of(file)]
+
+
+def _in_race(task: Task, path: str) -> Iterator[tuple[str, Any]]:
     """RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions, of
     one level or of both."""
     levels = [os.path.join(path, name) for name in ("middle", "high")]
-
-    def rows() -> Iterator[tuple[str, Any]]:
-        for folder in list(filter(os.path.isdir, levels)) or [path]:
-            for file in _texts_in(folder, task):
-                yield from _race_questions(file, _text_of(file))
-
-    return _race_table(task, rows())
+    for folder in list(filter(os.path.isdir, levels)) or [path]:
+        for file in _texts_in(folder, task):
+            yield from _race_questions(file, _text_of(file))
 
 
-def read_race_article(task: Task, path: str, lines: Lines) -> Table:
-    """One article of RACE."""
-    return _race_table(task, _race_questions(path, lines.text()))
-
-
-def _race_table(task: Task, rows: Iterator[tuple[str, Any]]) -> Table:
+def _race_columns(task: Task) -> list[str]:
     columns = task.columns
     texts = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label)
-    return Table([columns.id or "", *texts], rows)
+    return [columns.id or "", *texts]
 
 
 def _race_questions(path: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -93,4 +102,14 @@ def _texts_in(directory: str, task: Task) -> list[str]:
 
 def _text_of(path: str) -> str:
     """The text of a file, without the line breaks at its end."""
-    return "\n".join(Lines(path, lambda: open(path, "rb"))).rstrip("\n")
+    return "\n".join(lines(path, "text")).rstrip("\n")
+
+
+def why_left_out(task: Task, cells: Mapping[str, Any], row: Optional[Row]) -> str:
+    """Why a row of a published set is not one of its task; "": it is."""
+    for name, value in task.published.rows_where.items():
+        if name in cells and to_text(cells[name]).strip() != value:
+            return f"rows whose {name} is not {value}"
+    if row and row.label in task.published.skipped_labels:
+        return f"rows with label '{row.label}'"
+    return ""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import itertools
 import pickle
-import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Callable
 
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 _ROWS_AT_ONCE = 500
 _ROWS_IN_MEMORY = 10000
@@ -30,9 +28,12 @@ class StoredRows(Sequence):
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
             self._offsets.append(self._file.tell())
-            with _naming_directory():
+            try:
                 self._file.write(pickle.dumps(block))
                 self._file.flush()
+            except OSError as e:
+                where = f"rows in {tempfile.gettempdir()}"
+                raise wrong(where, e.strerror, "room for them", "TMPDIR") from None
             self._count += len(block)
         self._block = functools.lru_cache(maxsize=_BLOCKS_IN_MEMORY)(self._read_block)
 
@@ -65,27 +66,6 @@ def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
         if len(first) <= _ROWS_IN_MEMORY
         else StoredRows(itertools.chain(first, rest))
     )
-
-
-def temporary_copy(stream: Any) -> Any:
-    """The content of a stream as a temporary file, with a name while it is open."""
-    copy = tempfile.NamedTemporaryFile(prefix="xlnet-stdin-")
-    with _naming_directory():
-        shutil.copyfileobj(stream, copy)
-        copy.flush()
-    copy.seek(0)
-    return copy
-
-
-@contextlib.contextmanager
-def _naming_directory() -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        raise UserError(
-            f"rows cannot be kept in {tempfile.gettempdir()}: {e.strerror}; set TMPDIR to "
-            "a directory elsewhere"
-        ) from None
 
 
 class MappedRows(Collection):

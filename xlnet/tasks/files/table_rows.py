@@ -1,46 +1,209 @@
-"""Records of tables to the `Row`s of a task: columns are found, texts and labels parsed.
+"""Records of files to the `Row`s of a task: columns are found, texts and labels parsed.
 
-A file is read and checked to its end before it is used; all of its errors are listed. Each of its
-records is a row, or refused, or left out with a number that is reported.
+A file is read and checked to its end before it is used; the first of its errors are listed. Each of
+its records is a row, or refused, or left out with a number that is reported.
 """
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Optional
 
 from xlnet.corpus.tokenizer import is_text
-from xlnet.support.errors import UserError
-from xlnet.tasks.files import diagnosis, readers
-from xlnet.tasks.files.forms import Table, is_blank
-from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.support.errors import UserError, wrong
+from xlnet.tasks.files import forms, published, readers
 from xlnet.tasks.files.row_store import store_rows
-from xlnet.tasks.task import CUSTOM, Published, Row
-
-if TYPE_CHECKING:
-    from xlnet.tasks.types import contract
+from xlnet.tasks.task import CUSTOM, InlineExample, Row, Task
 
 _log = logging.getLogger(__name__)
 
-NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
+NOT_TEXT = "found bytes or escapes that are no characters, expected UTF-8; --encoding"
+LISTED = 20  # different errors that are shown
 
 
-def read_tables(reader: contract.Reader, path: str, need_labels: bool) -> Sequence[Row]:
-    """The `Row`s of a file, of several, or of a directory.
+class RowErrors:
+    """The errors of a file, each with its place; memory does not grow with their number."""
 
-    Args:
-      reader: the `contract.Reader` whose methods parse texts and labels.
-      path: of the file, `readers.Paths` of several, or "-", the standard input.
-      need_labels: whether a row without a known label is an error; if not, its label is None.
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: dict[str, str] = {}  # error -> its first place
+
+    def add(self, place: str, error: str) -> None:
+        self.count += 1
+        if len(self._first) < LISTED:
+            self._first.setdefault(error, place)
+
+    def refuse(self) -> None:
+        """Raises UserError with the first error, if there is one, and logs a list of several."""
+        if not self.count:
+            return
+        others = ""
+        if self.count > 1:
+            _log.info("%d faulty rows, such as%s", self.count, self._listed())
+            others = f" (and {self.count - 1} more faulty row(s))"
+        error, place = next(iter(self._first.items()))
+        raise UserError(f"{place}: {error}{others}")
+
+    def note(self, path: str, what: str) -> None:
+        """Warns of them, if there are any, as "PATH: COUNT WHAT", with a list."""
+        if self.count:
+            _log.warning("note: %s: %d %s%s", path, self.count, what, self._listed())
+
+    def _listed(self) -> str:
+        lines = [""]
+        for error, place in self._first.items():
+            lines.append(f"  {place}: {error}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass
+class _Tally:
+    """What was found in a file so far.
+
+    Attributes:
+      columns: their names; of objects those of all records so far.
+      count: the records that are not empty.
+      errors: of records.
+      left_out: the number of records that are no rows, by the reason.
     """
-    seen: dict = {}
-    numbers = itertools.count()  # of the rows, also of those that are left out
-    parts = []
-    for each in readers.each_path(path):
-        columns = reader.task.columns
+
+    columns: dict[str, None] = dataclasses.field(default_factory=dict)
+    count: int = 0
+    errors: RowErrors = dataclasses.field(default_factory=RowErrors)
+    left_out: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+
+
+class TableReader:
+    """Files to the rows of a task; `types.contract.Reader` adds what becomes of them. A task type
+    defines `parse_label`, and the other parsers where it differs."""
+
+    task: Task
+    takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
+
+    # ---- what a task type may define
+
+    def table(self, path: str) -> forms.Table:
+        """The records of one file, or of a directory, in its declared form."""
+        return published.read(self.task, path) or forms.read(
+            path, readers.declared_form(self.task, path), f"task {self.task.name}"
+        )
+
+    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+        """Returns (pairs of the `Row`, None) or (None, error in words).
+
+        A pair is (text, None) or (text, second text); there are `num_choices` of them.
+
+        Args:
+          text_a: not empty.
+          text_b: not empty; None where the task has no second text.
+          choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
+        """
+        return ((text_a, text_b),), None
+
+    def parse_label(self, cells: list) -> tuple:
+        """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
+        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
+        None where the file has no labels."""
+        raise NotImplementedError
+
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+        """The error of a row in itself or among the others, in words, or None. In prediction the
+        row has no label. seen: a dict for the type's own use, empty at the first row of a file."""
+        return None
+
+    # ---- rows of files
+
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
+        """The rows of a file, of several, or of a directory, many of them kept on disk.
+
+        Args:
+          path: of the file, `readers.Paths` of several, or "-", the standard input.
+          need_labels: whether a row without a known label is an error; if not, its label is None.
+        """
+        seen: dict = {}
+        numbers = itertools.count()  # of the rows, also of those that are left out
+        parts = []
+        for each in readers.each_path(path):
+            parts.append(self._read_file(each, need_labels, seen, numbers))
+        if not any(parts):
+            raise UserError(f"{path}: task {self.task.name} uses no row of it")
+        if len(parts) == 1:
+            return parts[0]
+        return store_rows(itertools.chain.from_iterable(parts))
+
+    def _read_file(
+        self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
+    ) -> Sequence[Row]:
+        """The rows of one file. All are read before the first error is raised."""
+        table, tally = self.table(path), _Tally()
+        if table.columns is not None:
+            aliases = self.task.published.column_aliases
+            names = [aliases.get(name, name) for name in table.columns]
+            self._check_columns(path, need_labels, names)
+            tally.columns = dict.fromkeys(names)
+        rows = store_rows(self._rows(table, tally, need_labels, seen, numbers))
+        if not tally.count:
+            raise wrong(path, "no rows", "some")
+        if table.columns is None and tally.columns:
+            self._check_columns(path, need_labels, list(tally.columns))
+        # Official files may have bad rows, which the authors of the set left out, too.
+        skips = self.task.files.skips_errors or self.task.published.has_broken_rows
+        if skips and need_labels and tally.errors.count < tally.count:
+            tally.errors.note(path, f"of {tally.count} rows skipped")
+        else:
+            tally.errors.refuse()
+        for why, number in tally.left_out.items():
+            _log.info("%s is read without %s %s", path, f"{number:,}", why)
+        return rows
+
+    def _rows(
+        self,
+        table: forms.Table,
+        tally: _Tally,
+        need_labels: bool,
+        seen: dict,
+        numbers: Iterator[int],
+    ) -> Iterator[Row]:
+        """The rows of a table; what is no row is counted in `tally`."""
+        columns, aliases = self.task.columns, self.task.published.column_aliases
+        for place, cells in table.rows:
+            is_blank = isinstance(cells, dict) and forms.is_blank(cells)
+            if is_blank and need_labels:
+                tally.left_out["empty rows"] += 1
+                continue
+            tally.count += 1
+            index = next(numbers)
+            if isinstance(cells, str) or is_blank:
+                tally.errors.add(place, "an empty row" if is_blank else cells)
+                continue
+            if aliases:
+                cells = {aliases.get(name, name): cells[name] for name in cells}
+            if table.columns is None:
+                tally.columns.update(dict.fromkeys(cells))
+            # In a file with names of rows, a row without one has the name "".
+            id: Any = str(index)
+            if columns.id and (columns.id_required or columns.id in tally.columns):
+                id = cells.get(columns.id)
+            row, error = self._of_cells(cells, id, need_labels, seen)
+            why = published.why_left_out(self.task, cells, row)
+            if why:
+                tally.left_out[why] += 1
+            elif error:
+                tally.errors.add(place, error)
+            else:
+                yield row
+
+    def _check_columns(
+        self, path: str, need_labels: bool, names: Sequence[str]
+    ) -> None:
+        """Raises UserError unless exactly one column has each name that is needed."""
+        columns = self.task.columns
         needed = [*columns.texts]
         if columns.query:
             needed.append(columns.query)
@@ -48,240 +211,108 @@ def read_tables(reader: contract.Reader, path: str, need_labels: bool) -> Sequen
             needed += columns.label
         if columns.id and columns.id_required:
             needed.append(columns.id)
-        try:
-            parts.append(_File(reader, each, need_labels, needed, seen, numbers).read())
-        except UserError as e:
-            form = readers.declared_form(reader.task, each)
-            wanted = [name for name in needed if name != columns.id]
-            raise UserError(f"{e}{diagnosis.remedy(each, form, wanted)}") from None
-    if not any(parts):
-        raise UserError(f"{path}: task {reader.task.name} uses no row of it")
-    return (
-        parts[0]
-        if len(parts) == 1
-        else store_rows(itertools.chain.from_iterable(parts))
-    )
+        form = readers.declared_form(self.task, path)
+        is_table = form.name in forms.DELIMITERS
+        for name in needed:
+            if is_table and name.isdecimal() and not (form.header or form.names):
+                raise wrong(
+                    path, f"the number of a column, {name}", "names", "--header"
+                )
+            if names.count(name) == 1:
+                continue
+            flags = ["--delimiter", "--header", "--encoding"] if is_table else []
+            if self.task.name == CUSTOM and self.flag_of(name):
+                flags.insert(0, f"--{self.flag_of(name)}")
+            its = f"{names.count(name) or 'no'} column '{name}'"
+            others = ", ".join(each or "''" for each in names)
+            raise wrong(path, f"{its} in {others:.300}", "one", ", ".join(flags))
 
+    def flag_of(self, column: str) -> str:
+        """The flag that names a column of a user's own files; "": none does."""
+        columns = self.task.columns
+        by_flag = {
+            "text_a_column": columns.text_a,
+            "text_b_column": columns.text_b,
+            "label_column": columns.label,
+            "choice_columns": columns.choices,
+            "query_id_column": (columns.query,),
+            "id_column": (columns.id,),
+        }
+        return next((flag for flag, names in by_flag.items() if column in names), "")
 
-class _File:
-    """The rows of one file, and what was left out of it."""
+    # ---- a row
 
-    def __init__(
-        self,
-        reader: contract.Reader,
-        path: str,
-        need_labels: bool,
-        needed: Sequence[str],
-        seen: dict,
-        numbers: Iterator[int],
-    ):
-        """
+    def _of_cells(self, cells: dict, id: Any, need_labels: bool, seen: dict) -> tuple:
+        """(row, error or None) or (None, error) of a record.
+
         Args:
-          needed: the columns that the file must have.
-          seen: as in `Reader.check_row`.
-          numbers: of the rows of all files.
+          id: the name of the row.
+          seen: as in `check_row`.
         """
-        self._reader, self._path, self._need_labels = reader, path, need_labels
-        self._needed, self._seen, self._numbers = needed, seen, numbers
-        self._table: Table = readers.read_table(reader, path)
-        self._names: Optional[list[str]] = None
-        if self._table.columns is not None:
-            aliases = reader.task.published.column_aliases
-            self._names = [aliases.get(name, name) for name in self._table.columns]
-            for name in needed:
-                _check_column(reader, path, name, self._names)
-        # Of the objects of JSON so far: a key that only some have is null in others.
-        self._keys: dict = {}
-        self._count = 0
-        self._errors = RowErrors()
-        self._left_out: collections.Counter[str] = (
-            collections.Counter()
-        )  # by their reason
-
-    def read(self) -> Sequence[Row]:
-        """The rows. All are read before the first error is raised, so that all are listed."""
-        stored = store_rows(
-            filter(None, itertools.starmap(self._row, self._table.rows))
+        columns, texts = self.task.columns, []
+        for names in (columns.text_a, columns.text_b):
+            parts = []
+            for name in names:
+                error = readers.not_plain(name, cells.get(name))
+                if error:
+                    return None, error
+                parts.append(readers.to_text(cells.get(name)))
+            # An only text keeps its blanks; several are joined without empty ones.
+            texts.append(parts[0] if len(parts) == 1 else " ".join(filter(None, parts)))
+        pairs, error = self._pairs(
+            texts[0],
+            texts[1] if columns.text_b else None,
+            [cells.get(name) for name in columns.choices],
+            [
+                f"column '{' '.join(names)}'"
+                for names in (columns.text_a, columns.text_b)
+            ],
         )
-        if not self._count:
-            raise UserError(f"{self._path}: no rows")
-        if self._names is None and self._keys:
-            for name in self._needed:
-                _check_column(self._reader, self._path, name, list(self._keys))
-        # Official files may have bad rows, which the authors of the set left out, too.
-        task = self._reader.task
-        skips = task.files.skips_errors or task.published.has_broken_rows
-        if skips and self._need_labels and 0 < len(self._errors) < self._count:
-            self._errors.note(self._path, f"of {self._count} rows skipped")
-        else:
-            self._errors.refuse()
-        for why, number in self._left_out.items():
-            _log.info("%s is read without %s %s", self._path, f"{number:,}", why)
-        return stored
-
-    def _row(self, place: str, cells: Any) -> Optional[Row]:
-        """The row of a record; None if it is wrong or left out."""
-        if is_blank(cells) and self._need_labels:
-            self._left_out["empty rows"] += 1
-            return None
-        self._count += 1
-        index = next(self._numbers)
-        if isinstance(cells, str) or is_blank(cells):
-            self._errors.add(place, cells if isinstance(cells, str) else "an empty row")
-            return None
-        names, task = self._names, self._reader.task
-        if isinstance(cells, dict):
-            self._keys.update(cells)
-        cells = by_name(names, cells)
-        if names is None:
-            cells = {**dict.fromkeys(self._needed), **cells}
-        has_ids = task.columns.id in (self._keys if names is None else names)
-        row, error = _parsed(
-            self._reader, cells, index, has_ids, self._need_labels, self._seen
-        )
-        why = _why_left_out(task.published, cells, row)
-        if why:
-            self._left_out[why] += 1
-            return None
-        if error:
-            self._errors.add(place, error)
-            return None
-        return row
-
-
-def _why_left_out(
-    published: Published, cells: Mapping[str, Any], row: Optional[Row]
-) -> str:
-    """Why a row of a published set is not one of its task; "": it is."""
-    for name, value in published.rows_where.items():
-        if name in cells and readers.to_text(cells[name]).strip() != value:
-            return f"rows whose {name} is not {value}"
-    if row and row.label in published.skipped_labels:
-        return f"rows with label '{row.label}'"
-    return ""
-
-
-def _check_column(
-    reader: contract.Reader, path: str, name: str, names: Sequence[str]
-) -> None:
-    """Raises UserError unless exactly one column has a name."""
-    if name in names:
-        readers.column(path, name, names)
-        return
-    remedy = ""
-    if name == reader.task.columns.id:
-        remedy = "; --id_column= takes the number of the row instead"
-    elif reader.task.name == CUSTOM and reader.flag_of(name):
-        remedy = f"; --{reader.flag_of(name)} names it"
-    raise UserError(f"{path}: {readers.no_column(name, names)}{remedy}")
-
-
-def _parsed(
-    reader: contract.Reader,
-    cells: dict,
-    index: int,
-    has_ids: bool,
-    need_labels: bool,
-    seen: dict,
-) -> tuple:
-    """(row, error or None) or (None, error) of a record.
-
-    Args:
-      index: the number of the record, which is the name of a row without one.
-      has_ids: whether the file has names of rows, of which an empty one is none.
-      seen: as in `Reader.check_row`.
-    """
-    columns = reader.task.columns
-    for name in (*columns.text_a, *columns.text_b):
-        error = readers.not_plain(name, cells[name])
         if error:
             return None, error
-    pairs, error = _parse_pairs(
-        reader,
-        _joined(cells, columns.text_a) or "",
-        _joined(cells, columns.text_b),
-        [cells[name] for name in columns.choices],
-        (
-            "column '{}'".format(" ".join(columns.text_a)),
-            "column '{}'".format(" ".join(columns.text_b)),
-        ),
-    )
-    if error:
-        return None, error
-    id = cells.get(columns.id) if columns.id else None
-    query = cells.get(columns.query) if columns.query else None
-    if id is not None:
-        id = readers.to_text(id)
-    else:
-        id = "" if columns.id and (has_ids or columns.id_required) else str(index)
-    query = None if query is None else readers.to_text(query)
-    if not is_text(id + (query or "")):
-        return None, NOT_TEXT
-    if None in cells and columns.label:  # a wider row, whose last cell is the label
-        cells = {**cells, columns.label[0]: cells[None][-1]}
-    label, error = reader.parse_label(
-        [cells.get(name) for name in (*columns.label, *columns.choices)]
-    )
-    if error and need_labels:
-        return None, error
-    # A label that is not needed may be wrong.
-    row = Row(id, pairs, label, query)
-    return row, reader.check_row(row if need_labels else row._replace(label=None), seen)
-
-
-def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
-    """The cells of a record by the names of its columns; under None those beyond."""
-    if not isinstance(values, list):
-        return values if isinstance(values, dict) else {}
-    columns = columns or ()
-    beyond = values[len(columns) :]
-    return {**dict(zip(columns, values)), **({None: beyond} if beyond else {})}
-
-
-def _joined(cells: Mapping[Any, Any], names: Sequence[str]) -> Optional[str]:
-    """The texts of columns with spaces between; None without columns."""
-    if not names:
-        return None
-    parts = [readers.to_text(cells[name]) for name in names]
-    return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
-
-
-def parse_texts(
-    reader: contract.Reader, text_a: str, text_b: Optional[str], choices: list
-) -> tuple:
-    """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
-    if (text_b is None) != (not reader.task.columns.text_b):
-        expected = (
-            "a pair of texts" if reader.task.columns.text_b else "one text, not a pair"
-        )
-        return None, f"expected {expected}"
-    return _parse_pairs(
-        reader, text_a, text_b, choices, ("the text", "the second text")
-    )
-
-
-def _parse_pairs(
-    reader: contract.Reader,
-    text_a: str,
-    text_b: Optional[str],
-    choices: list,
-    named: tuple[str, str],
-) -> tuple:
-    """(pairs of a `Row`, None) or (None, error) of texts, which errors call as `named`."""
-    text_a = reader.task.published.replaced(text_a)
-    if text_b is not None:
-        text_b = reader.task.published.replaced(text_b)
-
-    # Only now is it known whether a text is empty: a replacement may have removed all of it.
-    if not text_a.strip():
-        return None, f"{named[0]} is empty"
-    if text_b is not None and not text_b.strip() and not reader.takes_empty_text_b:
-        return None, f"{named[1]} is empty"
-
-    pairs, error = reader.parse_pairs(text_a, text_b, choices)
-    if error:
-        return pairs, error
-    for first, second in pairs:
-        if not is_text(first or "") or not is_text(second or ""):
+        id, query = readers.to_text(id), None
+        if columns.query and cells.get(columns.query) is not None:
+            query = readers.to_text(cells[columns.query])
+        if not is_text(id + (query or "")):
             return None, NOT_TEXT
-    return pairs, None
+        named = (*columns.label, *columns.choices)
+        label, error = self.parse_label([cells.get(name) for name in named])
+        if error and need_labels:
+            return None, error
+        # A label that is not needed may be wrong.
+        row = Row(id, pairs, label, query)
+        return row, self.check_row(
+            row if need_labels else row._replace(label=None), seen
+        )
+
+    def row(self, id: str, asked: InlineExample) -> tuple:
+        """Returns (`Row`, None) or (None, error in words) for texts without a file."""
+        has_text_b = bool(self.task.columns.text_b)
+        if (asked.text_b is not None) != has_text_b:
+            expected = "a pair of texts" if has_text_b else "one text, not a pair"
+            return None, f"expected {expected}"
+        named = ["the text", "the second text"]
+        pairs, error = self._pairs(
+            asked.text_a, asked.text_b, list(asked.choices), named
+        )
+        return (None, error) if error else (Row(id, pairs, None), None)
+
+    def _pairs(
+        self, text_a: str, text_b: Optional[str], choices: list, named: Sequence[str]
+    ) -> tuple:
+        """(pairs of a `Row`, None) or (None, error) of texts, which errors call as `named`."""
+        text_a = self.task.published.replaced(text_a)
+        if text_b is not None:
+            text_b = self.task.published.replaced(text_b)
+        # Only now is it known whether a text is empty: a replacement may have removed all of it.
+        if not text_a.strip():
+            return None, f"{named[0]} is empty"
+        if text_b is not None and not text_b.strip() and not self.takes_empty_text_b:
+            return None, f"{named[1]} is empty"
+        pairs, error = self.parse_pairs(text_a, text_b, choices)
+        if error:
+            return pairs, error
+        for first, second in pairs:
+            if not is_text(first or "") or not is_text(second or ""):
+                return None, NOT_TEXT
+        return pairs, None

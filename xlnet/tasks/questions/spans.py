@@ -13,6 +13,7 @@ import numpy as np
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
+from xlnet.tasks.files import forms, readers
 from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.task import Row, Task
@@ -42,12 +43,17 @@ class SpanReader(contract.Reader):
     there is none."""
 
     unit = "questions"
-    forms = {"json": squad.read_json}
     takes_empty_text_b = True  # CMRC has empty questions
     pads = "right"
     # Sliding windows cover all of a context.
     cut_words = "the questions are cut, their contexts are not; see --max_query_length"
     texts = ("question", "context")
+
+    def table(self, path: str) -> forms.Table:
+        form = readers.declared_form(self.task, path)
+        if form.name == "json":
+            return squad.read_json(self.task, path, form)
+        return super().table(path)
 
     @property
     def record_options(self) -> tuple:

@@ -25,8 +25,8 @@ from xlnet.corpus.offsets import Aligner, piece_span
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import decoding, forms, readers
-from xlnet.tasks.task import Task
+from xlnet.tasks.files import forms, readers
+from xlnet.tasks.task import Form, Task
 
 SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD = 0, 1, 2, 3
 
@@ -53,13 +53,13 @@ class Question(NamedTuple):
 # ---- SQuAD's JSON
 
 
-def read_json(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
+def read_json(task: Task, path: str, form: Form) -> forms.Table:
     """The questions of SQuAD's articles, or the rows of a JSON list."""
 
-    def rows() -> Iterator[tuple[str, forms.Cells]]:
-        for place, value in forms.json_items(path, lines):
+    def rows() -> Iterator[tuple[str, Any]]:
+        for place, value in forms.objects(path, form, "questions"):
             if not isinstance(value, dict) or "paragraphs" not in value:
-                yield place, forms.plain_object(value)
+                yield place, forms.flattened(value)
                 continue
             try:
                 yield from _of_article(task, place, value)
@@ -71,7 +71,7 @@ def read_json(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
 
 def _of_article(
     task: Task, place: str, article: dict[str, Any]
-) -> Iterator[tuple[str, forms.Cells]]:
+) -> Iterator[tuple[str, Any]]:
     """Yields (place, cells by the task's columns) of every question of an article:
     {"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]}."""
     columns = task.columns

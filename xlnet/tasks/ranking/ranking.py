@@ -22,9 +22,9 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.support.errors import wrong
-from xlnet.tasks.files import decoding, forms, readers
-from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files import forms, readers
 from xlnet.tasks.files.row_store import digest, store_rows
+from xlnet.tasks.files.table_rows import RowErrors
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.ranking.measures import Judged, best_first, by_query
@@ -52,13 +52,14 @@ def _form_of(task: Task, path: str) -> str:
     return name if name in _COLUMNS else ""
 
 
-def _read_table(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
+def _read_table(task: Task, path: str) -> forms.Table:
     """The table of judgements, or of a run, whose relevance is empty."""
     form, named = _form_of(task, path), task.columns
     columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
     if len(columns) != 5 or None in columns:
         expected = "a table, as the task is no ranking with these columns"
         raise wrong(path, "TREC's file", expected)
+    lines = forms.lines(path, "a ranking", task.files.form.encoding)
     entries = list(_entries(path, lines, form))
     path_of_queries, path_of_documents = _paths_of_texts(path)
     queries = _read_texts(task, path_of_queries, {cells[0] for _, cells in entries})
@@ -73,8 +74,8 @@ def _read_table(task: Task, path: str, lines: decoding.Lines) -> forms.Table:
             elif document not in documents:
                 yield place, f"document '{document}' is not in {path_of_documents}"
             else:
-                texts = queries[query], documents[document]
-                yield place, [query, texts[0], document, texts[1], relevance]
+                texts = [query, queries[query], document, documents[document]]
+                yield place, dict(zip(columns, [*texts, relevance]))
 
     return forms.Table([str(name) for name in columns], rows())
 
@@ -112,7 +113,7 @@ def _read_texts(task: Task, path: str, wanted: set[str]) -> dict[str, str]:
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
     texts: dict[str, str] = {}
-    lines = readers.read_lines(path, "texts of a ranking", task.files.form.encoding)
+    lines = forms.lines(path, "texts of a ranking", task.files.form.encoding)
     for number, line in enumerate(lines, 1):
         name, tab, text = line.partition("\t")
         name = name.strip()
@@ -140,7 +141,11 @@ class RankingReader(contract.Reader):
     judged documents of the query, if they come from the judgements of a run."""
 
     unit = "pairs"
-    forms = dict.fromkeys(_COLUMNS, _read_table)
+
+    def table(self, path: str) -> forms.Table:
+        if _form_of(self.task, path):
+            return _read_table(self.task, path)
+        return super().table(path)
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         if not need_labels or _form_of(self.task, path) != "run":
@@ -176,7 +181,7 @@ class RankingReader(contract.Reader):
     def _add_judgements(self, path: str, judged: dict[str, dict[str, float]]) -> None:
         """Adds the judgements of a file to the relevance of each document, by query."""
         documents, errors = set(), RowErrors()
-        lines = readers.read_lines(path, "judgements", self.task.files.form.encoding)
+        lines = forms.lines(path, "judgements", self.task.files.form.encoding)
         for place, (query, _, document, text, *_) in _entries(path, lines, "qrels"):
             relevance, error = self.parse_label([text])
             if (query, document) in documents:

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple, Optional, Union
 from xlnet.corpus.tokenizer import is_text, is_unspaced
 from xlnet.support import encodings
 from xlnet.support.errors import wrong
-from xlnet.tasks.files import decoding, forms, readers
-from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files.table_rows import NOT_TEXT, RowErrors
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.tagging.schemes import TagSpan
 from xlnet.tasks.task import Form, Task
@@ -38,7 +38,6 @@ from xlnet.tasks.task import Form, Task
 ADDED = "predicted"  # the column, or key, of predictions
 _DOCUMENT = "-DOCSTART-"
 _WHAT = "sentences with tagged words"  # the role of a file in errors
-_NOT_TEXT = "found bytes or escapes that are no characters, expected UTF-8; --encoding"
 
 
 class ColumnLines(NamedTuple):
@@ -125,7 +124,7 @@ def sentence_of(content: Union[str, Sequence[str]], line: str = "") -> Sentence:
     """
     line = line or json.dumps({"text": content}, ensure_ascii=False)
     if not is_text(line):
-        raise ValueError(_NOT_TEXT)
+        raise ValueError(NOT_TEXT)
     if isinstance(content, str):
         found = list(find_words(content))
         if not found:
@@ -168,7 +167,10 @@ def read(
         for sentence in found:
             count += 1
             yield sentence
-        reader.errors.end(each, skips=task.files.skips_errors and count > 0)
+        if task.files.skips_errors and count:
+            reader.errors.note(each, "entries with errors are skipped")
+        else:
+            reader.errors.refuse()
         if not count:
             raise wrong(each, "no sentences", "words")
 
@@ -213,7 +215,7 @@ class _Reader:
         last: Optional[Sentence] = None  # complete, but for the lines after it
         found: list[tuple[str, str, str]] = []  # (word, tag, line) of the sentence
         has_error = False
-        lines = readers.read_lines(path, _WHAT, self._form.encoding)
+        lines = forms.lines(path, _WHAT, self._form.encoding)
         for number, line in enumerate(itertools.chain(lines, [""]), 1):
             between = self._between(line, is_first=not found)
             if between is not None:
@@ -275,13 +277,13 @@ class _Reader:
             found = f"found an empty column {self._word + 1}, expected a word"
             raise ValueError(f"{found}; --quoting")
         if not is_text(line):
-            raise ValueError(_NOT_TEXT)
+            raise ValueError(NOT_TEXT)
         return cells[self._word], self._checked(cells[self._tag])
 
     def _cells(self, line: str) -> list[str]:
         """The cells of a line; raises ValueError."""
         if "\r" in line:
-            raise ValueError(decoding.RETURN_INSIDE)
+            raise ValueError(forms.RETURN_INSIDE)
         if not self._delimiter:
             return re.split("[ \t]+", line.strip(" \t"))
         cells = line.split(self._delimiter)
@@ -297,20 +299,11 @@ class _Reader:
 
     def objects(self, path: str) -> Iterator[Sentence]:
         """The sentences of objects, or of lines of raw text."""
-        values: Iterable[tuple[str, Any]]
-        if self._form.name == "parquet":
-            stored = forms.parquet_file(path, decoding.opener(path, _WHAT))
-            values = forms.parquet_objects(path, stored)
-        else:
-            lines = readers.read_lines(path, _WHAT, self._form.encoding)
-            if self._form.name == "text":
-                values = self._texts(path, lines)
-            elif self._form.name == "json":
-                values = forms.json_items(path, lines)
-            else:
-                values = forms.json_lines(path, lines)
+        values = forms.objects(path, self._form, _WHAT)
+        if self._form.name == "text":
+            values = self._texts(path, forms.lines(path, _WHAT, self._form.encoding))
         for place, value in values:
-            if value is forms.EMPTY_LINE and self._need_tags:
+            if value == {} and self._need_tags:  # an empty line
                 continue
             try:
                 yield self._of_object(value)
@@ -325,7 +318,7 @@ class _Reader:
         for number, line in enumerate(lines, 1):
             value: Any = {key: line}
             if "\r" in line:
-                value = ValueError(decoding.RETURN_INSIDE)
+                value = ValueError(forms.RETURN_INSIDE)
             yield f"{path}:{number}", value
 
     def _of_object(self, value: Any) -> Sentence:

@@ -28,13 +28,13 @@ import numpy as np
 from xlnet.corpus.feature_spec import Feature
 from xlnet.support.errors import NotFinite, UserError, wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import published, table_rows
 from xlnet.tasks.files.readers import to_number
 from xlnet.tasks.files.row_store import MappedRows
+from xlnet.tasks.files.table_rows import TableReader
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import results
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
-from xlnet.tasks.task import InlineExample, Row, Task
+from xlnet.tasks.task import Row, Task
 
 THRESHOLD = (
     0.5  # of a label's probability, where labels are independent or there are two
@@ -89,8 +89,8 @@ class _TaskComponent:
 # ---- files to examples
 
 
-class Reader(_TaskComponent):
-    """Files to rows, and rows to the examples of records."""
+class Reader(_TaskComponent, TableReader):
+    """Files to rows, by the methods of `TableReader`; rows to the examples of records."""
 
     own_forms: ClassVar[
         tuple[str, ...]
@@ -102,13 +102,6 @@ class Reader(_TaskComponent):
         "ndjson",
         "parquet",
     )
-    # Functions of (task, path, lines) that are added to `forms.FORMS`, or replace some.
-    forms: ClassVar[Mapping[str, Callable]] = {}
-    # Of (task, path).
-    directory_forms: ClassVar[Mapping[str, Callable]] = {
-        "folders": published.read_folders
-    }
-    takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
     cut_words: ClassVar[str] = (
         encoding.CUT_WORDS
@@ -145,59 +138,15 @@ class Reader(_TaskComponent):
         """The same from what a model was trained for, the section `task` of its `run.json`."""
         return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
-    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
-        """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
-        table and parses its cells by the methods below."""
-        return table_rows.read_tables(self, path, need_labels)
-
-    def flag_of(self, column: str) -> str:
-        """The flag that names a column of a user's own files; "": none does."""
-        columns = self.task.columns
-        by_flag = {
-            "text_a_column": columns.text_a,
-            "text_b_column": columns.text_b,
-            "label_column": columns.label,
-            "choice_columns": columns.choices,
-            "query_id_column": (columns.query,),
-        }
-        return next((flag for flag, names in by_flag.items() if column in names), "")
-
     def files_of(self, path: str) -> Sequence[str]:
         """The files that `read` reads for `path`."""
         return (path,)
 
-    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
-        """Returns (pairs of the `Row`, None) or (None, error in words).
-
-        A pair is (text, None) or (text, second text); there are `num_choices` of them.
-
-        Args:
-          text_a: not empty.
-          text_b: not empty; None where the task has no second text.
-          choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
-        """
-        return ((text_a, text_b),), None
-
     def parse_label(self, cells: list) -> tuple:
-        """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
-        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
-        [] where the file has no labels."""
         try:
             return self.type.parse(self.task, cells), None
         except ValueError as e:
             return None, str(e)
-
-    def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """The error of a row in itself or among the others, in words, or None. In prediction the
-        row has no label. seen: a dict for the type's own use, empty at the first row of a file."""
-        return None
-
-    def row(self, id: str, asked: InlineExample) -> tuple:
-        """Returns (`Row`, None) or (None, error in words) for texts without a file."""
-        pairs, error = table_rows.parse_texts(
-            self, asked.text_a, asked.text_b, list(asked.choices)
-        )
-        return (None, error) if error else (Row(id, pairs, None), None)
 
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str

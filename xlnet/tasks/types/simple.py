@@ -19,7 +19,7 @@ import math
 import re
 import string
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from xlnet.corpus.tokenizer import is_text
 from xlnet.support import encodings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import published
 from xlnet.tasks.files.forms import parsed
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
 from xlnet.tasks.files.row_store import MappedRows
@@ -250,9 +249,6 @@ class ChoiceOptions:
 class ChoiceReader(contract.Reader):
     """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
     the train file; where a row has fewer the others are padding and have probability 0."""
-
-    forms: ClassVar = {"race": published.read_race_article}
-    directory_forms: ClassVar = {"race": published.read_race}
 
     def from_train_file(self, path: str) -> Task:
         """The task with as many labels as the row with the most answers has, in the declared
