@@ -20,7 +20,7 @@ PAGES = [
 ]
 # Flags of docker, pip, SLURM, Beam, mkdocs, our scripts and absl.
 OTHERS_FLAGS = """
-build gpus rm target runner dask_client_address logdir dev full help helpfull device config
+build gpus rm target no na runner dask_client_address logdir dev full help helpfull config
 huggingface strict nodes ntasks signal
 """
 MARKDOWN = sorted(

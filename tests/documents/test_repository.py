@@ -74,22 +74,6 @@ def test_a_release_is_made_of_main_alone(yaml):
     }
 
 
-def test_issue_forms_ask_for_what_xlnet_env_prints(yaml):
-    forms = {
-        path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
-        for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")
-    }
-    assert forms.pop("config") and set(forms) == {"bug", "wish"}
-    for form in forms.values():
-        assert {"name", "description", "labels", "body"} == set(form)
-        ids = [field["id"] for field in form["body"]]
-        assert len(set(ids)) == len(ids) > 2
-    first = forms["bug"]["body"][0]
-    assert (
-        "xlnet env" in first["attributes"]["label"] and first["validations"]["required"]
-    )
-
-
 def test_make_has_the_scripts_that_are_there():
     done = subprocess.run(
         ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -130,10 +114,7 @@ def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
     (
         (0, 0, 0, {}, 0, ""),
         (0, 1, 0, {}, 1, "smoke suite on TensorFlow 2.15 failed"),
-        (0, 0, 1, {}, 1, ""),
         (4, 0, 0, {}, 0, "left out: no Python fits"),
-        (4, 0, 0, {"CI_OTHER": "2.15"}, 1, "setup for TensorFlow 2.15 failed"),
-        (1, 0, 0, {}, 1, "setup for TensorFlow 2.15 failed"),
         (1, 1, 0, {"CI_OTHER": "no"}, 0, ""),
     ),
 )
@@ -171,21 +152,6 @@ def instructions():
 
 def test_the_container_is_made_of_what_is_there():
     """As far as that can be seen without building it."""
-    allowed = {
-        "FROM",
-        "LABEL",
-        "ARG",
-        "RUN",
-        "USER",
-        "WORKDIR",
-        "COPY",
-        "ENV",
-        "CMD",
-        "EXPOSE",
-        "HEALTHCHECK",
-        "ENTRYPOINT",
-    }
-    assert {name for name, _ in instructions()} == allowed
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     for name, rest in instructions():
         if name == "COPY":
