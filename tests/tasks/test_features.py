@@ -402,11 +402,6 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
             str(tmp_path), "x", examples, tiny, Layout(24), label_names=LABELS
         ).seen
         assert seen == encoding.TextCounts(known + room, unknown, 3, 1) and unknown >= 2
-    assert (
-        seen.in_words()
-        == f"{100 * unknown / (known + room):.2f} % of {known + room} pieces unknown, 33.3 % "
-        "of the rows cut"
-    )
     warnings = seen.warnings()
     assert (
         "of the pieces are unknown to the vocabulary; is it one of this language?"

@@ -19,7 +19,13 @@ from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.stop_signal import StopSignal
 from xlnet.settings.network import XLNetConfig
-from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
+from xlnet.settings.training import (
+    BEST,
+    JOURNAL_NAME,
+    RUN_NAME,
+    OptimizationSettings,
+    RunSettings,
+)
 from xlnet.support import files, lock
 from xlnet.support.errors import Unfinished, wrong
 
@@ -253,6 +259,7 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
     """The banner of a run that begins, or resumes, after `step`."""
     settings, replicas = run.settings, run.devices.replicas
     each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
+    config, last = run.config, run.optimization.train_steps
     start = "random weights"
     if step:
         start = f"{settings.model_dir}, step {step}"
@@ -262,12 +269,15 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
     return {
         "devices": run.devices.description,
         **run.banner(),
-        "batch": (
+        "steps": (
+            f"{step} to {last}, {run.optimization.warmup} of warm-up, of "
             f"{settings.train_batch_size} = {each} x {replicas} replicas x "
             f"{settings.grad_accum_steps} micro-batches"
         ),
-        "steps": f"{step} to {run.optimization.train_steps}, {run.optimization.warmup} of warm-up",
         "start": start,
-        "model": f"{run.config!r} in {settings.model_dir}",
-        "parameters": f"{parameters:,}",
+        "network": (
+            f"{config.n_layer} layers of {config.d_model} in {config.n_head} heads, "
+            f"{config.n_token} pieces, {parameters:,} parameters"
+        ),
+        "writes": f"{settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
     }

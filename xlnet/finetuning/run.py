@@ -199,9 +199,11 @@ class FineTuningRun:
                 self._data.of_split("train", True)["train"]
             ),
             "length": f"{tuned.settings.max_seq_length} tokens, {tuned.settings.long_document}",
-            "text": self.records.seen.in_words(),
             "epochs": (
                 f"{epochs:,.1f}; evaluated every {settings.eval_steps:,} steps (0: never), saved "
                 f"every {settings.save_steps:,}, the last {settings.max_save} kept (0: all)"
+            ),
+            "settings": run_document.changed(
+                (settings, self._model.model.network, self.optimization)
             ),
         }

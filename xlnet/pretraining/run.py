@@ -231,8 +231,8 @@ class PretrainingRun:
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
                 f"{settings.mem_len}, {predicted} predicted"
             ),
-            "settings": " ".join(
-                "{}={}".format(*item) for item in self.document.resolved.items()
+            "settings": run_document.changed(
+                (settings, self.network, self.optimization)
             ),
         }
 

@@ -75,13 +75,6 @@ class TextCounts(NamedTuple):
     examples: int = 0
     cut: int = 0  # examples that did not fit and lost some of their text
 
-    def in_words(self) -> str:
-        """For the banner."""
-        unknown, cut = self._ratios()
-        return "{:.2f} % of {} pieces unknown, {:.1f} % of the rows cut".format(
-            100 * unknown, f"{self.pieces:,}", 100 * cut
-        )
-
     def warnings(self, cut_words: str = CUT_WORDS) -> list[str]:
         """A message for each ratio that is too large; cut_words: what is cut, and by which flag."""
         unknown, cut = self._ratios()
