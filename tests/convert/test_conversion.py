@@ -14,13 +14,8 @@ from helpers.vocabulary import train_tiny_model
 from safetensors.numpy import load_file, save_file
 
 import xlnet
-from xlnet.convert import (
-    conversion,
-    huggingface_task,
-    safetensors,
-    tokenizer_files,
-    weights,
-)
+from xlnet.convert import config_json, conversion, tokenizer_files, weights
+from xlnet.convert.weights import read_file, write_file
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.runs import model_files
@@ -67,10 +62,10 @@ class Folder:
 
     @property
     def tensors(self):
-        return safetensors.read(str(self.path / "model.safetensors"))
+        return read_file(str(self.path / "model.safetensors"))
 
     def write(self, tensors, dtype="float32"):
-        safetensors.write(str(self.path / "model.safetensors"), tensors, dtype)
+        write_file(str(self.path / "model.safetensors"), tensors, dtype)
         return self
 
     def shard(
@@ -82,7 +77,7 @@ class Folder:
         weight_map = {name: names[i % 2] for i, name in enumerate(sorted(tensors))}
         for shard in names:
             if os.path.basename(shard) == shard:
-                safetensors.write(
+                write_file(
                     str(self.path / shard),
                     {
                         name: tensors[name]
@@ -110,7 +105,7 @@ class Folder:
         conversion.from_huggingface(
             str(self.path),
             str(target),
-            huggingface_task.Columns(**columns),
+            config_json.Columns(**columns),
             *vocabulary,
         )
         return {
@@ -224,7 +219,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
         struct.pack("<Q", len(text) if length is None else length) + text + data
     )
     with pytest.raises(UserError, match="damaged|found type F.*, expected") as error:
-        safetensors.read(str(path))
+        read_file(str(path))
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
 
@@ -288,7 +283,7 @@ def test_weights_alone_keep_their_output_layer(folder, tmp_path):
         checkpoint.resolve(str(tmp_path / "converted")), str(tmp_path / "ours")
     )
     to_huggingface(tmp_path, "back")
-    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    same(read_file(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
 def test_the_target_is_not_written_over(folder, tmp_path):
@@ -320,7 +315,7 @@ def test_a_number_too_large_for_the_type_is_refused(tmp_path):
     with pytest.raises(
         UserError, match="x: found numbers up to 70000, expected numbers of"
     ):
-        safetensors.write(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
+        write_file(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
     assert not list(tmp_path.iterdir())
 
 
@@ -359,7 +354,7 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
     checkpoint.write_arrays(str(source / "xlnet_model.ckpt"), weights)
     config.to_json(str(source / "xlnet_config.json"))
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
-    tensors = safetensors.read(str(tmp_path / "theirs" / "model.safetensors"))
+    tensors = read_file(str(tmp_path / "theirs" / "model.safetensors"))
     for layer in range(2):
         np.testing.assert_array_equal(
             tensors[f"transformer.layer.{layer}.rel_attn.r_w_bias"],
@@ -506,7 +501,7 @@ def test_labels_and_kind_of_task_go_with_the_model(
         "problem_type", "single_label_classification" if labels else "regression"
     )
     assert after["problem_type"] == expected
-    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    same(read_file(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
 def test_columns_of_answers(folder, tmp_path, vocabulary):
@@ -538,7 +533,7 @@ def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
     assert kept["kind"] == "tagging" and kept["head"] == "tagging_custom"
     assert kept["labels"] == tags.split() and kept["kind_options"]["scheme"] == scheme
     to_huggingface(tmp_path, "back")
-    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    same(read_file(str(tmp_path / "back" / "model.safetensors")), model.tensors)
     assert stored(tmp_path / "back", "config.json")["id2label"] == labels
 
 
@@ -553,7 +548,7 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     )
     edit_document(tmp_path / "ours", huggingface=None)  # as of a model of ours
     to_huggingface(tmp_path, "back")
-    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    same(read_file(str(tmp_path / "back" / "model.safetensors")), model.tensors)
     config = stored(tmp_path / "back", "config.json")
     assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
@@ -616,7 +611,7 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary):
     to_huggingface(tmp_path, "back")
     config = stored(tmp_path / "back", "config.json")
     assert config["summary_activation"] == "" and config["summary_use_proj"] is False
-    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    same(read_file(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
 def test_labels_that_are_not_tags_are_weights_alone(
@@ -667,7 +662,7 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     )
     to_huggingface(tmp_path, "theirs")
     conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "back"), huggingface_task.Columns()
+        str(tmp_path / "theirs"), str(tmp_path / "back"), config_json.Columns()
     )
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
     names = sorted(checkpoint.names(prefixes[0]))
@@ -682,7 +677,7 @@ def test_a_causal_model_comes_back_as_one(causal, tmp_path):
     conversion.to_huggingface(str(causal.folder), str(tmp_path / "theirs"))
     assert stored(tmp_path / "theirs", "config.json")["attn_type"] == "uni"
     conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "back"), huggingface_task.Columns()
+        str(tmp_path / "theirs"), str(tmp_path / "back"), config_json.Columns()
     )
     asked = dict(temperature=0, max_tokens=8)
     with xlnet.load(causal.folder) as ours, xlnet.load(tmp_path / "back") as back:
@@ -702,7 +697,7 @@ def test_settings_of_training_here_replace_those_that_the_weights_came_with(
     edit_document(folder, resolved={"objective": first, "clamp_len": 9, "mem_len": 3})
     conversion.to_huggingface(str(folder), str(tmp_path / "theirs"))
     conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "ours"), huggingface_task.Columns()
+        str(tmp_path / "theirs"), str(tmp_path / "ours"), config_json.Columns()
     )
     edit_document(
         tmp_path / "ours",

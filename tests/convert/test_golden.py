@@ -11,7 +11,7 @@ from helpers.golden import assert_close
 from helpers.paths import GOLDEN
 
 import xlnet
-from xlnet.convert import conversion, huggingface_task
+from xlnet.convert import config_json, conversion
 from xlnet.engine import checkpoint, train_step
 from xlnet.model import heads, modeling
 from xlnet.runs import run_document
@@ -36,7 +36,7 @@ class Converted:
     def __init__(self, source, directory):
         self.source = source
         conversion.from_huggingface(
-            str(self.source), str(directory), huggingface_task.Columns()
+            str(self.source), str(directory), config_json.Columns()
         )
         self.prefix = checkpoint.resolve(str(directory))
         self.directory = directory

@@ -18,7 +18,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.convert import config_json, conversion, huggingface_task, tokenizer_files
+from xlnet.convert import config_json, conversion, tokenizer_files
 from xlnet.engine import checkpoint
 from xlnet.runs import run_document
 
@@ -223,7 +223,7 @@ def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
     for path in folders:
         choices = dict(choice_columns="a,b,c") if "Choice" in path.name else {}
         conversion.from_huggingface(
-            str(path), str(path) + "-ours", huggingface_task.Columns(**choices)
+            str(path), str(path) + "-ours", config_json.Columns(**choices)
         )
         conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
     in_transformers("load")

@@ -10,13 +10,8 @@ from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import ODD_TEXTS, train, train_odd_model, train_tiny_model
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from xlnet.convert import (
-    conversion,
-    huggingface_task,
-    safetensors,
-    tokenizer_files,
-    tokenizer_json,
-)
+from xlnet.convert import config_json, conversion, tokenizer_files
+from xlnet.convert.weights import read_file, write_file
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs import run_document
 from xlnet.support.errors import UserError
@@ -108,7 +103,7 @@ def write(folder, values):
 def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, options):
     path = write(tmp_path / "theirs", as_that_library_writes(vocabulary, **options))
     with open(vocabulary, "rb") as f:
-        assert contents(tokenizer_json.read(str(path))[0]) == contents(f.read())
+        assert contents(tokenizer_files.read_json(str(path))[0]) == contents(f.read())
     tokenizer = tokenizer_files.read(str(tmp_path / "theirs"), str(tmp_path))
     original = Tokenizer(
         vocabulary,
@@ -125,7 +120,9 @@ def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, o
 @pytest.mark.parametrize("is_older", (False, True))
 def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     path = write(tmp_path, as_that_library_writes(SPIECE, is_older=is_older))
-    assert contents(tokenizer_json.read(str(path))[0]) == contents(SPIECE.read_bytes())
+    assert contents(tokenizer_files.read_json(str(path))[0]) == contents(
+        SPIECE.read_bytes()
+    )
     tokenizer = tokenizer_files.read(str(tmp_path), str(tmp_path))
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(str(SPIECE)).encode_lines(TEXTS)
 
@@ -175,7 +172,7 @@ def test_what_cannot_be_done_here_is_refused_with_the_flag(
     values = as_that_library_writes(vocabulary)
     change(values)
     with pytest.raises(UserError, match=message) as e:
-        tokenizer_json.read(str(write(tmp_path, values)))
+        tokenizer_files.read_json(str(write(tmp_path, values)))
     assert str(e.value).endswith("; --spiece_model_file") and "\n" not in str(e.value)
 
 
@@ -193,17 +190,17 @@ def test_a_piece_of_any_digit_and_a_comma_is_not_used_there(tmp_path, piece):
     )
     tokenizer = Tokenizer(path, keep_accents=True)
     assert piece in tokenizer.split_pieces
-    tokenizer_json.write(str(tmp_path / "tokenizer.json"), tokenizer)
+    tokenizer_files.write_json(str(tmp_path / "tokenizer.json"), tokenizer)
     written = json.loads((tmp_path / "tokenizer.json").read_text())
     assert dict(map(tuple, written["model"]["vocab"]))[piece] == -100
     scores = {text: score for text, score, _ in contents(tokenizer.model_bytes())[0]}
-    again = contents(tokenizer_json.read(str(tmp_path / "tokenizer.json"))[0])[0]
+    again = contents(tokenizer_files.read_json(str(tmp_path / "tokenizer.json"))[0])[0]
     assert {text: score for text, score, _ in again} == pytest.approx(scores)
 
 
 def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
     for name in ("bytes", "few"):
-        tokenizer_json.write(
+        tokenizer_files.write_json(
             str(tmp_path / name),
             Tokenizer(train_odd_model(tmp_path / "spiece.model", name)),
         )
@@ -219,12 +216,12 @@ def test_it_goes_with_the_converted_model(vocabulary, tmp_path):
     write(theirs, as_that_library_writes(vocabulary, uncased=True))
     config = json.loads((theirs / "config.json").read_text())
     with pytest.raises(UserError, match="found 51 pieces, expected 41"):
-        conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
+        conversion.from_huggingface(str(theirs), str(ours), config_json.Columns())
     (theirs / "config.json").write_text(json.dumps(dict(config, vocab_size=51)))
-    tensors = safetensors.read(str(theirs / "model.safetensors"))
+    tensors = read_file(str(theirs / "model.safetensors"))
     tensors["transformer.word_embedding.weight"] = np.zeros([51, 24], np.float32)
-    safetensors.write(str(theirs / "model.safetensors"), tensors)
-    conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
+    write_file(str(theirs / "model.safetensors"), tensors)
+    conversion.from_huggingface(str(theirs), str(ours), config_json.Columns())
     assert run_document.read(str(ours)).task  # ready to predict
     tokenizer = Tokenizer(str(ours / "spiece.model"))
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(vocabulary, True).encode_lines(

@@ -369,11 +369,11 @@ def _make_theirs(folder, version):
 
 
 def _read_theirs(folder):
-    from xlnet.convert import config_json, safetensors
+    from xlnet.convert import config_json, weights
 
     path = str(folder / "config.json")
     entries = config_json.read(files.read_json(path, "config"), path)
-    return [entries, safetensors.read_folder(str(folder))]
+    return [entries, weights.read_folder(str(folder))]
 
 
 SUBJECTS = (

@@ -122,14 +122,14 @@ def convert(settings: ConversionSettings) -> None:
       xlnet convert --input=model --output=folder_for_hugging_face
     """
     quiet.import_tensorflow()
-    from xlnet.convert import conversion, huggingface_task
+    from xlnet.convert import config_json, conversion
     from xlnet.engine import devices
 
     devices.set_up_process()
     # These settings, of both directions, decide how text is cut into pieces.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     if conversion.is_theirs(settings.input):
-        columns = huggingface_task.Columns(
+        columns = config_json.Columns(
             settings.text_a_column,
             settings.text_b_column,
             settings.choice_columns,

@@ -53,6 +53,16 @@ class TextInputs(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class FillSettings(Settings):
+    """xlnet fill: how blanks are filled; Python has more settings."""
+
+    pieces: str = same_as(FillingSettings, "pieces")
+    order: str = same_as(FillingSettings, "order")
+    top: int = same_as(FillingSettings, "top")
+    beams: int = same_as(FillingSettings, "beams")
+
+
+@dataclasses.dataclass(frozen=True)
 class PairSettings(Settings):
     """xlnet explain: which text."""
 
@@ -130,9 +140,7 @@ def write(settings: TextInputs, objects: Iterable[dict[str, Any]]) -> None:
         print(f"written: {settings.output}")
 
 
-def fill(
-    model_settings: LoadSettings, settings: TextInputs, how: FillingSettings
-) -> None:
+def fill(model_settings: LoadSettings, settings: TextInputs, how: FillSettings) -> None:
     """Fills blanks in texts with a pretrained model (infilling).
 
     A blank is a word of one or several pieces. The likeliest fillings come first, with the joint
@@ -213,7 +221,7 @@ def explain(model_settings: LoadSettings, settings: PairSettings) -> None:
 
 
 def run_fill() -> None:
-    cli.run(fill, LoadSettings, TextInputs, FillingSettings)
+    cli.run(fill, LoadSettings, TextInputs, FillSettings)
 
 
 def run_generate() -> None:

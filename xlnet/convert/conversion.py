@@ -11,13 +11,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.convert import (
-    config_json,
-    huggingface_task,
-    safetensors,
-    tokenizer_files,
-    weights,
-)
+from xlnet.convert import config_json, tokenizer_files, weights
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.runs import model_files, run_document
@@ -36,7 +30,7 @@ _SHARED = ("clamp_len", "mem_len", "same_length")
 
 def is_theirs(source: str) -> bool:
     """Whether `source` is a folder of that library, not a checkpoint of ours."""
-    names = (config_json.NAME, safetensors.WEIGHTS_NAME, safetensors.INDEX_NAME)
+    names = (config_json.NAME, weights.WEIGHTS_NAME, weights.INDEX_NAME)
     return any(os.path.exists(os.path.join(source, name)) for name in names)
 
 
@@ -46,7 +40,7 @@ def is_theirs(source: str) -> bool:
 def from_huggingface(
     source: str,
     target: str,
-    columns: huggingface_task.Columns,
+    columns: config_json.Columns,
     spiece_model_file: Optional[str] = None,
     uncased: Optional[bool] = None,
     keep_accents: Optional[bool] = None,
@@ -65,17 +59,15 @@ def from_huggingface(
         )
         _check_size(tokenizer, config)
         # Weights, by our names.
-        tensors, outputs = safetensors.read_folder(source), 1
+        tensors, outputs = weights.read_folder(source), 1
         for name in ("logits_proj.weight", "classifier.weight"):
             outputs = len(tensors.get(name, range(outputs)))
-        pairs = config_json.pairs(
-            entries, config, huggingface_task.scope(entries), outputs
-        )
+        pairs = config_json.pairs(entries, config, config_json.scope(entries), outputs)
         ours, left_over = weights.to_ours(tensors, pairs, source)
-        labels = huggingface_task.labels_of(entries, outputs)
+        labels = config_json.labels_of(entries, outputs)
 
         # A model that no task of this library can use is converted without a task.
-        why_not = huggingface_task.why_not(entries)
+        why_not = config_json.why_not(entries)
         if tokenizer is None and not why_not:
             why_not = f"{source} has no vocabulary; --spiece_model_file"
         document = RunDocument("", None, _settings_of(entries))
@@ -89,7 +81,7 @@ def from_huggingface(
                     or tokenizer_files.max_length(source)
                     or _LENGTH
                 )
-                document = huggingface_task.describe(
+                document = config_json.describe(
                     entries, labels, tokenizer, columns, length
                 )
         document = dataclasses.replace(document, huggingface=entries)
@@ -167,7 +159,7 @@ def to_huggingface(
     """Converts a checkpoint of ours to the folder `target`, which must be new or empty.
 
     `source` is a prefix or a directory; of a model directory the best checkpoint is taken, if it
-    has one. `dtype` is one of `safetensors.DTYPES`.
+    has one. `dtype` is one of `weights.DTYPES`.
     """
     best = os.path.join(source, best_checkpoint.BEST)
     if os.path.isdir(best) and checkpoint.newest(best):
@@ -194,7 +186,7 @@ def to_huggingface(
         _log.warning(
             "note: %s has no vocabulary, so %s has no tokenizer", directory, target
         )
-    scope = run.task["head"] if run.task else huggingface_task.scope(entries)
+    scope = run.task["head"] if run.task else config_json.scope(entries)
     outputs = len(entries.get("id2label", {})) or 1
     wanted = config_json.pairs(entries, config, scope, outputs)
     # Fine-tuned models have no mask embedding, and that library expects one.
@@ -211,7 +203,7 @@ def to_huggingface(
         files.write_json(
             os.path.join(aside, config_json.NAME), dict(sorted(entries.items()))
         )
-        safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
+        weights.write_file(os.path.join(aside, weights.WEIGHTS_NAME), tensors, dtype)
     left_over = sorted(set(ours) - {pair.ours for pair in wanted})
     _say(
         f"{prefix} -> {target}, {entries['architectures'][0]}",
@@ -236,5 +228,5 @@ def _describe_ours(
     if "objective" in run.resolved:
         # One direction is an attention type there.
         entries["attn_type"] = "uni" if run.resolved["objective"] == "causal" else "bi"
-    entries.update(huggingface_task.to_huggingface_model(run))
+    entries.update(config_json.to_huggingface_model(run))
     return config_json.read(entries, run.path)

@@ -550,14 +550,6 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )
-    scoring: Optional[str] = setting(
-        None,
-        "how answers are compared: by words, as SQuAD's scripts, or by characters, as "
-        "CMRC's; if not given, squad2.0 where some questions have no answer, else squad1.1",
-        choices=("squad1.1", "squad2.0", "characters"),
-        help_group=HelpGroup.EVALUATION,
-        belongs_to="model",
-    )
     predict_threshold: float = same_as(
         ClassifierSettings,
         "predict_threshold",

@@ -366,8 +366,8 @@ def _with_settings(task: Task, settings: SpanSettings) -> Task:
             )
     options = {}
     for field in dataclasses.fields(SpanOptions):
-        options[field.name] = getattr(settings, field.name)
-    options["scoring"] = settings.scoring or task.options.scoring
+        if field.name != "scoring":  # of the known task
+            options[field.name] = getattr(settings, field.name)
     holds_out = "train" in files and "dev" not in files
     dev_share = task.files.dev_share if holds_out else 0.0
     task = task.with_files(by_split=files, dev_share=dev_share)
