@@ -253,7 +253,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
             "two labels of the same name",
         ),
         (dict(n_layer=3), "weights are missing: transformer.layer.2.rel_attn.r_w_bias"),
-        (dict(n_layer="2"), "n_layer is '2'"),
+        (dict(n_layer="2"), "n_layer: found '2'"),
         (dict(n_head=0), "config.json: "),
         (dict(d_inner=41), r"layer.0.ff.layer_1.weight: found shape \[40, 24\]"),
     ),
@@ -568,7 +568,7 @@ def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocab
 @pytest.mark.parametrize(
     "name, entries, length, said",
     [
-        ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
+        ("question_answering", dict(end_n_top=0), 512, "end_n_top: found 0"),
         ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
         ("sequence_classification", {}, 1, "max_seq_length is 1"),
         (

@@ -279,6 +279,13 @@ def test_several_labels_in_a_cell(tmp_path):
         read_rows(task, str(tmp_path), "dev")
 
 
+def test_names_with_commas_are_in_quotation_marks(tmp_path):
+    write(tmp_path, "train.csv", '"a, b",label', "x,1", "y,2")
+    task = own(tmp_path, text_a_column='"a, b"')
+    rows = read_rows(task, str(tmp_path), "train")
+    assert [row.pairs[0][0] for row in rows] == ["x", "y"]
+
+
 def test_a_column_for_each_label(tmp_path):
     write(tmp_path, "train.csv", "text_a,rude,old", "x,1,0", "y,0,0")
     write(tmp_path, "dev.csv", "text_a,rude,old", "x,1,yes")

@@ -33,6 +33,7 @@ from xlnet.settings.finetuning import (
     FineTuningSettings,
     SpanSettings,
     TaggerSettings,
+    names_in,
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError, wrong
@@ -332,7 +333,7 @@ def describe(
         if not columns.choice_columns:
             raise wrong("choice_columns", "nothing", "the columns of the answers")
         # The labels of the model if there is one for each column; else numbers from 0 on.
-        count = columns.choice_columns.count(",") + 1
+        count = len(names_in(columns.choice_columns))
         if len(labels or ()) != count:
             labels = tuple(map(str, range(count)))
     # The section `task` as training here would have written it.

@@ -69,6 +69,9 @@ def train(
         )
         settings = dataclasses.replace(settings, eval_steps=0)
     settings, optimization = in_steps(settings, optimization, len(rows))
+    if settings.train_batch_size > len(rows):
+        found = settings.train_batch_size, len(rows)
+        _log.warning("note: train_batch_size is %d, of %d rows to train on", *found)
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
         evaluated = data.of_split(settings.eval_split, need_labels=True)

@@ -1,5 +1,6 @@
 """Fine-tuning: tasks, their files, evaluation and prediction."""
 
+import csv
 import dataclasses
 from typing import ClassVar, Optional, Union
 
@@ -299,7 +300,7 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     # The columns of own files; the labels say which task type it is.
     text_a_column: str = setting(
         "text_a",
-        "custom: column of the text; a,b joins two columns",
+        'custom: column of the text; a,b joins two columns, "a, b" is one name',
         belongs_to="model",
     )
     text_b_column: Optional[str] = setting(
@@ -606,6 +607,12 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         if self.doc_stride > room:
             expected = f"at most max_seq_length - max_query_length - 3 = {room}"
             raise wrong("doc_stride", self.doc_stride, expected)
+
+
+def names_in(flag: Optional[str]) -> tuple[str, ...]:
+    """The names of columns in a flag: commas between, quotation marks around one with a comma."""
+    found = next(csv.reader([flag or ""], skipinitialspace=True))
+    return tuple(name.strip() for name in found if name.strip())
 
 
 # The settings of any fine-tuning program.

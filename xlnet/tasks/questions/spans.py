@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.settings.finetuning import SpanSettings
+from xlnet.settings.finetuning import SpanSettings, names_in
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
@@ -332,7 +332,7 @@ class SpanScorer(contract.Scorer):
 
 def _own_columns(settings: SpanSettings) -> dict:
     """With `query`, the questions on a paragraph are held out together."""
-    label = [name.strip() for name in settings.label_column.split(",")]
+    label = names_in(settings.label_column)
     if len(label) > 2:
         expected = "one or two: the answer, its start"
         raise wrong("label_column", f"'{settings.label_column}'", expected)

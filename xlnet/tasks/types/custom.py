@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from xlnet.settings.finetuning import names_in
 from xlnet.support import encodings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import readers
@@ -124,7 +125,7 @@ def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
     scorer = task.scorer
     given: dict[str, str] = {}  # name, as results have it -> as the flag has it
-    for each in _listed(name):
+    for each in names_in(name):
         scorer.check_metric(each)
         its_name = split_metrics.name_of(each)
         if given.setdefault(its_name, each) != each:
@@ -188,8 +189,8 @@ def _table_columns(settings: Any) -> dict[str, Any]:
     """The fields of `Columns`; raises UserError for missing names."""
     columns: dict[str, Any] = {"id": settings.id_column, "id_required": True}
     for name in ("text_a", "text_b", "label"):
-        columns[name] = _listed(getattr(settings, name + "_column"))
-    columns["choices"] = _listed(settings.choice_columns)
+        columns[name] = names_in(getattr(settings, name + "_column"))
+    columns["choices"] = names_in(settings.choice_columns)
     for flag, names in (
         ("text_a_column", columns["text_a"]),
         ("label_column", columns["label"]),
@@ -219,10 +220,6 @@ def _check_type_flags(settings: Any) -> None:
     forms = ("json",) if settings.multi_label else ("letters", "numbers", "indices")
     if settings.label_form not in (None, *forms):
         raise wrong("label_form", settings.label_form, f"one of {', '.join(forms)}")
-
-
-def _listed(names: Optional[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
 # ---- which files
