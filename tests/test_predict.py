@@ -57,6 +57,27 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
     assert written[1] == written[0]
 
 
+@pytest.mark.parametrize(
+    "kind, text, said",
+    [
+        ("classification", "first,label\nkamat,animal\nka,plant\n", "(2 rows)"),
+        (
+            "spans",
+            "id,context,question,answer\n7,kamat rokmi,mi ka,rokmi\n",
+            "(1 questions)",
+        ),
+    ],
+)
+def test_a_file_with_labels_is_evaluated(kind, text, said, tmp_path):
+    flags = dict(text_b_column=None) if kind == "classification" else {}
+    model = make_model(tmp_path / "model", kind, **flags)
+    (tmp_path / "labelled.csv").write_text(text)
+    done = command.succeed(
+        "xlnet evaluate", str(tmp_path / "labelled.csv"), model_dir=model
+    )
+    assert "eval custom dev" in done.stdout and said in done.stdout, done
+
+
 def test_a_form_of_another_task_type_is_refused(tmp_path):
     done = command.run(
         "xlnet predict",

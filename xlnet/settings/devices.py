@@ -8,41 +8,36 @@ from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
+class DeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
     """Where to run: docs/how_to/several_gpus.md."""
 
     num_hosts: Optional[int] = setting(
         None,
         "number of machines; if not given, as many as TF_CONFIG or SLURM name",
         minimum=1,
-        belongs_to=None,
     )
     num_core_per_host: int = setting(
         1,
         "GPUs per machine, or replicas on the CPU with device=cpu",
         minimum=1,
-        belongs_to=None,
     )
     device: str = setting(
         "auto",
         "where to run; auto: on GPUs, or with one replica on the CPU if there are none",
         choices=("auto", "gpu", "cpu"),
-        belongs_to=None,
     )
-    use_tpu: bool = setting(False, "run on a TPU (never tried)", belongs_to=None)
+    use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting(
         "local",
         "name or grpc address of the TPU",
         aliases=("tpu",),
         help_group=HelpGroup.ORIGINAL,
-        belongs_to=None,
     )
     xla: Optional[bool] = setting(
         None,
         "compile the training step with XLA; not given: on GPUs, unless deterministic; in "
         "fine-tuning batches then have at most six lengths",
         help_group=HelpGroup.SPEED,
-        belongs_to=None,
     )
     fused_attention: Optional[bool] = setting(
         None,
@@ -50,14 +45,12 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
         "TensorFlow 2.21, XLA and --precision=bf16 or fp16; not given: where all of that is, "
         "Triton is installed and the run has one H100 or H200",
         help_group=HelpGroup.SPEED,
-        belongs_to=None,
     )
     deterministic: bool = setting(
         False,
         "on GPUs use only operations that give the same bits each time, and no TF32: slower, and "
         "an error where TensorFlow has none",
         help_group=HelpGroup.SPEED,
-        belongs_to=None,
     )
 
     @property

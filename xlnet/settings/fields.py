@@ -7,7 +7,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Optional, Union
 
 from xlnet.support.errors import wrong
 
@@ -64,7 +64,7 @@ def setting(
     aliases: Sequence[str] = (),
     is_result: bool = False,
     help_group: Optional[HelpGroup] = None,
-    belongs_to: BelongsTo = "run",
+    belongs_to: Union[BelongsTo, Literal["class"]] = "class",
 ) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
 
@@ -81,7 +81,7 @@ def setting(
       is_result: whether it names the main output file. Where that is "-", the standard output, all
         other output goes to the standard error.
       help_group: its group of `--help`; None: that of its class.
-      belongs_to: see `BelongsTo`.
+      belongs_to: see `BelongsTo`; "class": that of its class.
     """
     metadata = {
         "help": help,
@@ -189,18 +189,19 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A group of settings; `help_group`: where those are shown that do not name their own."""
+    """A group of settings; `help_group` and `belongs_to`: those of fields that do not name their
+    own."""
 
-    def __init_subclass__(cls, help_group: HelpGroup = HelpGroup.OTHER) -> None:
-        # The help group of the class is that of all fields that do not name one themselves.
+    def __init_subclass__(
+        cls, help_group: HelpGroup = HelpGroup.OTHER, belongs_to: BelongsTo = "run"
+    ) -> None:
         for field in vars(cls).values():
-            if (
-                isinstance(field, dataclasses.Field)
-                and not field.metadata["help_group"]
-            ):
-                field.metadata = types.MappingProxyType(
-                    {**field.metadata, "help_group": help_group}
-                )
+            if isinstance(field, dataclasses.Field):
+                metadata = dict(field.metadata)
+                metadata["help_group"] = metadata["help_group"] or help_group
+                if metadata["belongs_to"] == "class":
+                    metadata["belongs_to"] = belongs_to
+                field.metadata = types.MappingProxyType(metadata)
 
     def __post_init__(self) -> None:
         missing = [name for name, value in vars(self).items() if value is REQUIRED]

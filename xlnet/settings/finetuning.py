@@ -294,57 +294,48 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
+class ClassifierSettings(
+    TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"
+):
     """xlnet classify: the task, its files, what to do."""
 
     # The columns of own files; the labels say which task type it is.
     text_a_column: str = setting(
         "text_a",
         'custom: column of the text; a,b joins two columns, "a, b" is one name',
-        belongs_to="model",
     )
-    text_b_column: Optional[str] = setting(
-        None, "custom: column of the second text", belongs_to="model"
-    )
+    text_b_column: Optional[str] = setting(None, "custom: column of the second text")
     label_column: str = setting(
         "label",
         "custom: column of the label; with multi_label also a column of 0 and 1 per label",
-        belongs_to="model",
     )
     id_column: Optional[str] = setting(
         None,
         "custom: column of an example's name; row number if not given",
-        belongs_to="model",
     )
     choice_columns: Optional[str] = setting(
         None,
         "custom: columns of the choices, of which one is right, or one column of lists of them "
         "in JSON or Parquet",
-        belongs_to="model",
     )
     is_regression: bool = setting(
         False,
         "custom: labels are numbers; compared with known tasks",
         help_group=HelpGroup.TASK,
-        belongs_to="model",
     )
-    multi_label: bool = setting(
-        False, "custom: an example has any number of labels", belongs_to="model"
-    )
+    multi_label: bool = setting(False, "custom: an example has any number of labels")
     label_form: Optional[str] = setting(
         None,
         "custom: how a cell has its labels. multi_label: names with commas between, or json, a "
         "list as text. choice_columns: letters from A (if not given), numbers from 1, or indices "
         "from 0",
         choices=("json", "letters", "numbers", "indices"),
-        belongs_to="model",
     )
     # Several labels, and rankings.
     query_id_column: Optional[str] = setting(
         None,
         "custom: column of a query's name; makes a ranking: text_a is the query, text_b and id the "
         "document, label its relevance",
-        belongs_to="model",
     )
 
     input_format: Optional[str] = same_as(
@@ -362,7 +353,6 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         minimum=0.0,
         maximum=1.0,
         help_group=HelpGroup.PREDICTION,
-        belongs_to="model",
     )
 
     # Texts longer than `max_seq_length`.
@@ -372,7 +362,6 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "sliding windows, or read up to 8 segments of max_seq_length with memory of those before",
         choices=("truncate", "head_tail", "sliding", "memory"),
         help_group=HelpGroup.LENGTH,
-        belongs_to="model",
     )
 
     # The output layer.
@@ -381,20 +370,18 @@ class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "how a text is pooled to one vector",
         choices=("last", "first", "mean", "attn"),
         help_group=HelpGroup.HEAD,
-        belongs_to="model",
     )
     use_summ_proj: bool = setting(
         True,
         "apply a dense tanh layer to the summary",
         help_group=HelpGroup.ORIGINAL,
-        belongs_to="model",
     )
 
     program = "xlnet classify"
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
+class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"):
     """xlnet tag: the task, its files, what to do."""
 
     task_name: str = same_as(
@@ -413,18 +400,17 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "1",
         "custom: column of the words, by number from 1 or by name; in JSON the key of the text or "
         "the tokens (a number: text)",
-        belongs_to="model",
     )
     label_column: Optional[str] = setting(
         None,
         "custom: column of the tags, by number or name; in JSON the key of the entities or the "
         "tags; if not given, the last column, the key entities of a text, the key tags of tokens",
-        belongs_to="model",
     )
     comment: Optional[str] = setting(
         None,
         "custom: how comments before a sentence in columns begin, such as #; if not given, all "
         "lines are words",
+        belongs_to="run",
     )
     scheme: Optional[str] = setting(
         None,
@@ -432,7 +418,6 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "not given, that of a known task, or bio2",
         choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2", "plain"),
         help_group=HelpGroup.TEXT,
-        belongs_to="model",
     )
     input_format: Optional[str] = same_as(
         TaskSettings,
@@ -453,7 +438,7 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
 
 
 @dataclasses.dataclass(frozen=True)
-class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
+class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"):
     """xlnet squad: questions, what to do with them."""
 
     task_name: str = same_as(
@@ -482,17 +467,14 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
     text_a_column: str = setting(
-        "context", "tables: column of the text with the answer", belongs_to="model"
+        "context", "tables: column of the text with the answer"
     )
-    text_b_column: str = setting(
-        "question", "tables: column of the question", belongs_to="model"
-    )
+    text_b_column: str = setting("question", "tables: column of the question")
     label_column: str = setting(
         "answer",
         "tables: column of the answer, empty where there is none; in JSON lines a text or a list "
         "of texts; answer,start: with that of its offset in the context [characters]. Without, "
         "answers that occur once are found",
-        belongs_to="model",
     )
     id_column: str = same_as(
         ClassifierSettings,
@@ -513,14 +495,12 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "stride between the windows of a long paragraph [tokens]",
         minimum=1,
         help_group=HelpGroup.LENGTH,
-        belongs_to="model",
     )
     max_query_length: int = setting(
         64,
         "maximum length of a question [tokens]",
         minimum=1,
         help_group=HelpGroup.LENGTH,
-        belongs_to="model",
     )
     # Which answers are considered: a beam of starts, for each a beam of ends.
     max_answer_length: int = setting(
@@ -528,21 +508,18 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
         "maximum length of an answer [tokens]",
         minimum=1,
         help_group=HelpGroup.PREDICTION,
-        belongs_to="model",
     )
     start_n_top: int = setting(
         5,
         "beam size of the start of an answer",
         minimum=1,
         help_group=HelpGroup.PREDICTION,
-        belongs_to="model",
     )
     end_n_top: int = setting(
         5,
         "beam size of the end for each start",
         minimum=1,
         help_group=HelpGroup.PREDICTION,
-        belongs_to="model",
     )
     n_best_size: int = setting(
         5,
