@@ -64,7 +64,7 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
         (
             "spans",
             "id,context,question,answer\n7,kamat rokmi,mi ka,rokmi\n",
-            "(1 questions)",
+            "(1 rows)",
         ),
     ],
 )

@@ -50,9 +50,8 @@ class XLNetModel:
             if run_config.is_training
             else None
         )
-        input_ids, seg_ids, input_mask = (
-            _transpose(x, 1, 0) for x in (input_ids, seg_ids, input_mask)
-        )
+        input_ids, seg_ids = _transpose(input_ids, 1, 0), _transpose(seg_ids, 1, 0)
+        input_mask = _transpose(input_mask, 1, 0)
         # AUTO_REUSE: programs of the original build a model for training and one for evaluation.
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             outputs = modeling.transformer_xl(

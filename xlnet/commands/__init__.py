@@ -7,15 +7,10 @@ text of `--help`. Modules are imported before `--help` is shown, so functions im
 import importlib.util
 import sys
 
-_MISSING = [
-    name
-    for name in ("absl", "numpy", "sentencepiece", "tensorflow")
-    if importlib.util.find_spec(name) is None
-]
-if _MISSING:  # a newcomer's first start is often outside of the environment
-    sys.exit(
-        "xlnet: {} has no {}: in the clone, run `bash scripts/setup.sh`, then `source "
-        ".venv/bin/activate`; elsewhere, install with pip".format(
-            sys.executable, ", ".join(_MISSING)
+for _name in ("absl", "numpy", "sentencepiece", "tensorflow"):
+    # a newcomer's first start is often outside of the environment
+    if importlib.util.find_spec(_name) is None:
+        sys.exit(
+            f"xlnet: {sys.executable} has no {_name}: in the clone, run `bash scripts/setup.sh`, "
+            "then `source .venv/bin/activate`; elsewhere, install with pip"
         )
-    )

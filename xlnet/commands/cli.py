@@ -229,9 +229,8 @@ def _parse(groups: Sequence[type], positional: str) -> None:
         other = field.metadata["instead_of"]
         if other and given(name) and given(other):
             raise wrong(name, f"{other}, too", "one of them")
-    ignored = [
-        "--" + name for name in FLAGS if given(name) and FLAGS[name].help == _NO_EFFECT
-    ]
+    given_flags = (name for name in FLAGS if given(name))
+    ignored = ["--" + name for name in given_flags if FLAGS[name].help == _NO_EFFECT]
     if ignored:
         _log.warning("note: not used: %s", ", ".join(ignored))
 

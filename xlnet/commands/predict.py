@@ -154,7 +154,9 @@ def run(settings: Any, **todo: Any) -> None:
         ):
             given[field.name] = value
             if field.name not in group.__dataclass_fields__:
-                expected = f"no such setting of models of the type {trained.name}"
+                expected = (
+                    f"nothing: models of the type {trained.name} have no such setting"
+                )
                 raise wrong(field.name, f"'{value}'", expected)
     chosen = group(**given)
     chosen.check()

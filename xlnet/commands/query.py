@@ -154,11 +154,7 @@ def fill(model_settings: LoadSettings, settings: TextInputs, how: FillSettings) 
     with load(model_settings) as model:
         filled = results(settings, model, "fill", vars(how))
         if settings.output:
-            objects = (
-                dict(text=text, fillings=[each._asdict() for each in found])
-                for text, found in filled
-            )
-            write(settings, objects)
+            write(settings, map(_filled_object, filled))
             return
         for text, found in filled:
             print(text)
@@ -166,6 +162,11 @@ def fill(model_settings: LoadSettings, settings: TextInputs, how: FillSettings) 
                 print(
                     f"{100 * filling.probability:10.4f} %  {filling.text}", flush=True
                 )
+
+
+def _filled_object(filled: tuple[str, Any]) -> dict[str, Any]:
+    text, found = filled
+    return {"text": text, "fillings": [each._asdict() for each in found]}
 
 
 def generate(

@@ -17,7 +17,7 @@ import zipfile
 from xlnet.commands import cli
 from xlnet.settings.fields import required
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 
@@ -31,18 +31,15 @@ class SampleSettings:
 
 def main(settings: SampleSettings) -> None:
     with zipfile.ZipFile(SAMPLE) as archive:
-        texts = {
-            os.path.join(settings.output, name): archive.read(name).decode("utf-8")
-            for name in archive.namelist()
-        }
-        for path, text in texts.items():
-            if (
-                os.path.exists(path)
-                and pathlib.Path(path).read_bytes() != text.encode()
+        texts = {}
+        for name in archive.namelist():
+            path = os.path.join(settings.output, name)
+            texts[path] = archive.read(name).decode("utf-8")
+            if os.path.exists(path) and pathlib.Path(path).read_bytes() != archive.read(
+                name
             ):
-                raise UserError(
-                    f"output: {path} is there and is not the sample's; give another directory"
-                )
+                found = f"{path}, which is not the sample's"
+                raise wrong("output", found, "another directory")
         for path, text in texts.items():
             name = os.path.basename(path)
             files.write_text(path, text)

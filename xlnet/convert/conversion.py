@@ -222,9 +222,9 @@ def _describe_ours(
     entries = dict(config_json.DEFAULTS, model_type="xlnet", architectures=[name])
     entries.update(run.huggingface or {})
     entries.update(config_json.of_architecture(config))
-    entries.update(
-        (name, run.resolved[name]) for name in _SHARED if name in run.resolved
-    )
+    for name in _SHARED:
+        if name in run.resolved:
+            entries[name] = run.resolved[name]
     if "objective" in run.resolved:
         # One direction is an attention type there.
         entries["attn_type"] = "uni" if run.resolved["objective"] == "causal" else "bi"

@@ -105,9 +105,8 @@ def write(
         special[name] = piece if piece in known else None
     special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)
     special["pad_token"] = special["pad_token"] or special["unk_token"]
-    special["additional_special_tokens"] = [
-        piece for piece in _MORE_PIECES if piece in known
-    ]
+    more = [piece for piece in _MORE_PIECES if piece in known]
+    special["additional_special_tokens"] = more
     files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
     present = {name: value for name, value in special.items() if value}
     files.write_json(os.path.join(folder, "special_tokens_map.json"), present)
@@ -271,9 +270,8 @@ def write_json(path: str, tokenizer: Tokenizer) -> None:
                 }
             )
     # A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
-    sep, cls = (
-        tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id)
-    )
+    sep = tokenizer.id_to_piece(tokenizer.sep_id)
+    cls = tokenizer.id_to_piece(tokenizer.cls_id)
     single: list[dict[str, Any]] = [
         {"Sequence": {"id": "A", "type_id": 0}},
         {"SpecialToken": {"id": sep, "type_id": 0}},

@@ -155,9 +155,9 @@ def to_ours(
     """(our variables, their names without a counterpart) from the tensors of `source`."""
     weights, left_over = {}, set(tensors)
     for pair in wanted:
-        parts = [
-            _taken(tensors, name, pair.their_shape, source) for name in pair.theirs
-        ]
+        parts = []
+        for name in pair.theirs:
+            parts.append(_taken(tensors, name, pair.their_shape, source))
         left_over -= set(pair.theirs)
         weights[pair.ours] = parts[0]
         if pair.layout == _STACKED:

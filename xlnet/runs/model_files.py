@@ -36,7 +36,9 @@ MAX_SEQ_LENGTH = (
 )
 
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
-    group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)
+    ClassifierSettings.program: ClassifierSettings,
+    TaggerSettings.program: TaggerSettings,
+    SpanSettings.program: SpanSettings,
 }
 _READ = (
     RUN_NAME,

@@ -207,9 +207,10 @@ def to_share(document: RunDocument) -> RunDocument:
         for field in dataclasses.fields(group):
             if field.metadata["belongs_to"] == "model":
                 of_model.add(field.name)
-    resolved = {
-        name: value for name, value in document.resolved.items() if name in of_model
-    }
+    resolved = {}
+    for name, value in document.resolved.items():
+        if name in of_model:
+            resolved[name] = value
     if resolved.get("metric"):  # perhaps FILE.py:FUNCTION
         resolved["metric"] = os.path.basename(resolved["metric"])
     return dataclasses.replace(document, resolved=resolved)

@@ -7,6 +7,7 @@ import logging
 import math
 import multiprocessing
 import os
+import pathlib
 from typing import Any, Optional
 
 _log = logging.getLogger(__name__)
@@ -31,9 +32,9 @@ def _limit() -> Optional[float]:
     """The cores of a container's quota, as Docker's --cpus; None: there is no limit."""
     for names in _QUOTAS:
         try:
-            words = " ".join(
-                open(os.path.join(_GROUPS, name)).read() for name in names
-            ).split()
+            words = []
+            for name in names:
+                words += pathlib.Path(_GROUPS, name).read_text().split()
             quota, period = map(int, words)
         except (OSError, ValueError):  # no such file, or "max"
             continue

@@ -66,12 +66,11 @@ def escape_control_characters(text: str, kept: str = "") -> str:
     escaped as Python does. Errors quote files, whose bytes must not control the terminal."""
     if text.isprintable():
         return text
-    return "".join(
-        character
-        if character.isprintable() or character in kept
-        else repr(character)[1:-1]
-        for character in text
-    )
+    safe = ""
+    for character in text:
+        is_shown = character.isprintable() or character in kept
+        safe += character if is_shown else repr(character)[1:-1]
+    return safe
 
 
 # ---- errors of TensorFlow and the operating system, in one line ----

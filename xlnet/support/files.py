@@ -354,17 +354,13 @@ def digest_of(path: str) -> str:
     """The SHA-256 of a file, or of all files in a directory with their names."""
     if not os.path.isdir(path):
         return sha256(path)
-    found = sorted(
-        os.path.join(directory, name)
-        for directory, _, names in os.walk(path)
-        for name in names
-    )
-    return hashlib.sha256(
-        b"".join(
-            os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0")
-            for each in found
-        )
-    ).hexdigest()
+    found = []
+    for directory, _, names in os.walk(path):
+        found += [os.path.join(directory, name) for name in names]
+    digest = hashlib.sha256()
+    for each in sorted(found):
+        digest.update(os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0"))
+    return digest.hexdigest()
 
 
 def directory_of(checkpoint: str) -> str:
@@ -385,19 +381,16 @@ def is_remote(path: str) -> bool:
 def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):  # without links to nowhere, which have no size
-        return {
-            path: os.path.getsize(path)
-            for path in matching(pattern)
-            if os.path.exists(path)
-        }
+        local = filter(os.path.exists, matching(pattern))
+        return {path: os.path.getsize(path) for path in local}
     if gfile := _gfile(pattern):
         with _as_file_errors(pattern):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
-    return {
-        found.path: found.size_in_bytes
-        for result in _file_systems().match([pattern])
-        for found in result.metadata_list
-    }
+    sizes = {}
+    for result in _file_systems().match([pattern]):
+        for found in result.metadata_list:
+            sizes[found.path] = found.size_in_bytes
+    return sizes
 
 
 def exists(path: str) -> bool:
