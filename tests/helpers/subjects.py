@@ -312,7 +312,6 @@ def _read_cache(folder):
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
     return [
-        found.seen._asdict(),
         list(map(records.read, range(found.count))),
         len(records),
     ]

@@ -113,6 +113,10 @@ def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
         assert found.data_dir == (
             str(tmp_path / "d") if is_kept else what.get("data_dir", "")
         )
+    # In one command, another file would be read in the form of the run's.
+    with pytest.raises(UserError, match="^predict_file: found .*the form of this file"):
+        resolve(*settings_of(tmp_path, do_eval=True))
+    resolve(*settings_of(tmp_path, do_eval=True, **declared))
 
 
 def test_a_model_of_another_program_is_refused(model):

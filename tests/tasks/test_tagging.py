@@ -83,7 +83,7 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         "dev": "x.testa",
         "test": "test.char.bmes",
     }
-    for name in ("custom.train.1.tfrecord", "custom.dev.1.seen.json"):
+    for name in ("custom.train.1.tfrecord", "custom.dev.1.tfrecord"):
         write(tmp_path, name, "")
     assert custom.resolve_task(settings(tmp_path)).files.by_split == task.files.by_split
     write(tmp_path, "valid.txt", TRAIN)

@@ -139,12 +139,12 @@ class TaskData:
     # -- training: rows to records, records to batches
 
     def records(self, rows: Sequence[Row]) -> encoding.Records:
-        """The records of the rows to train on. Warns if the vocabulary or the length lose much of
-        the text."""
+        """The records of the rows to train on. Where they are written, warns if the vocabulary or
+        the length lose much of the text."""
         # The number of choices may differ between training and prediction: a ranking trains on
         # pairs of documents, and scores documents one by one.
         settings, task = self._settings, self._task
-        made = encoding.write_records(
+        return encoding.write_records(
             settings.output_dir,
             f"{task.name}.train",
             task.reader.examples(rows),
@@ -157,10 +157,8 @@ class TaskData:
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
             is_training=True,
+            cut_words=task.reader.cut_words,
         )
-        for warning in made.seen.warnings(task.reader.cut_words):
-            _log.warning("note: train: %s", warning)
-        return made
 
     def batches(
         self, made: encoding.Records, start: int, replicas: int, is_compiled: bool

@@ -20,7 +20,7 @@ from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.support import files
-from xlnet.support.errors import MissingFlag, UserError
+from xlnet.support.errors import MissingFlag, UserError, wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import Padding
 from xlnet.tasks.task import Task
@@ -37,6 +37,7 @@ _COLUMNS = (
     "choices",
     "query",
 )  # fields of `Columns`
+_FORM = ("input_format", "encoding", "delimiter", "quoting", "header")
 _EPOCHS = 3.0  # the default length of training
 _MOST_SEGMENTS = 8  # of a text, with --long_document=memory
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
@@ -188,8 +189,8 @@ def resolve(
     if run:
         with run_document.malformed_as_user_error(run.path):
             _check_program(settings, given, run)
-            # What a split of the run's own files is read by is the run's; other files, such as one
-            # to predict, have a form of their own.
+            # What a split of the run's own files is read by is the run's.
+            asked = settings
             (settings, network, optimization), different = run_document.inherit(
                 (settings, network, optimization),
                 given,
@@ -198,6 +199,7 @@ def resolve(
                 or settings.needs_data_dir
                 and not settings.data_dir,
             )
+            _check_form(asked, settings)
         if settings.do_train:
             run_document.refuse(run, different, settings.allow_changes)
         settings = with_own_files(settings, run.directory)
@@ -230,6 +232,16 @@ def resolve(
         _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
         settings = dataclasses.replace(settings, epochs=_EPOCHS)
     return settings, network, optimization
+
+
+def _check_form(asked: TaskSettings, settings: TaskSettings) -> None:
+    """Raises UserError where a file to predict would be read in the form of the run's files."""
+    for name in _FORM:
+        value = getattr(settings, name)
+        if asked.predict_file and value != getattr(asked, name):
+            found = f"{name} '{value}' of the files that the model was trained on"
+            expected = "the form of this file, or a command for it alone"
+            raise wrong("predict_file", found, expected, f"--{name}")
 
 
 def _check_program(

@@ -1,7 +1,5 @@
 """Fine-tuning examples as arrays, and as record files that later runs find and use again.
 
-`TextCounts` counts what the vocabulary and the length cost: unknown pieces and cut examples.
-
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
 n examples, m records.
 """
@@ -37,8 +35,8 @@ MIN_SEQ_LENGTH = 4
 # choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
 Example = collections.namedtuple("Example", "choices label")
 
-# path: of the TFRecord file. count: m. seen: `TextCounts`.
-Records = collections.namedtuple("Records", "path count seen")
+# path: of the TFRecord file. count: m.
+Records = collections.namedtuple("Records", "path count")
 
 # How texts are laid out: T, of all segments together; whether only the first text is cut; the
 # setting `long_document`.
@@ -67,7 +65,7 @@ _EXAMPLES_FOR_WORKERS = (
 CUT_WORDS = "the rows are cut; see --max_seq_length and --long_document"
 
 
-class TextCounts(NamedTuple):
+class _TextCounts(NamedTuple):
     """Counts over the texts of a record file."""
 
     pieces: int = 0  # in its records, without special ones
@@ -75,21 +73,15 @@ class TextCounts(NamedTuple):
     examples: int = 0
     cut: int = 0  # examples that did not fit and lost some of their text
 
-    def warnings(self, cut_words: str = CUT_WORDS) -> list[str]:
-        """A message for each ratio that is too large; cut_words: what is cut, and by which flag."""
-        unknown, cut = self._ratios()
-        messages = []
+    def warn(self, cut_words: str) -> None:
+        """Warns of each ratio that is too large; cut_words: what is cut, and by which flag."""
+        unknown = self.unknown / max(self.pieces, 1)
         if unknown > _NOTED:
-            messages.append(
-                f"{100 * unknown:.1f} % of the pieces are unknown to the vocabulary; is it one of "
-                "this language?"
-            )
+            what = "of the pieces are unknown to the vocabulary; is it one of this language?"
+            _log.warning("note: train: %.1f %% %s", 100 * unknown, what)
+        cut = self.cut / max(self.examples, 1)
         if cut > _NOTED:
-            messages.append(f"{100 * cut:.1f} % of {cut_words}")
-        return messages
-
-    def _ratios(self) -> tuple[float, float]:
-        return self.unknown / max(self.pieces, 1), self.cut / max(self.examples, 1)
+            _log.warning("note: train: %.1f %% of %s", 100 * cut, cut_words)
 
 
 class TokenCounts(NamedTuple):
@@ -295,6 +287,7 @@ def write_records(
     num_choices: int = 1,
     workers: int = 1,
     is_training: bool = False,
+    cut_words: str = CUT_WORDS,
 ) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already:
     `<directory>/<name>.<hash>.tfrecord`.
@@ -306,6 +299,7 @@ def write_records(
         without the counts of tokens.
       options: what else it depends on, `Reader.record_options`.
       is_training: whether to refuse a length that no example reaches.
+      cut_words: what a note says where texts were cut when they were written.
     """
     check_max_seq_length(layout.max_seq_length)
     # The name has a hash of everything that the content depends on.
@@ -336,22 +330,19 @@ def write_records(
             f"max_seq_length is {layout.max_seq_length}, but no row of {name} has more than "
             f"{most} tokens, expected at most that: all records would be padded to it"
         )
-    stem = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}")
-    path, seen_path = stem + ".tfrecord", stem + ".seen.json"
+    path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
 
-    # An earlier run may have written the files. A damaged one is written again.
-    if os.path.exists(path) and os.path.exists(seen_path):
+    # An earlier run may have written the file. A damaged one is written again.
+    if os.path.exists(path):
         try:
-            stored = files.read_json(seen_path, "records")
-            found = Records(path, stored.pop("records"), TextCounts(**stored))
-            if len(tfrecord.EqualRecords(path)) == found.count:
-                return found
-        except (ValueError, TypeError, KeyError):
-            pass
+            found = len(tfrecord.EqualRecords(path))
+        except UserError:
+            found = 0
+        if found >= len(examples):  # an example may have several records
+            return Records(path, found)
         _log.warning("note: %s is damaged, it is written again", path)
 
-    # Records are written as they are made. The small file is written last: it says that the file of
-    # records is complete.
+    # Records are written as they are made, under another name until all are there.
     encoder = _Encoder(
         encode,
         tokenizer,
@@ -366,13 +357,12 @@ def write_records(
             count += len(serialized)
             seen.append(counts)
             f.writelines(map(tfrecord.frame, serialized))
-    total = TextCounts(*map(sum, zip(*seen)))
-    files.write_json(seen_path, {"records": count, **total._asdict()})
-    return Records(path, count, total)
+    _TextCounts(*map(sum, zip(*seen))).warn(cut_words)
+    return Records(path, count)
 
 
 class _Encoder:
-    """Turns lists of examples into (serialized records, `TextCounts`)."""
+    """Turns lists of examples into (serialized records, `_TextCounts`)."""
 
     def __init__(
         self,
@@ -387,7 +377,7 @@ class _Encoder:
         self._features = features
         self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
 
-    def __call__(self, examples: list) -> tuple[list[bytes], TextCounts]:
+    def __call__(self, examples: list) -> tuple[list[bytes], _TextCounts]:
         # `Reader.encode` of the task type; that of `contract.Reader` is `arrays_of`.
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
         # All records of an example have the same counts: those of its first record are taken.
@@ -395,7 +385,7 @@ class _Encoder:
         ids = arrays["input_ids"][arrays["input_mask"] == 0]
         pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
         unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)
-        seen = TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
+        seen = _TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
         return self._bytes.encode(arrays), seen
 
     def __reduce__(self) -> tuple:
@@ -427,7 +417,7 @@ def _load_encoder(
 
 def _encoded(
     encoder: _Encoder, examples: Collection[Any], workers: int
-) -> Iterator[tuple[list[bytes], TextCounts]]:
+) -> Iterator[tuple[list[bytes], _TextCounts]]:
     blocks = _blocks(examples)
     pool = cores.process_pool(workers if len(examples) >= _EXAMPLES_FOR_WORKERS else 1)
     if pool is None:

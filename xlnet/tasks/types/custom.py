@@ -232,7 +232,7 @@ _SPLIT_NAMES = {
 }
 _DEV_SHARE = 0.1
 # Files of records, if output_dir is the directory of the texts, too.
-_OF_RECORDS = (".tfrecord", ".seen.json")
+_OF_RECORDS = ".tfrecord"
 
 
 def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
