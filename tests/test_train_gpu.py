@@ -13,13 +13,8 @@ from helpers.paths import RELEASED
 from helpers.pretraining import TINY, flags_of, losses, train, weights
 
 from xlnet.corpus import tfrecord
-from xlnet.corpus.manifest import Manifest
-from xlnet.engine import checkpoint, progress
+from xlnet.engine import checkpoint
 from xlnet.pretraining import data
-from xlnet.pretraining.resolve import choose_architecture
-from xlnet.settings.network import ArchitectureSettings
-from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -63,28 +58,6 @@ def test_held_out_before_and_after(place, trained):
         assert abs(one["loss"] - float(loss)) < 1e-4
         assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
         assert abs(np.log2(np.exp(float(loss))) - float(bits)) < 1e-3
-
-
-def test_a_long_evaluation_shows_its_progress(place, trained, monkeypatch):
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", -1)
-    done = train(
-        place,
-        "whole",
-        do_eval=True,
-        record_info_dir=place / "heldout",
-        num_predict=None,
-        perm_size=None,
-        mem_len=None,
-        model_config_path=None,
-        train_batch_size=2,
-    )
-    assert done.returncode == 0, done.stderr
-    manifest = Manifest.read(str(place / "heldout"))
-    total = manifest.num_streams * manifest.windows_per_stream
-    found = re.findall(
-        rf"^held out  (\d+)/{total} windows  left 0:00:", done.stdout, re.M
-    )
-    assert len(found) > 1 and int(found[-1]) == total
 
 
 def held_out(text):
@@ -245,19 +218,6 @@ def test_starts_from_weights_without_slots(place, trained):
 
 
 @pytest.mark.slow
-def test_a_start_keeps_what_the_network_of_the_weights_is(place):
-    """The second run had the default, so that its network was another one, without a word."""
-    short = dict(train_steps=1, warmup_steps=0)
-    assert train(place, "clamped", clamp_len=3, **short).returncode == 0
-    done = train(
-        place, "continued", init_checkpoint=place / "clamped", num_predict=6, **short
-    )
-    assert done.returncode == 0, done.stderr
-    kept = json.loads((place / "continued" / "run.json").read_text())["resolved"]
-    assert (kept["clamp_len"], kept["num_predict"]) == (3, 6)
-
-
-@pytest.mark.slow
 def test_architecture_from_flags(place, trained):
     done = train(
         place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY
@@ -305,16 +265,8 @@ def manifest_of(split=None, share=0.05, content="x", streams="ab"):
     (
         (manifest_of(streams="bc"), manifest_of(content="y"), True),
         (manifest_of("all", streams="cd"), manifest_of("all"), True),
-        (manifest_of("all", streams="cd"), manifest_of("all", content="y"), False),
         (manifest_of("heldout", streams="cd"), manifest_of("train"), False),
         (manifest_of("heldout", 0.2, streams="cd"), manifest_of("train", 0.05), True),
-        (manifest_of("heldout", 0.05, streams="cd"), manifest_of("train", 0.2), False),
-        (manifest_of("heldout", streams="cd"), manifest_of("heldout"), True),
-        (
-            manifest_of(None, content=None, streams="cd"),
-            manifest_of(None, content=None),
-            False,
-        ),
     ),
 )
 def test_held_out_text_that_is_trained_on_is_noted(
@@ -324,15 +276,6 @@ def test_held_out_text_that_is_trained_on_is_noted(
     assert bool(caplog.messages) == is_noted
     for message in caplog.messages:
         assert message.startswith("note: eval_record_info_dir: its text is trained on")
-
-
-def test_training_records_are_no_held_out_records(place, trained):
-    """Also under another name."""
-    copied = shutil.copytree(place / "train", place / "renamed")
-    done = train(
-        place, "seen", train_steps=1, warmup_steps=0, eval_record_info_dir=copied
-    )
-    assert "note: eval_record_info_dir: its text is trained on" in done.stderr
 
 
 def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_path):
@@ -352,131 +295,34 @@ def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_pa
     assert done.returncode == 1 and f"found no {name}" in line
 
 
-def test_an_architecture_in_the_working_directory_is_none_of_the_weights(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    values = dict(TINY, n_token=60, ff_activation="relu")
-    (tmp_path / "xlnet_config.json").write_text(json.dumps(values))
-    (tmp_path / "weights").mkdir()
-    settings = PretrainingSettings(
-        record_info_dir="records",
-        do_eval=True,
-        init_checkpoint="weights/xlnet_model.ckpt",
-    )
-    with pytest.raises(UserError, match="model_config_path: found none"):
-        choose_architecture(
-            settings, ArchitectureSettings(), types.SimpleNamespace(vocab_size=60)
-        )
-
-
-def test_a_directory_that_is_a_pattern_is_refused(place, trained):
-    done = train(place, "m[3]")
-    assert (
-        done.returncode
-        and "m[3] has one of * ? [, which TensorFlow takes" in done.stderr
-    )
-    assert not (place / "m[3]").exists()
-
-
 BAD = {
-    "unknown flag": (dict(trian_steps=3), 2, "Unknown command line flag 'trian_steps'"),
-    "not a number": (dict(train_steps="many"), 2, "--train_steps=many"),
-    "below the least": (dict(mem_len=-1), 2, "--mem_len=-1"),
-    "no records": (dict(record_info_dir="nowhere"), 1, "no such directory: nowhere"),
-    "batch does not divide": (
-        dict(train_batch_size=3),
-        1,
-        "does not divide the 4 streams",
-    ),
-    "clamp_len of 0": (dict(clamp_len=0), 2, "clamp_len: found 0"),
-    "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
-    "no architecture": (
-        dict(model_config_path=None),
-        1,
-        "model_config_path: found none, expected an architecture",
-    ),
-    "half an architecture": (
-        dict(model_config_path=None, n_layer=2),
-        1,
-        "found no d_model",
-    ),
-    "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
-    "too many targets": (
-        dict(num_predict=31),
-        1,
-        "num_predict is 31, expected at most 29",
-    ),
-    "no learning": (dict(learning_rate=0), 2, "learning_rate: found 0.0, expected"),
-    "dropout rate": (
-        dict(dropout=1.5),
-        2,
-        "dropout: found 1.5, expected at least 0",
-    ),
-    "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
-    "seed": (
-        dict(seed=2**63),
-        2,
-        "seed: found 9223372036854775808, expected",
-    ),
-    "other checkpoint": (
-        dict(init_checkpoint=RELEASED),
-        1,
-        "found d_model 16, expected 8",
-    ),
-    "replicas do not divide": (
-        dict(num_core_per_host=3),
-        1,
-        "a multiple of 3 replicas x 1 micro-batches",
-    ),
-    "micro-batches do not divide": (
-        dict(grad_accum_steps=3),
-        1,
-        "a multiple of 1 replicas x 3 micro-batches",
-    ),
-    "hosts without TF_CONFIG": (dict(num_hosts=2), 1, "num_hosts: found 2, expected 1"),
-    "two kinds of warm-up": (
-        dict(warmup_ratio=0.5),
-        1,
-        "warmup_steps: found warmup_ratio, too, expected one",
-    ),
-    "same_length alone": (
-        dict(same_length=True),
-        2,
-        "objective: found permutation, expected causal",
-    ),
-    "same_length without memory": (
-        dict(same_length=True, objective="causal", mem_len=0),
-        2,
-        "mem_len: found 0, expected at least 1",
-    ),
+    "--trian_steps=3": "Unknown command line flag 'trian_steps'",
+    "--record_info_dir=nowhere": "no such directory: nowhere",
+    "--train_batch_size=3": "does not divide the 4 streams",
+    "--model_config_path=": "model_config_path: found none, expected an architecture",
+    "--n_token=99": "pieces",
+    "--num_predict=31": "num_predict is 31, expected at most 29",
+    "--init_checkpoint=nothing": "no checkpoint nothing",
+    f"--init_checkpoint={RELEASED}": "found d_model 16, expected 8",
+    "--num_core_per_host=3": "a multiple of 3 replicas x 1 micro-batches",
+    "--grad_accum_steps=3": "a multiple of 1 replicas x 3 micro-batches",
+    "--num_hosts=2": "num_hosts: found 2, expected 1",
+    "--same_length=True": "objective: found permutation, expected causal",
+    "--objective=none": "objective: found 'none', expected one of permutation",
 }
 
 
-@pytest.mark.parametrize("case", list(BAD))
-def test_bad_input_is_one_line(place, trained, case):
-    changes, status, message = BAD[case]
-    done = train(place, "bad_" + re.sub(r"\W", "_", case), **changes)
-    assert done.returncode == status
-    errors = [
-        line
-        for line in done.stderr.split("\n")
-        if line and not line.startswith("WARNING")
-    ]
-    assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
-    assert message in errors[0]
-    assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
+@pytest.mark.parametrize("flag", list(BAD))
+def test_bad_input_is_one_line(place, trained, flag):
+    done = command.run("train_gpu.py", *flags_of(place, "bad"), flag)
+    lines = [line for line in done.stderr.split("\n") if not line.startswith("WARN")]
+    assert done.returncode in (1, 2) and len(lines) == 2, done.stderr
+    assert lines[0].startswith("train_gpu.py: ") and BAD[flag] in lines[0]
+    assert not (place / "bad").exists()
 
 
 @pytest.mark.parametrize(
-    "name, wanted, found",
-    [
-        ("seq_len", 64, 32),
-        ("reuse_len", 12, 16),
-        ("bi_data", False, True),
-        ("uncased", True, False),
-        ("keep_accents", True, False),
-    ],
+    "name, wanted, found", [("seq_len", 64, 32), ("uncased", True, False)]
 )
 def test_a_flag_that_contradicts_the_records_is_refused(place, name, wanted, found):
     done = train(place, "contradiction", **{name: wanted})
@@ -485,27 +331,6 @@ def test_a_flag_that_contradicts_the_records_is_refused(place, name, wanted, fou
         f"train_gpu.py: {name}: found {wanted}, expected {found}, as of the records in "
         f"{place / 'train'}\n"
     )
-
-
-def test_records_are_verified(place):
-    shutil.copytree(place / "train", place / "spoilt")
-    path = place / "spoilt" / "stream-00001-of-00004.tfrecord"
-    content = bytearray(path.read_bytes())
-    content[-50] ^= 1
-    path.write_bytes(content)
-
-    def verify(directory):
-        return command.run("xlnet data verify", input=directory)
-
-    done = verify(place / "spoilt")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert re.search(
-        r"spoilt/stream-00001-of-00004.tfrecord: record \d+ is damaged: found sha256 ",
-        done.stderr,
-    )
-    done = verify(place / "heldout")
-    assert done.returncode == 0 and done.stdout.count("\n") == 1, done
-    assert "agree with their checksums" in done.stdout
 
 
 def test_a_model_directory_keeps_its_architecture(place, trained):
@@ -564,24 +389,6 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     assert not (place / "refused").exists()
 
 
-def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
-    folder = shutil.copytree(place / "whole", place / "beside_it")
-    with open(folder / "training.csv", "ab") as f:
-        f.write(b"5,\xff\xfe\x00\n\xff")
-    shutil.copy(folder / "memory-4-0.npy", folder / "memory-4-0 (copy).npy")
-    done = train(
-        place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout"
-    )
-    assert done.returncode == 0 and "start empty" not in done.stdout, done.stderr
-    assert len((folder / "training.csv").read_text().splitlines()) == 6
-    (folder / "evaluations.json").write_text("{}")
-    done = train(
-        place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout"
-    )
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "evaluations.json: found None, expected a list of evaluations" in done.stderr
-
-
 def test_damaged_records_are_named(place, trained):
     shutil.copytree(place / "train", place / "damaged")
     path = sorted((place / "damaged").glob("stream-*"))[1]
@@ -614,19 +421,6 @@ def test_remote_records_train_as_those_on_a_disk(place):
     assert remote.returncode == 0, remote.stderr
     here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
     assert losses(remote.stdout) == losses(here.stdout) != []
-    stream = "ram://train/stream-00001-of-00004.tfrecord"
-    gfile.remove(stream)  # this file system appends
-    with gfile.GFile(stream, "wb") as f:
-        f.write(b"short")
-    refused = train(place, "refused", record_info_dir="ram://train")
-    assert "stream-00001-of-00004.tfrecord: found 5 bytes, expected " in refused.stderr
-    manifest = json.loads((place / "train" / "manifest.json").read_text())
-    manifest["streams"][0]["file"] = "/etc/passwd"
-    gfile.remove("ram://train/manifest.json")
-    with gfile.GFile("ram://train/manifest.json", "wb") as f:
-        f.write(json.dumps(manifest).encode())
-    refused = train(place, "refused", record_info_dir="ram://train")
-    assert "/etc/passwd is outside of the records' directory" in refused.stderr
     refused = command.run(
         "train_gpu.py",
         *(

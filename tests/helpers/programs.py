@@ -72,8 +72,11 @@ def faults_of(folder):
             except ValueError as e:
                 found.append(f"{path}: {e}")
         elif path.suffix == ".index" and "variables" not in path.parts:
-            fault = checkpoint.fault_of(str(path)[: -len(".index")])
-            found += [fault] if fault else []
+            prefix = str(path)[: -len(".index")]
+            try:
+                list(checkpoint.arrays(prefix, checkpoint.names(prefix)))
+            except ValueError as e:
+                found.append(str(e))
         elif path.suffix == ".tfrecord":
             from xlnet.corpus import tfrecord
 

@@ -141,23 +141,6 @@ def test_other_objectives_learn(place, objective):
 
 
 @pytest.mark.slow
-def test_the_permutation_objective_judges_segments_too(place):
-    done = train(
-        place,
-        "judged",
-        next_segment_loss=1.0,
-        **dict(HELD, eval_steps=0, train_steps=3),
-    )
-    assert done.returncode == 0, done.stderr
-    plain = train(place, "plain", **dict(HELD, eval_steps=0, train_steps=3))
-    first = [
-        float(re.search(r"^step +1/3  loss +(\S+)", run.stdout, re.M).group(1))
-        for run in (done, plain)
-    ]
-    assert 0.5 < first[0] - first[1] < 0.9  # ln 2, as nothing is known yet
-
-
-@pytest.mark.slow
 def test_precisions_train_alike(place):
     """300 steps of a small network: bf16 and fp16 end within 2 % of the float32 loss."""
     last = {}
@@ -390,13 +373,6 @@ def test_a_config_file_and_flags(place):
         done = train(place, "refused", config=path, mem_len=None)
         assert done.returncode == 1 and message in done.stderr, done.stderr
         assert not (place / "refused").exists()
-
-
-@pytest.mark.parametrize(
-    "seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"), (90061, "25:01:01"))
-)
-def test_time_left(seconds, text):
-    assert progress.clock(seconds) == text
 
 
 def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):

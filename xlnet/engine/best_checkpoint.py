@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import math
 import os
 import shutil
@@ -51,16 +50,15 @@ class BestCheckpoint:
         content = files.read_json(self._path, "evaluations")
         kept = content.get("evaluations")
         if not isinstance(kept, list):
-            raise wrong(
-                self._path, repr(kept), "a list of evaluations", "remove the file"
-            )
-        if content.get("metric") == metric:
-            for one in kept:  # null: a number that is not finite
-                values = {
-                    name: math.nan if value is None else value
-                    for name, value in one.items()
-                }
-                self.evaluations.append(values)
+            expected = "a list of evaluations"
+            raise wrong(self._path, repr(kept), expected, "remove the file")
+        if content.get("metric") != metric:
+            return
+        for one in kept:
+            values = {}
+            for name, value in one.items():  # null: a number that is not finite
+                values[name] = math.nan if value is None else value
+            self.evaluations.append(values)
 
     def has(self, step: int) -> bool:
         """Whether `step` was evaluated."""
@@ -74,8 +72,7 @@ class BestCheckpoint:
         """Makes `best/` again, of the checkpoints that are there, if it has the weights of a later
         step than `step`, from which the run resumes: no evaluation says how good they are."""
         directory = os.path.join(self._model_dir, BEST)
-        prefix = checkpoint.newest(directory)
-        if not prefix or checkpoint.step_named(prefix) <= step:
+        if checkpoint.step_of(directory) <= step:
             return
         shutil.rmtree(directory)
         kept = dict(checkpoint.all_prefixes(self._model_dir))
@@ -107,9 +104,8 @@ class BestCheckpoint:
         best = self.best()
         if not self.patience or not best:
             return False
-        return (
-            sum(one["step"] > best["step"] for one in self.evaluations) >= self.patience
-        )
+        later = [one for one in self.evaluations if one["step"] > best["step"]]
+        return len(later) >= self.patience
 
 
 def best_evaluation(
@@ -126,14 +122,13 @@ def best_evaluation(
     """
     # The loss is checked, too: it may be NaN although the metric is defined.
     sign = -1 if lower_is_better else 1
-    finite = [
-        one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))
-    ]
-    return max(
-        finite,
-        default=None,
-        key=lambda one: (sign * one[metric], -one.get("loss", 0), -one["step"]),
-    )
+    best, best_key = None, None
+    for one in evaluations:
+        loss = one.get("loss", 0)
+        key = (sign * one[metric], -loss, -one["step"])
+        if math.isfinite(one[metric] + loss) and (best_key is None or key > best_key):
+            best, best_key = one, key
+    return best
 
 
 # ---- the directory of the best checkpoint ----
@@ -142,52 +137,21 @@ def best_evaluation(
 def best_or_newest(model_dir: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there
     is no such directory. None if there is none."""
-    prefix = checkpoint.newest(
-        os.path.join(model_dir, BEST)
-    ) or checkpoint.newest_of_run(model_dir)
+    best = os.path.join(model_dir, BEST)
+    prefix = checkpoint.newest(best) or checkpoint.newest(model_dir)
     return (checkpoint.step_named(prefix), prefix) if prefix else None
 
 
 def export(prefix: str, directory: str) -> None:
-    """Makes `directory` hold the weights of one checkpoint, EMA weights where the run kept them,
-    its step if it has one, and the files next to it that are needed to use them.
-
-    The file `checkpoint` there names complete weights; it is missing while those of the same name
-    are replaced.
-    """
+    """Makes `directory` hold the weights of one checkpoint, as `checkpoint.export` does, and the
+    files next to it that are needed to use them. Those of weights before are replaced, or
+    removed."""
     os.makedirs(directory, exist_ok=True)
-    copy_sidecar_files(prefix, directory)
-    name = os.path.basename(prefix)
-    target, state = os.path.join(directory, name), os.path.join(directory, "checkpoint")
-    if checkpoint.newest(directory) == target:
-        files.remove([state])
-    exported = checkpoint.read_weights(prefix)
-    if "global_step" in checkpoint.names(prefix):
-        [exported["global_step"]] = checkpoint.arrays(prefix, ["global_step"])
-    checkpoint.write_arrays(target, exported)
-    for path in glob.glob(glob.escape(target) + ".*"):
-        files.sync(path)  # before anything names them
-    files.write_text(
-        state,
-        f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n',
-    )
-    # Remove all other weights, and unfinished files of killed runs.
-    for path in glob.glob(os.path.join(glob.escape(directory), "*")):
-        other = os.path.basename(path)
-        if (
-            ".partial-" in other
-            or "model.ckpt-" in other
-            and not other.startswith(name + ".")
-        ):
-            os.remove(path)
-
-
-def copy_sidecar_files(prefix: str, directory: str) -> None:
-    """Copies the files next to a checkpoint that are needed to use the weights. Those that
-    `directory` has of weights before are replaced, or removed."""
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
+        copy = os.path.join(directory, name)
         if os.path.exists(path):
-            files.copy(path, os.path.join(directory, name))
+            files.copy(path, copy)
         else:
-            files.remove([os.path.join(directory, name)])
+            files.remove([copy])
+    checkpoint.export(prefix, directory)

@@ -8,8 +8,8 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -36,9 +36,8 @@ class Comparison(NamedTuple):
     unexpected: list[str]
 
 
-UPDATES = (
-    "loss_scale/updates"  # the number of updates, where steps may be skipped (fp16)
-)
+# The number of updates, where steps may be skipped (fp16).
+UPDATES = "loss_scale/updates"
 
 _SLOT = re.compile(
     r"/(Adam(_1)?|adam_[mv]|average)$"
@@ -46,9 +45,7 @@ _SLOT = re.compile(
 )
 _log = logging.getLogger(__name__)
 
-_UNFINISHED = (
-    "unfinished"  # where a checkpoint is written before it is moved into place
-)
+_UNFINISHED = "unfinished"  # where a checkpoint is until it is moved into place
 _REMEDY = "it is not complete: copy it again, or use another one"
 
 
@@ -66,52 +63,26 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
     directory = path
     if os.path.basename(path) == "latest" and not os.path.isdir(path):
         directory = os.path.dirname(path)
+    prefix = path
     if os.path.isdir(directory):
-        released = os.path.join(directory, RELEASED_NAME)
-        prefix = newest(directory) or newest_of_run(directory) or released
-    else:
-        prefix = path
+        prefix = newest(directory) or os.path.join(directory, RELEASED_NAME)
     if not os.path.exists(prefix + ".index"):
-        raise errors.wrong(
-            flag, f"no checkpoint {path}", f"{prefix}.index, or a directory"
-        )
+        expected = f"{prefix}.index, or a directory"
+        raise errors.wrong(flag, f"no checkpoint {path}", expected)
     return prefix
-
-
-def newest(directory: str) -> Optional[str]:
-    """The prefix of the checkpoint that the file `checkpoint` in `directory` points to; None if
-    there is none.
-
-    Raises:
-      UserError: that file is damaged, or points out of the directory, to a file that may be
-        private.
-    """
-    path = os.path.join(directory, "checkpoint")
-    if not os.path.exists(path):
-        return None
-    with errors.reading("file " + path, "remove it: a run makes it again"):
-        state = tf.train.get_checkpoint_state(directory)
-        if not state:
-            raise ValueError("it is not a list of checkpoints")
-    prefix = state.model_checkpoint_path
-    if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
-        raise errors.wrong(path, prefix, "a checkpoint in its own directory")
-    return prefix if os.path.exists(prefix + ".index") else None
 
 
 def all_prefixes(directory: str) -> list[tuple[int, str]]:
     """The checkpoints of a run by ascending step: list of (step, prefix)."""
     found = []
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
-        match = re.fullmatch(r"model\.ckpt-(\d+)\.index", name)
+        match = re.fullmatch(r"(model\.ckpt-(\d+))\.index", name)
         if match:
-            found.append(
-                (int(match.group(1)), os.path.join(directory, name[: -len(".index")]))
-            )
+            found.append((int(match[2]), os.path.join(directory, match[1])))
     return sorted(found)
 
 
-def newest_of_run(directory: str) -> Optional[str]:
+def newest(directory: str) -> Optional[str]:
     """The prefix of the checkpoint of the highest step; None if there is none."""
     prefixes = all_prefixes(directory)
     return prefixes[-1][1] if prefixes else None
@@ -124,21 +95,25 @@ def step_named(prefix: str) -> int:
 
 def step_of(directory: str) -> int:
     """The global step of the newest checkpoint of a run, 0 if there is none."""
-    prefix = newest_of_run(directory)
+    prefix = newest(directory)
     return step_named(prefix) if prefix else 0
 
 
 def step_in(prefix: str) -> int:
-    """The global step of a checkpoint that has one."""
-    return int(_read(prefix, lambda reader: reader.get_tensor("global_step")))
+    """The global step of a checkpoint; 0 of released weights, which have none."""
+    if "global_step" not in names(prefix):
+        return 0
+    return int(next(arrays(prefix, ["global_step"])))
 
 
 def write_state_file(directory: str) -> None:
     """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints and the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
-    tf.train.update_checkpoint_state(  # else names are relative to the working directory
-        os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names
-    )
+    if not names:
+        return
+    # Of a relative path TensorFlow would write names relative to the working directory.
+    path = os.path.abspath(directory)
+    tf.train.update_checkpoint_state(path, names[-1], all_model_checkpoint_paths=names)
 
 
 def write(
@@ -147,13 +122,10 @@ def write(
     directory: str,
     step: int,
     max_save: int = 0,
-) -> str:
+) -> None:
     """Writes a checkpoint to a temporary directory, moves it into place, and removes all but the
-    last `max_save` (0: none); returns its prefix."""
-    remove_unfinished(directory)
-    aside = os.path.join(directory, _UNFINISHED)
-    os.makedirs(aside)
-    try:
+    last `max_save` (0: none)."""
+    with _staged(directory) as aside:
         saver.save(
             session,
             os.path.join(aside, "model.ckpt"),
@@ -161,19 +133,31 @@ def write(
             write_meta_graph=False,
             write_state=False,
         )
-        # The index is moved last: without it a checkpoint does not exist.
+    if max_save:
+        for _, prefix in all_prefixes(directory)[:-max_save]:
+            remove(prefix)
+    write_state_file(directory)
+
+
+@contextlib.contextmanager
+def _staged(directory: str) -> Iterator[str]:
+    """Yields an empty directory for the files of a checkpoint, which are moved into `directory` at
+    the end of the block; the index last, as without it a checkpoint does not exist."""
+    remove_unfinished(directory)
+    aside = os.path.join(directory, _UNFINISHED)
+    os.makedirs(aside)
+    try:
+        yield aside
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-            files.sync_and_rename(
-                os.path.join(aside, name), os.path.join(directory, name)
-            )
+            source, target = os.path.join(aside, name), os.path.join(directory, name)
+            files.sync_and_rename(source, target)
     finally:
         remove_unfinished(directory)  # it would waste a full disk
-    # Of those removed the index goes first.
-    for _, prefix in all_prefixes(directory)[:-max_save] if max_save else []:
-        os.remove(prefix + ".index")
-        files.remove(glob.glob(glob.escape(prefix) + ".*"))
-    write_state_file(directory)
-    return os.path.join(directory, f"model.ckpt-{step}")
+
+
+def remove(prefix: str) -> None:
+    """Removes a checkpoint: the index first, without which it does not exist."""
+    files.remove([prefix + ".index", *glob.glob(glob.escape(prefix) + ".*")])
 
 
 def remove_unfinished(directory: str) -> None:
@@ -186,20 +170,20 @@ def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
     return errors.reading("checkpoint " + prefix, _REMEDY)
 
 
-def _read(prefix: str, read: Callable[[Any], Any]) -> Any:
-    with reading(prefix):
-        return read(tf.train.NewCheckpointReader(prefix))
-
-
 def names(prefix: str) -> list[str]:
     """Names of the variables in a checkpoint; those of TensorFlow 2 have a text, too."""
-    types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
-    return [name for name, type in types.items() if type != tf.string]
+    return [name for name, type in _types(prefix).items() if type != tf.string]
+
+
+def _types(prefix: str) -> dict[str, tf.DType]:
+    with reading(prefix):
+        return tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
 
 
 def shapes(prefix: str) -> dict[str, list[int]]:
     """The shapes of the variables in a checkpoint, by name."""
-    return _read(prefix, lambda reader: reader.get_variable_to_shape_map())
+    with reading(prefix):
+        return tf.train.NewCheckpointReader(prefix).get_variable_to_shape_map()
 
 
 def stored_names(prefix: str) -> dict[str, str]:
@@ -211,16 +195,19 @@ def stored_names(prefix: str) -> dict[str, str]:
     weight itself is read.
     """
     stored = set(names(prefix))
-    # model/lm_loss/bias/average is the EMA of model/lm_loss/bias, and is read in its place.
-    averaged = {name for name in stored if name.endswith("/average")}
-    counts = [name for name in (UPDATES, "global_step") if name in stored]
-    if averaged and counts and not next(arrays(prefix, counts)):
-        averaged = set()
-    return {
-        name: name + "/average" if name + "/average" in averaged else name
-        for name in stored
-        if is_weight(name)
-    }
+    suffix = (
+        "/average"  # model/w/average is the EMA of model/w, and is read in its place
+    )
+    for count in (UPDATES, "global_step"):
+        if count in stored:
+            if not next(arrays(prefix, [count])):
+                suffix = ""
+            break
+    found = {}
+    for name in stored:
+        if is_weight(name):
+            found[name] = name + suffix if name + suffix in stored else name
+    return found
 
 
 def is_weight(name: str) -> bool:
@@ -244,12 +231,8 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     stored = stored_names(prefix)
     found = {}
     for name, array in zip(stored, arrays(prefix, stored.values())):
-        count = (
-            int(np.size(array) - np.isfinite(array).sum())
-            if array.dtype.kind == "f"
-            else 0
-        )
-        if count:
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            count = int(np.sum(~np.isfinite(array)))
             raise errors.wrong(
                 f"checkpoint {prefix}: {stored[name]}",
                 f"{count:,} of {array.size:,} values that are NaN or infinite",
@@ -259,60 +242,66 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     return found
 
 
-def check_type(prefix: str) -> None:
-    """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
-    types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
-    for name in sorted(stored_names(prefix).values()):
-        if types[name] != tf.float32:
-            raise errors.wrong(
-                f"checkpoint {prefix}: {name}", types[name].name, "float32"
-            )
-
-
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
     """Writes a checkpoint of arrays by name, in their types. For a new directory: a write that
     fails leaves files behind."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors = [
-            tf.placeholder(values[name].dtype, values[name].shape) for name in names
-        ]
-        session.run(
-            tf.raw_ops.SaveV2(
-                prefix=prefix,
-                tensor_names=names,
-                shape_and_slices=[""] * len(names),
-                tensors=tensors,
-            ),
-            {tensor: values[name] for tensor, name in zip(tensors, names)},
+        tensors, feed = [], {}
+        for name in names:
+            tensor = tf.placeholder(values[name].dtype, values[name].shape)
+            tensors.append(tensor)
+            feed[tensor] = values[name]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=tensors,
         )
+        session.run(save, feed)
+
+
+def export(prefix: str, directory: str) -> None:
+    """Writes the weights of a checkpoint to a directory, under the same name, in place of all
+    checkpoints there: EMA weights where the run kept them, and its step if it has one."""
+    os.makedirs(directory, exist_ok=True)
+    name = os.path.basename(prefix)
+    exported = read_weights(prefix)
+    if "global_step" in names(prefix):
+        [exported["global_step"]] = arrays(prefix, ["global_step"])
+    files.remove([os.path.join(directory, name + ".index")])  # of other weights
+    with _staged(directory) as aside:
+        write_arrays(os.path.join(aside, name), exported)
+    # Remove all others: an index first, without which a checkpoint does not exist.
+    others = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
+    for path in sorted(others, key=lambda path: not path.endswith(".index")):
+        if not os.path.basename(path).startswith(name + "."):
+            files.remove([path])
+    write_state_file(directory)
 
 
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """Compares a checkpoint with `variables` by name, optimizer slots left out; a UserError if
-    nothing matches, a shape differs, or weights are not float32."""
-    check_type(prefix)
+    nothing matches, a shape differs, or weights are not float32, as the network's are."""
     # Weights, and their averages, have the names that they have in the graph.
-    found = shapes(prefix)
-    stored = {name: found[place] for name, place in stored_names(prefix).items()}
+    types, found = _types(prefix), shapes(prefix)
+    stored = {}
+    for name, place in stored_names(prefix).items():
+        if types[place] != tf.float32:
+            where = f"checkpoint {prefix}: {place}"
+            raise errors.wrong(where, types[place].name, "float32")
+        stored[name] = found[place]
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
-        raise errors.wrong(
-            f"checkpoint {prefix}",
-            f"no variable of the model, but {min(stored, default='none')}, ...",
-            f"{min(wanted)}, ...",
-        )
+        first = f"no variable of the model, but {min(stored, default='none')}, ..."
+        raise errors.wrong(f"checkpoint {prefix}", first, f"{min(wanted)}, ...")
     for name in matched:
         if stored[name] != wanted[name]:
-            raise errors.wrong(
-                f"checkpoint {prefix}: {name}",
-                f"shape {stored[name]}",
-                f"{wanted[name]}",
-            )
-    return Comparison(
-        matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted))
-    )
+            where, shape = f"checkpoint {prefix}: {name}", f"shape {stored[name]}"
+            raise errors.wrong(where, shape, f"{wanted[name]}")
+    missing = sorted(set(wanted) - set(stored))
+    return Comparison(matched, missing, sorted(set(stored) - set(wanted)))
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
@@ -357,7 +346,7 @@ def start_from(
 ) -> None:
     """Makes the network's variables start from the weights of `init_checkpoint`, unless the run in
     `model_dir` has a checkpoint; call it in a `model_fn`."""
-    if init_checkpoint and not newest_of_run(model_dir):
+    if init_checkpoint and not newest(model_dir):
         warm_start(resolve(init_checkpoint), config)
 
 
@@ -368,55 +357,48 @@ class Restoring:
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
-        self._names = [devices.base_name(variable) for variable in self._variables]
+        self._names, types = [], []
+        for variable in self._variables:
+            self._names.append(devices.base_name(variable))
+            floats = variable.dtype.is_floating
+            types.append(tf.float32 if floats else variable.dtype)
         # One operation reads all variables; the file and the names in it are fed.
         with tf.device("/cpu:0"):
             self._prefix = tf.placeholder(tf.string, [])
-            self._stored = tf.placeholder(tf.string, [len(self._variables)])
+            self._stored = tf.placeholder(tf.string, [len(types)])
             values = tf.raw_ops.RestoreV2(
                 prefix=self._prefix,
                 tensor_names=self._stored,
-                shape_and_slices=[""] * len(self._variables),
-                dtypes=[
-                    tf.float32 if variable.dtype.is_floating else variable.dtype
-                    for variable in self._variables
-                ],
+                shape_and_slices=[""] * len(types),
+                dtypes=types,
             )
-            self._are_finite = [
-                tf.reduce_all(tf.math.is_finite(value))
-                for value in values
-                if value.dtype.is_floating
-            ]
-        self._restore = tf.group(
-            *[
-                part.assign(
-                    tf.cast(tf.ensure_shape(value, part.shape), part.dtype),
-                    read_value=False,
-                )
-                for variable, value in zip(self._variables, values)
-                for part in devices.local_parts(variable)
-            ]
-        )
+            self._are_finite = []
+            for value in values:
+                if value.dtype.is_floating:
+                    is_finite = tf.reduce_all(tf.math.is_finite(value))
+                    self._are_finite.append(is_finite)
+        assigned = []
+        for variable, value in zip(self._variables, values):
+            for part in devices.local_parts(variable):
+                own = tf.cast(tf.ensure_shape(value, part.shape), part.dtype)
+                assigned.append(part.assign(own, read_value=False))
+        self._restore = tf.group(*assigned)
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
         """Reads a checkpoint; a UserError if it is not complete, not float32, not finite or lacks a
         variable."""
-        named = zip(self._names, self._variables)
-        missing = compare(
-            prefix, [variable for name, variable in named if is_weight(name)]
-        ).missing
+        weights = []
+        for name, variable in zip(self._names, self._variables):
+            if is_weight(name):
+                weights.append(variable)
+        missing = compare(prefix, weights).missing
         if missing:
-            raise errors.wrong(
-                f"checkpoint {prefix}", f"no {missing[0]}", "all variables of the model"
-            )
+            where, found = f"checkpoint {prefix}", f"no {missing[0]}"
+            raise errors.wrong(where, found, "all variables of the model")
         with reading(prefix):
             stored = stored_names(prefix)
-            _, are_finite = session.run(
-                [self._restore, self._are_finite],
-                {
-                    self._prefix: prefix,
-                    self._stored: [stored.get(name, name) for name in self._names],
-                },
-            )
+            own = [stored.get(name, name) for name in self._names]
+            feed = {self._prefix: prefix, self._stored: own}
+            _, are_finite = session.run([self._restore, self._are_finite], feed)
         if not all(are_finite):
             read_weights(prefix)  # names the weight

@@ -28,7 +28,6 @@ from xlnet.engine import multi_host
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import cores, errors
-from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +48,7 @@ class Devices:
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
     tf32: bool = False  # whether GPUs multiply float32 as TF32
-    fused_attention: Optional[tuple[int, int]] = (
-        None  # the compute capability it is compiled for
-    )
+    fused_attention: Optional[tuple[int, int]] = None  # its compute capability
 
     @property
     def replicas(self) -> int:
@@ -68,11 +65,9 @@ class Devices:
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
         hardly speeds up the operations between them (benchmarks/README.md).
         """
-        return (
-            2
-            if not (self.on_accelerator or self.strategy) and cores.available() > 1
-            else 1
-        )
+        if self.on_accelerator or self.strategy or cores.available() == 1:
+            return 1
+        return 2
 
     @property
     def is_chief(self) -> bool:
@@ -113,9 +108,8 @@ class Devices:
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
         # The first GPUs, as in `connect`.
-        config.gpu_options.visible_device_list = ",".join(
-            map(str, range(len(self.gpus)))
-        )
+        numbers = map(str, range(len(self.gpus)))
+        config.gpu_options.visible_device_list = ",".join(numbers)
         config.graph_options.rewrite_options.disable_meta_optimizer = is_training
         config.graph_options.optimizer_options.do_function_inlining = is_training
         if self.strategy and self.hosts == 1:
@@ -155,9 +149,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
         if settings.fused_attention:
-            raise UserError(
-                "fused_attention is for NVIDIA GPUs, but use_tpu is True; leave it out"
-            )
+            raise errors.wrong("fused_attention", "use_tpu", "NVIDIA GPUs")
         if settings.xla:
             set_xla_flags()
         return _tpu(settings)
@@ -179,17 +171,14 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
 
     # Wait until all hosts are there, then connect them.
     if hosts > 1:
-        description = (
-            f"{hosts} hosts of {description}, named by {source}, this is number {host}"
-        )
+        of_all = f"{hosts} hosts of {description}, named by {source}"
+        description = f"{of_all}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
-            raise errors.wrong(
-                "num_core_per_host", count, "1: hosts without GPUs are a replica"
-            )
-        multi_host.wait_for_all(
-            [address for _, address in multi_host.all_hosts()], host
-        )
+            one = "1: hosts without GPUs are a replica"
+            raise errors.wrong("num_core_per_host", count, one)
+        addresses = [address for _, address in multi_host.all_hosts()]
+        multi_host.wait_for_all(addresses, host)
         handler = signal.getsignal(signal.SIGTERM)
         strategy = tf2.distribute.MultiWorkerMirroredStrategy()
         # TensorFlow has installed a handler that waits for the other hosts; it is removed.
@@ -209,10 +198,8 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     )
 
 
-FUSED_WITHOUT_ASKING = (
-    9,
-    0,
-)  # the compute capability of H100 and H200, where it was tried
+# The compute capability of H100 and H200, where it was tried.
+FUSED_WITHOUT_ASKING = 9, 0
 
 
 def _fused_attention(
@@ -239,9 +226,8 @@ def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
     capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
     if not xla or len(capabilities) != 1 or None in capabilities:
         found = f"{len(gpus)} GPUs, xla {xla}"
-        raise errors.wrong(
-            "fused_attention", found, "NVIDIA GPUs of one kind, and --xla"
-        )
+        expected = "NVIDIA GPUs of one kind, and --xla"
+        raise errors.wrong("fused_attention", found, expected)
     if not _has_custom_calls():
         raise errors.wrong("fused_attention", f"TensorFlow {tf2.__version__}", "2.21")
     major, minor = capabilities.pop() or (0, 0)
@@ -295,9 +281,8 @@ def _tpu(settings: DeviceSettings) -> Devices:
         tf2.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
         reason = errors.reason(e).partition(". ")[0]
-        raise errors.wrong(
-            f"tpu_name {settings.tpu_name}", reason, "a TPU", "--use_tpu"
-        ) from e
+        where = f"tpu_name {settings.tpu_name}"
+        raise errors.wrong(where, reason, "a TPU", "--use_tpu") from e
     strategy = tf2.distribute.TPUStrategy(resolver)
     return Devices(
         strategy,
@@ -434,35 +419,21 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
-    groups = _groups(
-        [tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors]
-    )
 
     def reduce(strategy: tf2.distribute.Strategy, *tensors: Any) -> list[Any]:
-        means = [
-            strategy.extended.batch_reduce_to(
-                tf2.distribute.ReduceOp.MEAN,
-                [(tensor, tensor) for tensor in tensors[group]],
-            )
-            for group in groups
-        ]
-        return [mean for part in reversed(means) for mean in part]
+        means: list[Any] = []
+        group, size = [], 0
+        for tensor in reversed(tensors):
+            group.append((tensor, tensor))
+            local = strategy.experimental_local_results(tensor)[0]
+            size += local.shape.num_elements() * local.dtype.size
+            if size >= _GROUP_BYTES or len(means) + len(group) == len(tensors):
+                mean = tf2.distribute.ReduceOp.MEAN
+                means += strategy.extended.batch_reduce_to(mean, group)
+                group, size = [], 0
+        return means[::-1]
 
     return context.merge_call(reduce, args=tuple(tensors))
-
-
-def _groups(sizes: Sequence[int]) -> list[slice]:
-    """Cuts tensors of these sizes [bytes] into slices of at least `_GROUP_BYTES`, from the last
-    tensor on; the first tensors may make a smaller slice."""
-    # Example: of five tensors of 12 MB, the last three are a group, which is summed once they are
-    # computed; the first two are another group.
-    groups, stop, size = [], len(sizes), 0
-    for start in reversed(range(len(sizes))):
-        size += sizes[start]
-        if size >= _GROUP_BYTES or not start:
-            groups.append(slice(start, stop))
-            stop, size = start, 0
-    return groups
 
 
 def local_parts(variable: Any) -> tuple:

@@ -177,7 +177,7 @@ class Estimator:
         # that of a TPU.
         resolver = strategy.cluster_resolver
         config = self._devices.session_config(is_training=True)
-        prefix = checkpoint.newest_of_run(self._model_dir)
+        prefix = checkpoint.newest(self._model_dir)
         # Unlike that of `MonitoredSession`, it is not created again after a host is lost:
         # interrupted sums over hosts do not recover until the program is restarted.
         try:

@@ -194,9 +194,9 @@ def _resume(
     first = checkpoint.step_of(model_dir)
     selection.go_back_to(first)
     if run.devices.is_chief:
-        files.remove_unfinished(os.path.join(model_dir, ""))
-        files.remove_unfinished(os.path.join(model_dir, BEST, ""))
-        checkpoint.remove_unfinished(model_dir)
+        for directory in (model_dir, os.path.join(model_dir, BEST)):
+            files.remove_unfinished(os.path.join(directory, ""))
+            checkpoint.remove_unfinished(directory)
         recurrent_memory.forget(model_dir)
         selection.replace_later(first)
         if _is_due(run, evaluator, first) and not selection.has(first):
@@ -242,7 +242,7 @@ def _evaluate(
     """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
     assert evaluator, "without one no evaluation is due"
     model_dir = run.settings.model_dir
-    prefix = checkpoint.newest_of_run(model_dir)
+    prefix = checkpoint.newest(model_dir)
     with contextlib.ExitStack() as stack:
         if run.devices.hosts == 1:  # the others would wait for a host that is gone
             stack.enter_context(stop.ends(f"the evaluation of step {step}"))

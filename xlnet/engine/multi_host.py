@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -34,8 +34,8 @@ _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "wor
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
-_SECONDS_BETWEEN_LOOKS = 5
-_MISSES = 3  # in a row, after which a host counts as lost
+SECONDS_BETWEEN_LOOKS = 5
+MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
 _SECONDS_TO_END = 10  # for a step, when its session is closed
 
@@ -56,44 +56,34 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
       UserError: what names them is not valid, or names another number of hosts.
     """
     # TensorFlow reads TF_CONFIG on its own, so it is removed where there is one host.
-    source = "TF_CONFIG"
+    environment, source = os.environ, "TF_CONFIG"
     if num_hosts == 1:  # also in fine-tuning and where a model is loaded
-        if os.environ.pop(source, None):  # MirroredStrategy would read it, too
+        if environment.pop(source, None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
-    if (
-        not os.environ.get(source)
-        and int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1
-    ):
+    tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
+    if tasks > 1 and not environment.get(source):
         source = "SLURM"
-        os.environ["TF_CONFIG"] = json.dumps(_of_slurm())
+        environment["TF_CONFIG"] = json.dumps(_of_slurm())
 
     # Are they as many as expected, all different, and is this one of them?
     found = all_hosts()
     count = max(len(found), 1)
     if num_hosts and count != num_hosts:
-        raise wrong(
-            "num_hosts",
-            num_hosts,
-            f"{count}, as {source} names",
-            f"or set {_TF_CONFIG}",
-        )
-    if len({address.lower() for _, address in found}) < len(found):
-        raise wrong(
-            source, ", ".join(address for _, address in found), "different addresses"
-        )
+        named = f"{count}, as {source} names"
+        raise wrong("num_hosts", num_hosts, named, f"or set {_TF_CONFIG}")
+    addresses = [address.lower() for _, address in found]
+    if len(set(addresses)) < len(addresses):
+        raise wrong(source, ", ".join(addresses), "different addresses")
     if len(found) < 2:
-        os.environ.pop("TF_CONFIG", None)
+        environment.pop("TF_CONFIG", None)
         return 1, 0, source
     task = _tf_config().get("task", {})
-    names = [name for name, _ in found]
     own = _TASK % (task.get("type"), task.get("index"))
+    names = [name for name, _ in found]
     if own not in names:
-        raise wrong(
-            "TF_CONFIG",
-            f"the task {json.dumps(task)}",
-            f"one of the cluster: {_TF_CONFIG}",
-        )
+        listed = f"one of the cluster: {_TF_CONFIG}"
+        raise wrong("TF_CONFIG", f"the task {json.dumps(task)}", listed)
     return count, names.index(own), source
 
 
@@ -105,20 +95,16 @@ def _of_slurm() -> dict[str, Any]:
     environment = os.environ
     try:
         names = expand_nodes(environment["SLURM_STEP_NODELIST"])
-        index, processes = (
-            int(environment["SLURM_PROCID"]),
-            int(environment["SLURM_STEP_NUM_TASKS"]),
-        )
+        index = int(environment["SLURM_PROCID"])
+        processes = int(environment["SLURM_STEP_NUM_TASKS"])
         # Different jobs get different ports, as they may share a machine.
         port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
     except (KeyError, ValueError) as e:
-        raise wrong(
-            "SLURM", f"no hosts: {e}", "those of a step", f"set TF_CONFIG: {_TF_CONFIG}"
-        ) from e
+        remedy = f"set TF_CONFIG: {_TF_CONFIG}"
+        raise wrong("SLURM", f"no hosts: {e}", "those of a step", remedy) from e
     if len(names) != processes:
-        raise wrong(
-            "SLURM", f"{processes} processes on {len(names)} machines", "one on each"
-        )
+        found = f"{processes} processes on {len(names)} machines"
+        raise wrong("SLURM", found, "one on each")
     workers = [f"{name}:{port}" for name in names]
     return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
 
@@ -168,13 +154,12 @@ def _tf_config() -> dict[str, Any]:
     try:
         found = files.parse_json(text)
         jobs = found.get("cluster", {})
-        is_good = set(jobs) <= {"chief", "worker"} and isinstance(
-            found.get("task", {}), dict
-        )
+        is_good = set(jobs) <= {"chief", "worker"}
+        is_good &= isinstance(found.get("task", {}), dict)
         for addresses in jobs.values():
             is_good &= isinstance(addresses, list)
             is_good &= all(isinstance(each, str) for each in addresses)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         is_good = False
     if not is_good:
         raise wrong("TF_CONFIG", f"{text:.200}", _TF_CONFIG)
@@ -226,9 +211,8 @@ def _listening(address: str, port: int) -> Iterator[None]:
     try:
         server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
     except OSError as e:
-        raise wrong(
-            "TF_CONFIG", f"{address}: {e.strerror}", "a port that is free here"
-        ) from e
+        found = f"{address}: {e.strerror}"
+        raise wrong("TF_CONFIG", found, "a port that is free here") from e
     with server:
         yield
 
@@ -253,7 +237,7 @@ class Lost(UserError):
 
     ends_at_once = True  # the thread that closes the session may still be in TensorFlow
 
-    def __init__(self, host: str):
+    def __init__(self, host: Optional[str]):
         super().__init__(f"lost {host}; start the same command again on all hosts")
 
 
@@ -273,36 +257,6 @@ def missing() -> Optional[str]:
     return None
 
 
-def lost(
-    is_watched: Callable[[], bool], wait: Callable[[float], Optional[bool]] = time.sleep
-) -> Optional[str]:
-    """The name of a host that does not answer several times in a row; None if all answer.
-    is_watched: whether the hosts have to answer just now. wait: returns True to end the checks."""
-    # A host may fail to answer once: its machine is busy, or it has just ended a step.
-    for miss in range(_MISSES):
-        if miss and wait(_SECONDS_BETWEEN_LOOKS):
-            return None
-        host = missing() if is_watched() else None
-        if not host or not is_watched():
-            return None
-    return host
-
-
-def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Waits until `condition()` holds; returns False if it does not within that time. Raises `Lost`
-    if a host is."""
-    begun = last_look = time.time()
-    while not condition():
-        time.sleep(0.02)
-        if time.time() > begun + seconds:
-            return False
-        if time.time() > last_look + _SECONDS_BETWEEN_LOOKS:
-            host, last_look = lost(lambda: not condition()), time.time()
-            if host:
-                raise Lost(host)
-    return True
-
-
 @contextlib.contextmanager
 def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
     """Yields the first hooks of the training inside: a `HostMonitor` if there are several hosts.
@@ -319,9 +273,8 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
         is_broken = isinstance(e, (tf.errors.UnavailableError, tf.errors.AbortedError))
         if not monitor.lost and not is_broken:
             raise
-        raise Lost(
-            monitor.lost or missing() or "the connection to another host"
-        ) from None
+        host = monitor.lost or missing() or "the connection to another host"
+        raise Lost(host) from None
     finally:
         monitor.stop()
 
@@ -361,16 +314,20 @@ class HostMonitor(tf.train.SessionRunHook):
 
     def _look(self) -> None:
         # The monitor needs a thread of its own: the thread of the step waits in TensorFlow for the
-        # lost host.
-        while not self.lost:
-            if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+        # lost host. A host may fail to answer once: its machine is busy, or it has just ended a
+        # step.
+        misses = 0
+        while misses < MISSES:
+            if self._ended.wait(SECONDS_BETWEEN_LOOKS):
                 return
-            self.lost = lost(lambda: self._in_step, self._ended.wait)
+            host = missing() if self._in_step else None
+            misses = misses + 1 if host and self._in_step else 0
+        self.lost = host
         # the step ends with an error, except a first step, which may still wait
         if self._session:
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):
-            _end_program(Lost(self.lost))
+            _end_program(Lost(host))
 
     def stop(self) -> None:
         """Ends the checks. Waits for a running one: a thread that returns from TensorFlow while the

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import Any
+import time
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -17,7 +17,6 @@ from xlnet.engine import checkpoint, devices, multi_host
 from xlnet.engine.devices import Devices
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
-from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -70,11 +69,8 @@ class MemoryFiles:
         if not self._parts or not step:
             return
         # Each host of the earlier run wrote a file with its part of the global batch.
-        paths = [
-            path for saved_at, _, path in _found(self._model_dir) if saved_at == step
-        ]
         stored = []
-        for path in paths:
+        for path in _saved(self._model_dir, step):
             with errors.reading(path, "remove it: memories start empty"):
                 stored.append(files.read_array(path, mapped=True))
         part = self._parts[0].shape.as_list()
@@ -105,36 +101,49 @@ class MemoryFiles:
         if not self._parts:
             return
         memories = np.concatenate(session.run(self._parts))
-        path = os.path.join(self._model_dir, f"memory-{step}-{{}}.npy")
-        own = path.format(len(memories) * self._devices.host)
-        with files.replacing(own) as temporary, open(temporary, "wb") as f:
+        first = len(memories) * self._devices.host
+        path = os.path.join(self._model_dir, f"memory-{step}-{first}.npy")
+        with files.replacing(path) as temporary, open(temporary, "wb") as f:
             np.save(f, memories)
-        if not self._devices.is_chief:
-            return
+        if self._devices.is_chief:
+            self._wait_for_all(step)
 
-        # The chief writes its checkpoint after this: a checkpoint has the memories of all hosts.
-        def have_all_saved() -> bool:
-            steps = [saved_at for saved_at, _, _ in _found(self._model_dir)]
-            return steps.count(step) >= self._devices.hosts
-
-        if not multi_host.wait_until(have_all_saved, _SECONDS_FOR_OTHER_HOSTS):
-            raise UserError(
-                f"model_dir: after {_SECONDS_FOR_OTHER_HOSTS} s {path.format('*')} is not there "
-                "from all hosts, which must share the directory"
-            )
+    def _wait_for_all(self, step: int) -> None:
+        """Waits until all hosts have saved: the chief writes its checkpoint after this, so none
+        lacks a memory."""
+        began = looked = time.time()
+        misses = 0
+        while len(_saved(self._model_dir, step)) < self._devices.hosts:
+            time.sleep(0.02)
+            now = time.time()
+            if now > began + _SECONDS_FOR_OTHER_HOSTS:
+                found = (
+                    f"no memory-{step}-*.npy of a host for {_SECONDS_FOR_OTHER_HOSTS} s"
+                )
+                raise errors.wrong(self._model_dir, found, "one directory of all hosts")
+            if now > looked + multi_host.SECONDS_BETWEEN_LOOKS:
+                host, looked = multi_host.missing(), time.time()
+                misses = misses + 1 if host else 0
+                if misses == multi_host.MISSES:
+                    raise multi_host.Lost(host)
 
 
 def forget(model_dir: str) -> None:
     """Removes the memories without a checkpoint."""
     kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
-    for step, _, path in _found(model_dir):
+    for step, _, path in _all_saved(model_dir):
         if step not in kept:
             os.remove(path)
 
 
-def _found(model_dir: str) -> list[tuple[int, int, str]]:
-    """(step, first row, path) of the files that are there, in order."""
-    found: list[tuple[int, int, Any]] = []
+def _saved(model_dir: str, step: int) -> list[str]:
+    """The files of a step, by their first batch element."""
+    return [path for saved_at, _, path in _all_saved(model_dir) if saved_at == step]
+
+
+def _all_saved(model_dir: str) -> list[tuple[int, int, str]]:
+    """(step, first batch element, path) of the files that are there, in order."""
+    found = []
     for name in os.listdir(model_dir):
         match = re.fullmatch(r"memory-(\d+)-(\d+)\.npy", name)
         if match:

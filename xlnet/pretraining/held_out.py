@@ -43,8 +43,7 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
     # There are no initial weights: all of the checkpoint is restored, or it is refused.
     settings = dataclasses.replace(run.settings, init_checkpoint=None)
     held_out = HeldOut(dataclasses.replace(run, settings=settings))
-    has_step = "global_step" in checkpoint.names(prefix)  # released weights have none
-    return held_out.evaluate_step(checkpoint.step_in(prefix) if has_step else 0, prefix)
+    return held_out.evaluate_step(checkpoint.step_in(prefix), prefix)
 
 
 class HeldOut:

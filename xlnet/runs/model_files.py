@@ -1,8 +1,7 @@
 """Reads the files of a trained model: its network, its vocabulary and its task.
 
 A model directory may come from anybody. Only files with the names below are read, and they cannot
-lead elsewhere: a symbolic link out of the directory is refused, and so is a file `checkpoint` that
-points elsewhere (`checkpoint.newest`). Nothing is written.
+lead elsewhere: a symbolic link out of the directory is refused. Nothing is written.
 """
 
 from __future__ import annotations
