@@ -442,6 +442,27 @@ def test_nobody_is_asked_once_the_watch_has_ended(tmp_path, monkeypatch):
     assert answered.is_set()
 
 
+_STUCK = """
+import ctypes
+from xlnet.engine import multi_host
+multi_host.TO_CONNECT = 1
+multi_host.wait_for_all = lambda addresses, own: None
+stuck = lambda: ctypes.PyDLL(None).sleep(60)  # holds Python's lock
+multi_host.tf2.distribute.MultiWorkerMirroredStrategy = stuck
+multi_host.connect(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_host_lost_while_they_are_connected_ends_the_program():
+    """TensorFlow would wait for it without end, deaf to signals."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", _STUCK], cwd=ROOT, text=True, stderr=subprocess.PIPE
+    )
+    assert done.returncode == 1 and time.monotonic() - begun < 50, done.stderr
+
+
 _BUSY = """
 import threading, time
 import tensorflow.compat.v1 as tf

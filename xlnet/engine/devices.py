@@ -13,7 +13,6 @@ import importlib.util
 import logging
 import os
 import re
-import signal
 import socket
 import sys
 import warnings
@@ -177,12 +176,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         if not used and count > 1:
             one = "1: hosts without GPUs are a replica"
             raise errors.wrong("num_core_per_host", count, one)
-        addresses = [address for _, address in multi_host.all_hosts()]
-        multi_host.wait_for_all(addresses, host)
-        handler = signal.getsignal(signal.SIGTERM)
-        strategy = tf2.distribute.MultiWorkerMirroredStrategy()
-        # TensorFlow has installed a handler that waits for the other hosts; it is removed.
-        signal.signal(signal.SIGTERM, handler)
+        strategy = multi_host.connect(host)
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(

@@ -9,11 +9,13 @@ sums over hosts do not recover until the program is restarted.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import itertools
 import json
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -21,6 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 
@@ -37,6 +40,7 @@ _SECONDS_BETWEEN_LINES = 60
 SECONDS_BETWEEN_LOOKS = 5
 MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
+TO_CONNECT = 120  # [s]
 _SECONDS_TO_END = 10  # for a step, when its session is closed
 
 
@@ -193,6 +197,22 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
                 said = time.monotonic()
                 _log.info("note: waiting for %s", ", ".join(silent))
             time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def connect(own: int) -> tf2.distribute.Strategy:
+    """Waits for all hosts of TF_CONFIG, then connects them. This host is number `own`."""
+    wait_for_all([address for _, address in all_hosts()], own)
+    # Where a host is lost from here on, TensorFlow waits for it without end, and holds Python's
+    # lock: only a timer outside of Python can end the program.
+    _log.info("note: all hosts are there, connecting them: %d s at most", TO_CONNECT)
+    handler = signal.getsignal(signal.SIGTERM)
+    with open(os.devnull, "w") as nowhere:
+        faulthandler.dump_traceback_later(TO_CONNECT, exit=True, file=nowhere)
+        strategy = tf2.distribute.MultiWorkerMirroredStrategy()
+        faulthandler.cancel_dump_traceback_later()
+    # TensorFlow has installed a handler that waits for the other hosts; it is removed.
+    signal.signal(signal.SIGTERM, handler)
+    return strategy
 
 
 def _place(address: str) -> tuple[str, int]:
