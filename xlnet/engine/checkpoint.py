@@ -269,9 +269,9 @@ def export(prefix: str, directory: str) -> None:
     exported = read_weights(prefix)
     if "global_step" in names(prefix):
         [exported["global_step"]] = arrays(prefix, ["global_step"])
-    files.remove([os.path.join(directory, name + ".index")])  # of other weights
     with _staged(directory) as aside:
         write_arrays(os.path.join(aside, name), exported)
+        files.remove([os.path.join(directory, name + ".index")])  # of other weights
     # Remove all others: an index first, without which a checkpoint does not exist.
     others = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
     for path in sorted(others, key=lambda path: not path.endswith(".index")):
