@@ -26,29 +26,6 @@ def trained(place):
     return done
 
 
-def test_what_it_prints(place, trained):
-    for name in (
-        "devices",
-        "precision",
-        "data",
-        "batch",
-        "steps",
-        "model",
-        "parameters",
-    ):
-        assert re.search(f"^{name} +\\S", trained.stdout, re.MULTILINE), name
-    line = (
-        r"^step 4/4  loss +\d+\.\d{4}  ppl +\d+\.\d\d  lr \d\.\d\de[-+]\d\d  gnorm +\d+\.\d{3}"
-        r" +\d+ tokens/s  left 0:00:00$"
-    )
-    assert re.search(line, trained.stdout, re.MULTILINE), trained.stdout
-    assert [step for step, _ in losses(trained.stdout)] == ["1", "2", "3", "4"]
-    printed = trained.stdout + trained.stderr
-    assert (
-        printed.count("held out: step 0 ") == 1
-    )  # of the weights that training starts from
-
-
 def test_held_out_before_and_after(place, trained):
     kept = json.loads((place / "whole" / "evaluations.json").read_text())["evaluations"]
     assert [one["step"] for one in kept] == [0, 4]
@@ -387,16 +364,6 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
             in done.stderr
         )
     assert not (place / "refused").exists()
-
-
-def test_damaged_records_are_named(place, trained):
-    shutil.copytree(place / "train", place / "damaged")
-    path = sorted((place / "damaged").glob("stream-*"))[1]
-    path.write_bytes(path.read_bytes()[:-10])
-    done = train(place, "bad_damaged", record_info_dir=place / "damaged")
-    assert (
-        done.returncode == 1 and path.name in done.stderr and "expected" in done.stderr
-    )
 
 
 def test_remote_records_train_as_those_on_a_disk(place):

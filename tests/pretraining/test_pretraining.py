@@ -345,36 +345,6 @@ def test_memories_are_carried_through_evaluation(objective):
         assert (abs(first - second) < 1e-6) == is_same
 
 
-@pytest.mark.slow
-def test_a_config_file_and_flags(place):
-    path = place / "config.json"
-    path.write_text(
-        json.dumps(
-            {
-                "about": {"for": "a test"},
-                "train_steps": 2,
-                "dropout": 0,
-                "objective": "masked",
-                "learning_rate": 0.5,
-            }
-        )
-    )
-    done = train(place, "configured", config=path, train_steps=None, objective=None)
-    assert done.returncode == 0, done.stderr
-    assert "steps       0 to 2" in done.stdout and "objective   masked" in done.stdout
-    resolved = json.loads((place / "configured" / "run.json").read_text())["resolved"]
-    assert resolved["learning_rate"] == 0.01 and resolved["dropout"] == 0
-    for key, value, message in (
-        ("train_step", 3, "unknown setting 'train_step'; did you"),
-        ("train_steps", "3", "train_steps is '3', expected an integer"),
-        ("mem_len", -1, "mem_len: found -1, expected at least 0"),
-    ):
-        path.write_text(json.dumps({key: value}))
-        done = train(place, "refused", config=path, mem_len=None)
-        assert done.returncode == 1 and message in done.stderr, done.stderr
-        assert not (place / "refused").exists()
-
-
 def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):
     """Those of 32 bits as ever."""
     seeds = [
