@@ -195,16 +195,15 @@ def stored_names(prefix: str) -> dict[str, str]:
     weight itself is read.
     """
     stored = set(names(prefix))
-    suffix = (
-        "/average"  # model/w/average is the EMA of model/w, and is read in its place
-    )
+    # model/w/average is the EMA of model/w, and is read in its place.
+    suffix = "/average"
     for count in (UPDATES, "global_step"):
         if count in stored:
             if not next(arrays(prefix, [count])):
                 suffix = ""
             break
     found = {}
-    for name in stored:
+    for name in sorted(stored):
         if is_weight(name):
             found[name] = name + suffix if name + suffix in stored else name
     return found
