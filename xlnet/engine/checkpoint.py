@@ -271,10 +271,13 @@ def export(prefix: str, directory: str) -> None:
     with _staged(directory) as aside:
         write_arrays(os.path.join(aside, name), exported)
         files.remove([os.path.join(directory, name + ".index")])  # of other weights
-    # Remove all others: an index first, without which a checkpoint does not exist.
-    others = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
-    for path in sorted(others, key=lambda path: not path.endswith(".index")):
-        if not os.path.basename(path).startswith(name + "."):
+    # Remove all others, and unfinished files of killed runs. An index goes first: without it a
+    # checkpoint does not exist.
+    found = glob.glob(os.path.join(glob.escape(directory), "*"))
+    for path in sorted(found, key=lambda path: not path.endswith(".index")):
+        other = os.path.basename(path)
+        is_other = "model.ckpt-" in other and not other.startswith(name + ".")
+        if is_other or ".partial-" in other:
             files.remove([path])
     write_state_file(directory)
 
