@@ -47,8 +47,8 @@ def resolve(
 ) -> PretrainingRun:
     """The run that a command line says. Hosts meet here.
 
-    A value comes from the first of: the flag, the run that is there, the files next to the initial
-    weights, the default.
+    A value comes from the first of: the flag, the file of `--config`, the run in the directory or
+    of the initial weights, the default.
 
     Args:
       settings: as given, or their defaults, like the next four.
