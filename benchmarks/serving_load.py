@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,7 +57,7 @@ class LoadBenchmark(Settings):
         5, "rounds, each of every light client alone and beside", minimum=1
     )
     beam_tokens: int = setting(700, "length of the 32 beams [tokens]", minimum=1)
-    tokens: int = setting(32, "generated tokens of a text [tokens]", minimum=1)
+    tokens: int = setting(32, "generated tokens of a text, at most", minimum=1)
     clients: int = setting(20, "clients that generate together", minimum=1)
 
 
@@ -272,34 +272,30 @@ def generation(
     """Yields (name, tokens a second) of one client, of a list, and of as many clients."""
     how = dict(max_tokens=settings.tokens, seed=1)
     prompts = [text[:60] for text in texts[: settings.clients]]
-    count = len(prompts) * settings.tokens
 
-    def together() -> None:
-        bodies = [request("generate", [prompt], **how) for prompt in prompts]
+    def tokens(bodies: list[bytes]) -> int:
+        """How many tokens are generated for requests that are sent at the same time."""
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
             # An error of a client is raised where its answer is taken.
-            list(pool.map(functools.partial(ask, port), bodies))
+            answers = list(pool.map(functools.partial(ask, port), bodies))
+        return sum(each["tokens"] for one in answers for each in one["predictions"])
 
-    works: dict[str, tuple[int, Callable[[], object]]] = {
-        "one client": (
-            settings.tokens,
-            lambda: ask(port, request("generate", prompts[:1], **how)),
-        ),
-        f"a list of {len(prompts)}": (
-            count,
-            lambda: ask(port, request("generate", prompts, **how)),
-        ),
-        f"{len(prompts)} clients": (count, together),
+    works = {
+        "one client": [request("generate", prompts[:1], **how)],
+        f"a list of {len(prompts)}": [request("generate", prompts, **how)],
+        f"{len(prompts)} clients": [
+            request("generate", [prompt], **how) for prompt in prompts
+        ],
     }
     # In turn, so that other work on the machine meets all of them.
-    times: dict[str, list[float]] = {name: [] for name in works}
+    rates: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(3):
-        for name, (_, work) in works.items():
+        for name, bodies in works.items():
             began = time.monotonic()
-            work()
-            times[name].append(time.monotonic() - began)
-    for name, (tokens, _) in works.items():
-        yield name, tokens / float(np.median(times[name]))
+            count = tokens(bodies)
+            rates[name].append(count / (time.monotonic() - began))
+    for name, found in rates.items():
+        yield name, float(np.median(found))
 
 
 if __name__ == "__main__":

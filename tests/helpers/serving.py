@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 import time
+import types
 
 import pytest
 
@@ -13,9 +14,10 @@ for package in ("starlette", "uvicorn", "prometheus_client"):
     pytest.importorskip(package, reason="the server needs pip install '.[serve]'")
 
 from xlnet.server import application  # noqa: E402
-from xlnet.server.served_model import Answer, Call, Reading, ServedModel  # noqa: E402
+from xlnet.server.served_model import Answer, Call, ServedModel  # noqa: E402
+from xlnet.server.turns import Turns  # noqa: E402
 
-READ = Reading(9, 3, 0, None, None)
+READ = (9, 3, 0, None)  # tokens, tokens_read, unknown_tokens, characters_unknown
 
 
 class Echo(ServedModel):
@@ -27,6 +29,8 @@ class Echo(ServedModel):
     def __init__(self):
         self._inputs = {"text": ["text_a"], "choices": ["choices", "text_a"]}
         self._inputs["generate"] = ["prompt"]
+        self.turns = Turns()
+        self._model = types.SimpleNamespace(call=lambda *_, **__: None)
         self.asked = []  # (signature, number of rows) of each call
 
     def describe(self):
@@ -36,13 +40,21 @@ class Echo(ServedModel):
         found = dict.fromkeys(self._inputs[signature])
         return {name: 2 if name == "choices" else None for name in found}
 
-    def has_own_graph(self, call):
+    def call(self, signature, parameters):
+        if signature == "choices":
+            return Call(signature, {}, None)
+        return super().call(signature, parameters)
+
+    def batch(self, call, rows):
+        return call.signature
+
+    def keeps_tokens(self, call):
         return False
 
     def run(self, call, rows):
         self.asked.append((call.signature, len(rows)))
         texts = [row.get("text_a", "") for row in rows]
-        return [Answer({"text": text, "size": len(text)}, READ) for text in texts]
+        return [Answer({"text": text, "size": len(text)}, *READ) for text in texts]
 
     def stream(self, call, row):
         for number in range(3):
@@ -55,7 +67,8 @@ def running(model, name, host="127.0.0.1"):
     listening = application.bind(host, 0)
     server = application.server(model, name, listening)
     server.port = listening.getsockname()[1]
-    server.application = server.config.app
+    # Its first route is a method of it.
+    server.application = server.config.app.routes[0].endpoint.__self__
     server.model = model
 
     def run():

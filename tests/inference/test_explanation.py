@@ -112,9 +112,9 @@ def test_one_word_several_texts_and_bad_ones(loaded):
         (
             "multi_label",
             dict(label="anmal"),
-            r"expected one of .*; did you mean 'animal'\?$",
+            "expected one of animal, plant, stone",
         ),
-        ("regression", dict(label="animal"), "the model has one score"),
+        ("regression", dict(label="animal"), "expected none: it has one score"),
         ("classification", dict(texts=("kamat", "")), "text 0: "),
     ],
 )
@@ -150,16 +150,14 @@ def test_of_a_long_text_what_was_read_is_explained(
 def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):
     with (
         xlnet.load(str(permuted.folder), device="cpu") as model,
-        pytest.raises(
-            UserError, match="a pretrained one, expected one that was fine-tuned"
-        ),
+        pytest.raises(UserError, match="a pretrained one, expected one fine-tuned"),
     ):
         model.explain("the cat")
     refused = command.refused("xlnet explain", model_dir=str(permuted.folder), text="a")
     assert refused.startswith("xlnet explain: model: found a pretrained one")
     with xlnet.load(make_model(tmp_path / "m", "regression"), device="cpu") as model:
         assert len(model.explain(TEXTS[0]).weights) == 4
-        with pytest.raises(UserError, match="expected one that is read at once"):
+        with pytest.raises(UserError, match="expected one read at once"):
             model.attention(TEXTS[0], layers=[1])
 
 

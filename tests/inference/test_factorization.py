@@ -6,24 +6,22 @@ import numpy as np
 import pytest
 from helpers.language_model import hidden_in_order
 
-from xlnet.inference import factorization
-from xlnet.inference.settings import FactorizationSettings
+from xlnet.inference.factorization import factorization_call
 from xlnet.support.errors import UserError
 
 TEXT = "the cat sat on the mat and the dog"
 
 
 class Shared:
-    """What `factorize` takes of an `Inference`, of a model of the tests."""
+    """What the call takes of an `Inference`, of a model of the tests."""
 
     def __init__(self, made):
         self.tokenizer, self.language_model = made.tokenizer, lambda: made.model
 
 
 def factorize(made, text=TEXT, **settings):
-    settings = FactorizationSettings(**settings)
-    settings.check()
-    return factorization.factorize(Shared(made), text, settings)
+    call = factorization_call(Shared(made), **settings)
+    return call.results([text], "raise")[0].result
 
 
 def as_order(positions):

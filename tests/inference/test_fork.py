@@ -1,14 +1,9 @@
 """A model in another process than the one that loaded it: an error, where TensorFlow would hang."""
 
-import copy
 import os
-import pickle
 import signal
 
-import pytest
-
 import xlnet
-from xlnet.support.errors import UserError
 
 
 def in_a_fork(work):
@@ -38,7 +33,7 @@ def test_a_model_in_a_fork_is_an_error(model_of, permuted):
         assert model.classify(("kamat", "sol")).label and speaks.fill(
             "the cat ___ on a mat"
         )
-        line = "UserError: the model was loaded in process %d and cannot be used in its fork "
+        line = "model: found a fork, "
         for work in (
             lambda: model.classify(("kamat", "sol")),
             lambda: model.vectors("kamat"),
@@ -48,19 +43,6 @@ def test_a_model_in_a_fork_is_an_error(model_of, permuted):
             lambda: speaks.attention("the cat", layers=[1]),
         ):
             said = in_a_fork(work)
-            assert said.startswith(line % os.getpid()) and said.endswith(
-                ": load it in each process"
-            ), said
+            assert line in said and str(os.getpid()) not in said, said
         assert in_a_fork(model.close) == in_a_fork(lambda: model.__exit__()) == "None"
         assert model.classify(("kamat", "sol")).label
-
-
-@pytest.mark.parametrize("work", (pickle.dumps, copy.copy, copy.deepcopy))
-def test_a_model_is_not_pickled(model_of, work):
-    with xlnet.load(model_of("classification"), device="cpu") as model:
-        with pytest.raises(
-            UserError,
-            match="^a model cannot be pickled or copied: pass .* '{}' "
-            "and load it in each process".format(model_of("classification")),
-        ):
-            work(model)

@@ -12,7 +12,7 @@ from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.inference.export.graph_tokenizer import GraphTokenizer
+from xlnet.inference.export.graph_text import GraphTokenizer
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -157,5 +157,7 @@ def test_ids_of_cuts_that_are_equally_likely():
 
 def test_without_tensorflow_text(vocabulary, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    with pytest.raises(UserError, match="raw text needs tensorflow-text.*pip install"):
+    with pytest.raises(
+        UserError, match="raw text: found no tensorflow-text, expected pip install"
+    ):
         GraphTokenizer(Tokenizer(vocabulary))

@@ -27,20 +27,7 @@ def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order
         said = [reading.read(TEXT[None, known], known, order[:1])[0, 0]]
         for filled, asked in zip(order, order[1:]):
             said.append(reading.read(TEXT[None, [filled]], [filled], [asked])[0, 0])
-        np.testing.assert_allclose(said, expected, atol=1e-5)
-        # And all blanks at once, after the known tokens, in any order of slots.
-        slots = sorted(order)
-        places = np.array([order.index(position) for position in slots])
-        joint = reading.read(
-            TEXT[None, slots],
-            slots,
-            slots,
-            again_from=len(known),
-            hidden=np.concatenate(
-                [places > places[:, None], places >= places[:, None]]
-            ),
-        )[0]
-    np.testing.assert_allclose(joint[places.argsort()], expected, atol=1e-5)
+    np.testing.assert_allclose(said, expected, atol=1e-5)
 
 
 def test_writing_on_from_a_prompt_equals_a_forward_over_everything(permuted):
@@ -150,7 +137,7 @@ def test_what_cannot_be_asked_is_refused(causal, tmp_path, resolved, message):
 def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
     """The tokens of a causal network do not see those on their right, next to padding neither."""
     for made in (causal, permuted):
-        with xlnet.load(made.folder, progress=False) as model:
+        with xlnet.load(made.folder) as model:
             texts = ["the cat sat", "the cat ran past two old houses"]
             short, long = model.vectors(texts, layers=3, pooling="none")
         same = np.allclose(short[:2], long[:2], atol=1e-4)
@@ -205,7 +192,6 @@ def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
     with xlnet.load(tmp_path, device="cpu") as loaded:
         asked = (
             lambda: loaded.fill("the ___ sat"),
-            lambda: loaded.fill("the ___ sat ___ on", order="all", pieces="2"),
             lambda: loaded.generate("the cat", temperature=0, max_tokens=3),
             lambda: loaded.generate("the cat", beams=4, max_tokens=3),
             lambda: loaded.generate("the cat", max_tokens=3),

@@ -39,7 +39,7 @@ class Table:
         (lambda model: model.generate("the", beams=None), "beams"),
         (lambda model: model.generate("\u4e2d"), "tokens that are in the vocabulary"),
         (lambda model: model.vectors(["the", "\u200b"]), "text 1: text: found"),
-        (lambda model: model.attention("the cat", layers=1), r"layers=\[1\]"),
+        (lambda model: model.attention("the cat", layers=1), "layers"),
         (lambda model: model.fill("a ___", order=None), "order"),
         (lambda model: model.fill("a ___", whole_words="yes"), "whole_words"),
         (lambda model: model.fill(None), "None"),
@@ -58,7 +58,7 @@ class Table:
             lambda model: model.attention("the", layers=[1], most_tokens="9"),
             "most_tokens",
         ),
-        (lambda model: model.pipe(["the"], "predikt"), "did you mean 'predict"),
+        (lambda model: model.pipe(["the"], "predikt"), "predikt"),
         (lambda model: model.pipe("the", "vectors"), "texts"),
         (lambda model: model.pipe(3, "vectors"), "texts"),
         (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
@@ -129,7 +129,6 @@ def test_arrays_are_taken_as_lists(model):
         (dict(batch_size=2.0), "batch_size"),
         (dict(precision=16), "precision"),
         (dict(device=0), "device"),
-        (dict(progress=1), "progress"),
         (dict(spiece_model_file=3), "spiece_model_file"),
         (dict(model_config_path=b"x"), "model_config_path"),
     ],
@@ -137,7 +136,7 @@ def test_arrays_are_taken_as_lists(model):
 def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
     with pytest.raises(xlnet.UserError, match=name):
         xlnet.load(permuted.folder, **given)
-    with pytest.raises(xlnet.UserError, match="path is 3, expected a path"):
+    with pytest.raises(xlnet.UserError, match="path: found 3, expected a path"):
         xlnet.load(3)
 
 
@@ -164,9 +163,8 @@ def test_a_model_that_is_closed_while_it_is_asked(permuted):
     model.close()
     for thread in asking:
         thread.join(60)
-    assert [(type(e), str(e)) for e in said] == [
-        (xlnet.UserError, "the model is closed")
-    ] * 2
+    assert [type(e) for e in said] == [xlnet.UserError] * 2
+    assert all("model: found a closed one" in str(e) for e in said)
 
 
 def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
@@ -177,7 +175,7 @@ def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
     # What was generated before is still there.
     ends = [functools.partial(list, stream) for stream in streams]
     for call in (*ends, lambda: model.generate("the")):
-        with pytest.raises(xlnet.UserError, match="^the model is closed$"):
+        with pytest.raises(xlnet.UserError, match="model: found a closed one"):
             call()
     model.close()
 

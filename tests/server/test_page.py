@@ -10,10 +10,8 @@ import urllib.parse
 
 import numpy as np
 import pytest
-from helpers.serving import Answer, Call, Echo, Reading, running
+from helpers.serving import Answer, Call, Echo, running
 
-from xlnet.inference import factorization
-from xlnet.inference.settings import FactorizationSettings
 from xlnet.server.served_model import ServedModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
@@ -67,6 +65,7 @@ SIGNATURES = {
             "words": ["a", "<b>", "a"],
             "weights": [0.1, -0.2, 0.05],
             "first_words": 3,
+            "is_read": [True] * 3,
             "output": EVIL,
             "value": 0.75,
         },
@@ -112,11 +111,10 @@ SIGNATURES = {
     ),
     "fill": (
         {"text": None},
-        {
-            "texts": ["long " * 20 + "<u> b", "x"],
-            "words": [["<u>"], ["x"]],
-            "probabilities": [0.5, 0.0004],
-        },
+        [
+            {"text": "long " * 20 + "<u> b", "words": ["<u>"], "probability": 0.5},
+            {"text": "x", "words": ["x"], "probability": 0.0004},
+        ],
     ),
     "factorize": (
         {"text": None},
@@ -125,21 +123,13 @@ SIGNATURES = {
             "order": [2, 0, 1],
             "known": 0,
             "candidates": [["\u2581x", "y"], ["\u2581x", "y"], ["b", "y"]],
-            "probabilities": [[0.6, 0.3], [0.5, 0.25], [0.125, 0.0625]],
+            "candidate_log_probabilities": np.log(
+                [[0.6, 0.3], [0.5, 0.25], [0.125, 0.0625]]
+            ).tolist(),
             "log_probabilities": [math.log(0.05), math.log(0.0002), math.log(0.125)],
             "likelier": [2, 40, 0],
-            "sees": {
-                "content": [
-                    [True, False, True],
-                    [True, True, True],
-                    [False, False, True],
-                ],
-                "query": [
-                    [False, False, True],
-                    [True, False, True],
-                    [False, False, False],
-                ],
-            },
+            "content_hides": [[False, True, False], [False] * 3, [True, True, False]],
+            "query_hides": [[True, True, False], [False, True, False], [True] * 3],
             "query_attention": [[0, 0, 1], [0.25, 0, 0.75], [0, 0, 0]],
         },
     ),
@@ -151,7 +141,7 @@ SIGNATURES = {
             "pieces": ["\u2581a", EVIL],
             "layers": [1],
             "places": [2, 1],
-            "sees": SEES,
+            "hidden": {name: (~np.array(SEES[name])).tolist() for name in SEES},
             "streams": {
                 name: [
                     [
@@ -177,7 +167,6 @@ class Model(Echo):
     def describe(self):
         model = dict(layers=3, heads=2, width=16, vocabulary=32000, objective=None)
         return {
-            "about": "Assigns labels to a text: no, " + EVIL,
             "model": dict(model, task="topics", checkpoint="model.ckpt-150"),
             "labels": self.labels,
             "verb": self.verb,
@@ -189,7 +178,7 @@ class Model(Echo):
         given = {name: str(value) for name, value in parameters.items()}
         if given.get("seed") == "-1":
             raise UserError("parameters: seed is -1, expected 0 or more")
-        return Call(signature, given)
+        return Call(signature, given, None)
 
     def rows(self, call, rows):
         return rows
@@ -202,24 +191,24 @@ class Model(Echo):
         if text == "bad":
             return [UserError("text_a: no answer to " + EVIL)]
         answer = SIGNATURES[call.signature][1]
-        reading = Reading(3, 3, 0, None, None)
+        reading = (3, 3, 0, None)
         if call.signature == "vectors":
             vectors = [[3.0, 4.0], [4.0, 3.0], [5.0, 0.0], [0.0, 5.0], [-5.0, 0.0]]
-            return [Answer(vector, reading) for vector in vectors[: len(rows)]]
-        if text == LONG:  # of which 5 characters in front and the last are read
-            read = {"text_a": [(0, 5), (len(LONG) - 1, len(LONG))]}
-            reading = Reading(1234, 2, 0, read, None)
+            return [Answer(vector, *reading) for vector in vectors[: len(rows)]]
+        if text == LONG:
+            reading = (1234, 2, 0, None)
+            if call.signature == "explain":
+                answer = dict(answer, is_read=[True, True, False])
         if text == UNKNOWN:
             at = UNKNOWN.index("\u6f22")
-            reading = Reading(4, 4, 1, None, {"text_a": [(at, at + 1)]})
-        return [Answer(answer, reading)]
+            reading = (4, 4, 1, {"text_a": [(at, at + 1)]})
+        return [Answer(answer, *reading)]
 
     def stream(self, call, row):
         self.asked.append((call.signature, call.parameters, [row]))
         for text in (" once", " <i>", " more"):
             yield {"text": text, "probability": 0.42}
-        reading = Reading(1, 1, 0, None, None)
-        yield {"text": "", "ended": "length", **reading._asdict()}
+        yield {"text": "", "ended": "length", "unknown_tokens": 0}
 
 
 @pytest.fixture(scope="module")
@@ -395,16 +384,14 @@ def test_why(page):
     assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
 
 
-def test_what_was_not_read_is_grey(page):
-    """In the text below the answer, and among the words that count."""
+def test_how_much_was_read_is_said(page):
+    """Among the words that count those that were not read are grey."""
     shown = predict(page, "text", text_a="a b")
     assert "All 3 tokens were read." in shown and page.locator(".unread").count() == 0
     shown = predict(page, "text", text_a=LONG)
     assert "2 of 1,234 tokens were read" in shown
-    assert page.locator("#answer .unread").all_text_contents() == [LONG[5:-1]]
     page.click("#why")
     done(page)
-    # Its words are "a", "<b>" and "a": the second begins in what was read, the third does not.
     words = "[...document.querySelectorAll('.words mark')].map(e => [e.textContent, e.className])"
     assert page.evaluate(words) == [["a", "raises"], ["<b>", "lowers"], ["a", "unread"]]
     page.locator(".words mark").nth(2).click()
@@ -431,9 +418,9 @@ def test_a_filling_goes_into_the_text(page):
     assert page.input_value("#in-text") == "long " * 20 + "____ b"
     page.fill("#set-top", "")  # the server's default
     page.fill("#set-pieces", "1")
-    page.select_option("#set-order", "all")
+    page.select_option("#set-order", "right_to_left")
     predict(page, "fill", text="a ___")
-    assert page.model.asked[-1][1] == {"pieces": "1", "order": "all"}
+    assert page.model.asked[-1][1] == {"pieces": "1", "order": "right_to_left"}
 
 
 def test_generated_text_its_probabilities_and_its_end(page):
@@ -830,12 +817,12 @@ def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
     made = ServedModel(str(permuted.folder), DeviceSettings(device="cpu"))
     count = len(permuted.tokenizer.ids(text))
     order += range(len(order), count)
-    settings = FactorizationSettings(order=",".join(str(at + 1) for at in order))
-    expected = factorization.factorize(made._model.inference, text, settings)
+    numbers = ",".join(str(at + 1) for at in order)
+    expected = made._model.factorize(text, order=numbers)
     link = {
         "signature": "factorize",
         "row": {"text": text},
-        "parameters": {"order": "own", "own": settings.order},
+        "parameters": {"order": "own", "own": numbers},
     }
     with running(made, "m") as server:
         page = browser.new_page()

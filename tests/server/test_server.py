@@ -20,8 +20,8 @@ from helpers.paths import ROOT
 from helpers.serving import READ, Answer, Echo, ask, running, wait_until
 
 from xlnet.commands import serve
-from xlnet.inference import session
 from xlnet.server import application, limits
+from xlnet.server.turns import Dropped
 from xlnet.support.errors import UserError
 
 GENERATE = {"signature_name": "generate", "instances": [{"prompt": "a"}]}
@@ -42,15 +42,15 @@ def slow():
             super().__init__()
             self.begun, self.go, self.left = 0, threading.Event(), 0
 
-        def is_short(self, call, rows):
-            return False
+        def batch(self, call, rows):
+            return None
 
         def _work(self):
             self.begun += 1
             while not self.go.wait(0.01):
                 try:
-                    session.caller().check()
-                except UserError:
+                    self.turns.call(lambda: None)
+                except Dropped:
                     self.left += 1
                     raise
 
@@ -95,7 +95,6 @@ def test_answers_are_rows(server):
             "tokens": [9, 9],
             "tokens_read": [3, 3],
             "unknown_tokens": [0, 0],
-            "characters_read": [None, None],
             "characters_unknown": [None, None],
         },
     )
@@ -124,16 +123,13 @@ def test_the_state_and_the_inputs_have_the_form_of_tensorflow_serving(server):
         ("localhost", 200),
         ("127.0.0.1:8501", 200),
         ("[::1]:80", 200),
-        ("evil.example:80", 421),
+        ("evil.example:80", 400),
     ],
 )
 def test_another_site_may_not_ask(server, host, status):
-    """Neither by a name that leads here (DNS rebinding) nor by a page that sends a form."""
+    """By a name that leads here (DNS rebinding)."""
     body = {"instances": ["a"]}
     assert ask(server, body=body, headers={"Host": host})[0] == status
-    for site, expected in (("cross-site", 403), ("same-origin", 200)):
-        headers = {"Sec-Fetch-Site": site}
-        assert ask(server, body=body, headers=headers)[0] == expected
     with running(Echo(), "m", host="0.0.0.0") as other:
         assert ask(other, body=body, headers={"Host": host})[0] == 200
 
@@ -231,7 +227,7 @@ def test_other_ways(server):
 def test_every_response_has_the_headers_that_protect_a_browser(server):
     for path in ("/", "/page.js", "/health", "/nowhere"):
         with connect(server) as connection:
-            connection.sendall(b"GET %s HTTP/1.0\r\n\r\n" % path.encode())
+            connection.sendall(b"GET %s HTTP/1.0\r\nHost: a\r\n\r\n" % path.encode())
             head = everything(connection).partition(b"\r\n\r\n")[0].lower()
         assert (
             b"content-security-policy: default-src 'none';" in head
@@ -255,8 +251,7 @@ def test_metrics_count(server):
 
     text = '{signature="text"}'
     assert rise("xlnet_rows_total" + text) == 3
-    assert rise('xlnet_requests_total{status="200"}') == 2  # this one and /metrics
-    assert rise('xlnet_requests_total{status="400"}') == 1
+    assert rise('xlnet_errors_total{status="400"}') == 1
     assert rise("xlnet_answer_seconds_count" + text) == 1
     assert float(after["xlnet_rows_waiting"]) == 0
     assert float(after["process_resident_memory_bytes"]) > 1e6
@@ -352,7 +347,7 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answer():
 
     class Long(Echo):
         def run(self, call, rows):
-            return [Answer(text, READ)]
+            return [Answer(text, *READ)]
 
         def stream(self, call, row):
             yield {"text": text}
@@ -436,9 +431,9 @@ def test_a_body_that_does_not_arrive_in_time_is_refused_in_words(server, monkeyp
 
 def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
     for host, port in (("127.0.0.1", server.port), ("no.such.host.invalid", 0)):
-        with pytest.raises(UserError, match=f"cannot listen at {host} port {port}: "):
+        with pytest.raises(UserError, match=f"host: found {host}, port {port}: "):
             application.bind(host, port)
-    with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port"):
+    with pytest.raises(UserError, match="host: found 127.0.0.1, port"):
         serve.main(
             serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port)
         )
@@ -465,7 +460,7 @@ def test_ipv6(host, asked):
             with socket.create_connection(
                 (each, server.port), timeout=20
             ) as connection:
-                connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+                connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
                 assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
@@ -493,18 +488,18 @@ def test_the_program_ends_in_time_while_it_computes(permuted, number):
     """Also while a computation is in progress that nothing can interrupt; with status 0. A request
     that is answered until then is answered."""
     code = f"""
-import sys, time
+import os, sys, time
 from xlnet.commands import main as commands
 from xlnet.server import served_model
 run = served_model.ServedModel.run
 def slow(self, call, rows):
     text = rows[0].get("text_a")
     if text in ("for 1 s", "for 60 s"):
-        print("begun", flush=True)
+        os.write(1, b"begun\\n")
         time.sleep(int(text.split()[1]))
     return run(self, call, rows)
 served_model.ServedModel.run = slow
-served_model.ServedModel.is_short = lambda *_: False
+served_model.ServedModel.batch = lambda *_: None
 sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--name=m"]
 commands.main()
 """

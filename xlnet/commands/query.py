@@ -13,7 +13,6 @@ from xlnet.inference.settings import (
     FillingSettings,
     GenerationSettings,
     LoadSettings,
-    stop_texts,
 )
 from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
@@ -182,7 +181,7 @@ def generate(
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
     check_files(settings)
-    chosen: dict[str, Any] = dict(vars(how), stop=stop_texts(how.stop) or None)
+    chosen = vars(how)
     with load(model_settings) as model:
         if settings.output:
             generated = results(settings, model, "generate", chosen)

@@ -13,17 +13,24 @@ import numpy as np
 from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.inference import session
-from xlnet.inference.inference import Inference, row_of
+from xlnet.inference.factorization import order_of
+from xlnet.inference.inference import Call, Computed, Inference, row_of
 from xlnet.inference.settings import (
     ATTENTION_ORDERS,
     AttentionSettings,
-    numbers_in_order,
+    from_keywords,
 )
-from xlnet.inference.texts import as_text, layers_of, pair_of
+from xlnet.inference.texts import (
+    as_text,
+    count_unknown,
+    example_of,
+    layers_of,
+    texts_of,
+)
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import batches_by_length
-from xlnet.tasks.task import InlineExample
+from xlnet.tasks.task import Row
 
 
 class Attention(NamedTuple):
@@ -48,15 +55,30 @@ class Attention(NamedTuple):
     ids: Sequence[int]
 
 
-def attention_of(
-    inference: Inference, text: Any, layers: Sequence[int], settings: AttentionSettings
-) -> Attention:
-    """The attention probabilities of some layers, counted from 1, of a pretrained network, or of a
-    fine-tuned one, whose text may be a pair."""
+def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) -> Call:
+    """The call that computes the attention probabilities of some layers, counted from 1, one text
+    after the other; of a pretrained network, or of a fine-tuned one, whose text may be a pair.
+
+    Args:
+      settings: those of `AttentionSettings`.
+    """
+    chosen = from_keywords(AttentionSettings, settings)
     layers = layers_of(layers, 1, inference.loaded.config.n_layer)
-    if inference.loaded.tuned:
-        return _of_fine_tuned(inference, text, layers, settings)
-    return _of_pretrained(inference, as_text(text), layers, settings)
+    tuned, tokenizer = inference.loaded.tuned, inference.tokenizer
+
+    def prepare(item: Any) -> tuple[Any, int]:
+        if tuned:
+            row = row_of(tuned, 0, example_of(item, tuned.task))
+            return row, count_unknown(tokenizer, texts_of(row))
+        return as_text(item), count_unknown(tokenizer, [as_text(item)])
+
+    def compute(items: list[tuple[Any, int]]) -> list[Computed]:
+        ((given, unknown),) = items
+        of_model = _of_fine_tuned if tuned else _of_pretrained
+        found = of_model(inference, given, layers, chosen)
+        return [Computed(found, len(found.ids), len(found.ids), unknown)]
+
+    return Call(prepare, compute, 1)
 
 
 def _of_pretrained(
@@ -71,7 +93,9 @@ def _of_pretrained(
     # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
     # token is a target: a token does not see those later in the order, and a query does not see its
     # own token, either. Without an order every token sees all tokens, and a query all but its own.
-    rank = _rank(len(ids), order, settings)
+    rank = np.zeros(len(ids), int)
+    if order != "none":  # the inverse of an order has the place of each token
+        rank = np.argsort(order_of(len(ids), order, settings.seed, ATTENTION_ORDERS))
     content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
     places = np.arange(len(ids))
     if model.tokens_before is not None:
@@ -107,42 +131,35 @@ def _of_pretrained(
 
 
 def _of_fine_tuned(
-    inference: Inference, text: Any, layers: Sequence[int], settings: AttentionSettings
+    inference: Inference, row: Row, layers: Sequence[int], settings: AttentionSettings
 ) -> Attention:
     """The attention probabilities of a fine-tuned network, whose tokens see each other."""
     tuned, tokenizer = inference.tuned(), inference.tokenizer
     if settings.order not in (None, "none"):
-        raise wrong(
-            "order", settings.order, "none: tokens of a fine-tuned model see each other"
-        )
+        raise wrong("order", settings.order, "none of a fine-tuned model")
     # One record, without its padding: a plot shows the tokens of the text alone.
-    row = row_of(tuned, 0, InlineExample(*pair_of(text, tuned.task)))
     reader, layout = tuned.task.reader, tuned.layout
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
     counts = encoding.pop_token_counts(records)
-    is_in_parts = (
-        len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1
-    )
+    is_in_parts = len(counts.read) > 1 or tuned.task.head.num_choices(False) > 1
     if is_in_parts or layout.long_document == "memory" or counts.is_cut.any():
-        raise wrong(
-            "text", "one that is cut or read in parts", "one that is read at once"
-        )
+        raise wrong("text", "one that is cut or read in parts", "one read at once")
     padding = tuned.padding._replace(multiple=1)
     ((_, record),) = batches_by_length(records, layout.max_seq_length, padding, 1)
     ids = record["input_ids"][0].tolist()
     _check_length(ids, settings)
 
     def build() -> tuple[session.Tensors, session.Tensors]:
+        loaded, outputs = inference.loaded, {}
         inputs = predictor.placeholders(tuned)
-        by_layer = TaskModel(
-            inference.loaded.config, tuned, inference.loaded.network
-        ).attention(inputs)
-        return inputs, {str(layer + 1): each for layer, each in enumerate(by_layer)}
+        model = TaskModel(loaded.config, tuned, loaded.network)
+        for number, probabilities in enumerate(model.attention(inputs), 1):
+            outputs[str(number)] = probabilities
+        return inputs, outputs
 
-    subgraph = inference.open().subgraph("attention", build)
-    found = np.array(subgraph([str(layer) for layer in layers], record))[
-        :, 0
-    ]  # [k,N,T,T]
+    subgraph = inference.session.subgraph("attention", build)
+    by_layer = subgraph([str(layer) for layer in layers], record)
+    found = np.array(by_layer)[:, 0]  # [k,N,T,T]
     return Attention(
         [tokenizer.id_to_piece(id) for id in ids],
         layers,
@@ -156,18 +173,3 @@ def _of_fine_tuned(
 def _check_length(ids: Sequence[int], settings: AttentionSettings) -> None:
     if not 0 < len(ids) <= settings.most_tokens:
         raise wrong("text", f"{len(ids)} pieces", f"1 to {settings.most_tokens}")
-
-
-def _rank(count: int, order: str, settings: AttentionSettings) -> np.ndarray:
-    """The position of each token in the order, from 0 on; the same for all where there is none."""
-    if order == "none":
-        return np.zeros(count, np.int64)
-    if order == "left_to_right":
-        return np.arange(count)
-    if order == "random":
-        return np.random.default_rng(settings.seed).permutation(count)
-    # "2,1,3" names the tokens in the order: its inverse has the place of each token.
-    tokens = numbers_in_order(order, ATTENTION_ORDERS, "tokens")
-    if len(tokens) != count:
-        raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
-    return np.argsort(tokens)

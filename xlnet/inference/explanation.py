@@ -13,16 +13,17 @@ import numpy as np
 
 from xlnet.corpus.offsets import Aligner
 from xlnet.corpus.tokenizer import is_unspaced
-from xlnet.inference.inference import Call, Inference, require_finite, row_of
+from xlnet.inference.inference import Call, Computed, Inference, row_of
+from xlnet.inference.session import require_finite
 from xlnet.inference.settings import ExplanationSettings, from_keywords
-from xlnet.inference.texts import count_unknown, pair_of, texts_of
-from xlnet.runs.task_settings import FineTunedTask
-from xlnet.support.errors import UserError, did_you_mean, wrong
+from xlnet.inference.texts import count_unknown, example_of, texts_of
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.tagging.files import find_words
-from xlnet.tasks.task import InlineExample, Row
+from xlnet.tasks.task import Row
 
 VERBS = ("classify", "score", "rank")  # of models with one output for a text
+_MOST_WORDS = 2048  # of a text that are read: it is predicted again without each
 
 
 class Explanation(NamedTuple):
@@ -32,6 +33,7 @@ class Explanation(NamedTuple):
       words: W of them, of both texts of a pair.
       weights: float64 [W], by how much the output falls without the word; 0 for a word that was not
         read.
+      is_read: bool [W], whether any of the word was read.
       first_words: the number of words of the first text.
       output: the label whose probability is explained, or "score".
       value: the output for the text.
@@ -42,6 +44,7 @@ class Explanation(NamedTuple):
 
     words: tuple[str, ...]
     weights: np.ndarray
+    is_read: np.ndarray
     first_words: int
     output: str
     value: float
@@ -61,64 +64,77 @@ def explanation_call(inference: Inference, **settings: Any) -> Call:
     if tuned.task.type.verb not in VERBS:
         expected = f"one that can {' or '.join(VERBS)}"
         raise wrong("model", f"one of task type {tuned.task.type.name}", expected)
-    check_label(tuned, chosen.label)
+    names = list(tuned.task.scorer.probabilities)  # of the outputs; none of a score
+    if chosen.label is not None and chosen.label not in names:
+        expected = f"one of {', '.join(names)}" if names else "none: it has one score"
+        raise wrong("label", repr(chosen.label), expected)
     predictor = inference.predictor()
 
     def prepare(item: Any) -> tuple[Row, int]:
-        row = row_of(tuned, 0, InlineExample(*pair_of(item, tuned.task)))
+        row = row_of(tuned, 0, example_of(item, tuned.task))
         return row, count_unknown(inference.tokenizer, texts_of(row))
 
-    def compute(items: list[tuple[Row, int]]) -> list[Explanation]:
+    def compute(items: list[tuple[Row, int]]) -> list[Computed]:
         ((row, unknown),) = items
-        texts: list[Any] = texts_of(row)
-        read = characters_read(texts, inference.aligner, tuned.layout)
-        words: list[str] = []
-        words_read: list[int] = []
-        rows = [
-            row
-        ]  # the complete text, then the text without each of its words that are read
-        for number, text in enumerate(texts):
-            for start, end in words_of(text):
-                if any(start < last and first < end for first, last in read[number]):
-                    shorter = [*texts, None]
-                    shorter[number] = text[:start] + text[end:]
-                    rows.append(row._replace(pairs=((shorter[0], shorter[1]),)))
-                    words_read.append(len(words))
-                words.append(text[start:end])
+        words, is_read, rows = _without_words(row, inference.aligner, tuned.layout)
         values, counts = predictor.values(rows)
         values = np.asarray(values, np.float64)
         require_finite(values)
+        if values.ndim > 2:
+            found = f"predictions of the shape {values.shape[1:]}"
+            raise wrong("model", found, "a number, or some numbers in a row")
         inference.note_cut(counts.is_cut[:1], tuned.layout.max_seq_length)
-        index, name = _output(tuned, values, chosen.label)
+        output, index = "score", 0
+        if names:
+            index = int(values[0].argmax())
+            if chosen.label is not None:
+                index = names.index(chosen.label)
+            output = names[index]
         values = values[:, index] if values.ndim > 1 else values
         weights = np.zeros(len(words))
-        weights[words_read] = values[0] - values[1:]
-        first_words = len(words_of(texts[0]))
-        return [
-            Explanation(
-                tuple(words),
-                weights,
-                first_words,
-                name,
-                float(values[0]),
-                tokens_read=int(counts.read[0]),
-                tokens=int(counts.total[0]),
-                unknown_tokens=unknown,
-            )
-        ]
+        weights[is_read] = values[0] - values[1:]
+        count = int(counts.read[0]), int(counts.total[0]), unknown
+        result = Explanation(
+            tuple(words),
+            weights,
+            np.array(is_read),
+            len(words_of(texts_of(row)[0])),
+            output,
+            float(values[0]),
+            *count,
+        )
+        return [Computed(result, *count)]
 
     return Call(prepare, compute, 1)
 
 
-def check_label(tuned: FineTunedTask, label: Optional[str], source: str = "") -> None:
-    """Raises UserError, which begins with `source`, for a label that a model does not have."""
-    names = tuned.task.scorer.probabilities
-    if label is not None and label not in names:
-        expected = (
-            f"one of {', '.join(names)}" if names else "none: the model has one score"
-        )
-        where = f"{source}: label" if source else "label"
-        raise wrong(where, repr(label), expected + did_you_mean(label, names))
+def _without_words(
+    row: Row, aligner: Aligner, layout: encoding.Layout
+) -> tuple[list[str], list[bool], list[Row]]:
+    """The words of a row, whether each is read, and rows: the whole one, then that without each of
+    the words that are read."""
+    texts: list[Any] = texts_of(row)
+    read = characters_read(texts, aligner, layout)
+    words: list[str] = []
+    is_read: list[bool] = []
+    spans: list[tuple[int, int, int]] = []  # number of the text, start, end
+    for number, text in enumerate(texts):
+        for start, end in words_of(text):
+            words.append(text[start:end])
+            is_read.append(
+                any(start < last and first < end for first, last in read[number])
+            )
+            if is_read[-1]:
+                spans.append((number, start, end))
+    if len(spans) > _MOST_WORDS:
+        found = f"{len(spans)} words that are read"
+        raise wrong("text", found, f"at most {_MOST_WORDS}")
+    rows = [row]
+    for number, start, end in spans:
+        shorter = [*texts, None]
+        shorter[number] = texts[number][:start] + texts[number][end:]
+        rows.append(row._replace(pairs=((shorter[0], shorter[1]),)))
+    return words, is_read, rows
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
@@ -141,15 +157,16 @@ def characters_read(
     # The numbers of the tokens are cut as their ids are.
     aligned = aligner.encode(texts)
     numbers = [list(range(len(each.ids))) for each in aligned]
-    windows = encoding.fit_to_length(
-        numbers[0], numbers[1] if len(texts) > 1 else None, layout
-    )
+    second = numbers[1] if len(texts) > 1 else None
+    windows = encoding.fit_to_length(numbers[0], second, layout)
     spans: list[list[tuple[int, int]]] = []
     for position, text in enumerate(aligned):
-        kept = sorted({number for window in windows for number in window[position]})
+        kept: set[int] = set()
+        for window in windows:
+            kept.update(window[position])
         parts: list[tuple[int, int]] = []
         last = -1
-        for number in kept:
+        for number in sorted(kept):
             start, end = int(text.starts[number]), int(text.ends[number])
             # Tokens that follow each other are one part, with the space between them.
             if parts and number - 1 == last:
@@ -158,20 +175,3 @@ def characters_read(
             last = number
         spans.append(parts)
     return spans
-
-
-def _output(
-    tuned: FineTunedTask, values: np.ndarray, label: Optional[str]
-) -> tuple[int, str]:
-    """(index, name) of the output that is explained: of the label, or the most probable one of the
-    first of `values`."""
-    names = tuned.task.scorer.probabilities
-    if values.ndim > 2:
-        raise UserError(
-            f"a prediction of task type {tuned.task.type.name} has the shape "
-            f"{values.shape[1:]}, expected a number, or some numbers in a row"
-        )
-    if not names:
-        return 0, "score"
-    index = list(names).index(label) if label is not None else int(values[0].argmax())
-    return index, names[index]

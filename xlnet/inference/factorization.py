@@ -14,14 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference.generation import best
-from xlnet.inference.inference import Inference, require_finite
+from xlnet.inference.inference import Call, Computed, Inference
+from xlnet.inference.language_model import LanguageModel
+from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
     FACTORIZATION_ORDERS,
     FactorizationSettings,
+    from_keywords,
     numbers_in_order,
 )
-from xlnet.inference.texts import as_text
+from xlnet.inference.texts import as_text, count_unknown
 from xlnet.support.errors import escape_control_characters, wrong
 
 
@@ -68,19 +72,15 @@ class Factorization:
             hides = self.content_hides[position]
             if place >= self.known:
                 rank = str(place - self.known)
-                probability = (
-                    f"{100 * math.exp(self.log_probabilities[position]):.2f} %"
-                )
+                percent = 100 * math.exp(self.log_probabilities[position])
+                probability = f"{percent:.2f} %"
                 candidates = " ".join(self.candidates[position])
                 hides = self.query_hides[position]
             seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
             piece = self.pieces[position]
-            rows.append(
-                (piece, rank, " ".join(seen) or "nothing", probability, candidates)
-            )
-        widths = [
-            max(len(row[column]) for row in rows) for column in range(len(rows[0]))
-        ]
+            sees = " ".join(seen) or "nothing"
+            rows.append((piece, rank, sees, probability, candidates))
+        widths = [max(map(len, column)) for column in zip(*rows)]
         lines = []
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row, widths)]
@@ -90,28 +90,40 @@ class Factorization:
         return "\n".join(lines)
 
 
-def factorize(
-    inference: Inference, text: Any, settings: FactorizationSettings
-) -> Factorization:
-    """Predicts each token of a text from those before it in a factorization order.
+def factorization_call(inference: Inference, **settings: Any) -> Call:
+    """The call that predicts each token of texts from those before it in a factorization order, one
+    text after the other; of a pretrained model with a query stream.
 
     Args:
-      inference: of a pretrained model with a query stream.
-      text: of at most `most_tokens` tokens, more than `known`.
-      settings: the order, and how many candidates are wanted.
-
-    Raises:
-      UserError: the model reads from left to right only, or the text does not fit the settings.
+      settings: those of `FactorizationSettings`.
     """
+    chosen = from_keywords(FactorizationSettings, settings)
     model, tokenizer = inference.language_model(), inference.tokenizer
     model.require_queries()
-    ids = tokenizer.ids(as_text(text))
+
+    def prepare(item: Any) -> tuple[Sequence[int], int]:
+        ids = tokenizer.ids(as_text(item))
+        least, most = chosen.known + 1, chosen.most_tokens
+        if not least <= len(ids) <= most:
+            raise wrong("text", f"{len(ids)} pieces", f"{least} to {most}")
+        return ids, count_unknown(tokenizer, [item])
+
+    def compute(items: list[tuple[Sequence[int], int]]) -> list[Computed]:
+        ((ids, unknown),) = items
+        found = _factorize(model, tokenizer, ids, chosen)
+        return [Computed(found, len(ids), len(ids), unknown)]
+
+    return Call(prepare, compute, 1)
+
+
+def _factorize(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    settings: FactorizationSettings,
+) -> Factorization:
     count = len(ids)
-    if not settings.known < count <= settings.most_tokens:
-        raise wrong(
-            "text", f"{count} pieces", f"{settings.known + 1} to {settings.most_tokens}"
-        )
-    order = _order(count, settings)  # [T]
+    order = order_of(count, settings.order, settings.seed, FACTORIZATION_ORDERS)  # [T]
     targets = order[settings.known :]  # [P], in the order in which they are predicted
 
     # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target its
@@ -163,15 +175,16 @@ def factorize(
     )
 
 
-def _order(count: int, settings: FactorizationSettings) -> np.ndarray:
-    """The positions of the tokens in the factorization order, int [T]."""
-    if settings.order == "left_to_right":
+def order_of(count: int, order: str, seed: int, names: Sequence[str]) -> np.ndarray:
+    """The positions of so many tokens in a factorization order, int [T]; names: of the orders that
+    there are."""
+    if order == "left_to_right":
         return np.arange(count)
-    if settings.order == "right_to_left":
+    if order == "right_to_left":
         return np.arange(count)[::-1]
-    if settings.order == "random":
-        return np.random.default_rng(settings.seed).permutation(count)
-    tokens = numbers_in_order(settings.order, FACTORIZATION_ORDERS, "tokens")
+    if order == "random":
+        return np.random.default_rng(seed).permutation(count)
+    tokens = numbers_in_order(order, names, "tokens")
     if len(tokens) != count:
         raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
     return np.array(tokens)

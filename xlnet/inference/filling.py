@@ -10,33 +10,31 @@ Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 #
 # For each number of pieces that the blanks may have (a "form"), as positions depend on it:
 # 1. The known tokens are read once, and all see each other. The query of each blank's position sees
-#    them: log probabilities of each piece as the first of the order (`_Search`).
+#    them: log probabilities of each piece as the first of the order.
 # 2. A beam search follows the order. In each step the piece that was chosen last is read, which
 #    sees everything read before it, and the query of the next position predicts the piece there.
 #    Each beam has keys and values of its own.
-# 3. With several orders, the searches in two of them propose fillings. Each filling is then scored
-#    in every order, all of its pieces at once with the mask of that order as in pretraining, and
-#    the probabilities are averaged.
 # The fillings of all forms are compared by their probability.
 
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 from xlnet.inference.generation import best
-from xlnet.inference.inference import Call, Inference, require_finite
+from xlnet.inference.inference import Call, Computed, Inference
 from xlnet.inference.language_model import LanguageModel, Reading
+from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
     BLANK,
     CONTEXT,
+    MOST_PIECES,
     ORDERS,
     FillingSettings,
     from_keywords,
@@ -45,10 +43,6 @@ from xlnet.inference.settings import (
 from xlnet.inference.texts import as_text, count_unknown
 from xlnet.support.errors import wrong
 
-_log = logging.getLogger(__name__)
-
-_ALL_ORDERED = 5  # pieces, at most, of which all orders are averaged
-_MOST_ORDERS = math.factorial(_ALL_ORDERED)
 _MOST_FORMS = 64  # numbers of pieces of all blanks that are tried
 
 
@@ -84,40 +78,24 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
     chosen = from_keywords(FillingSettings, settings)
     model = inference.language_model()
     model.require_queries()
-    if inference.blank_pieces is None:
-        inference.blank_pieces = BlankPieces(inference.tokenizer)
+    pieces = BlankPieces(inference.tokenizer)
 
     def prepare(item: Any) -> Blanks:
-        return Blanks(inference.blank_pieces, as_text(item), chosen)
+        return Blanks(pieces, as_text(item), chosen)
 
-    def compute(items: list[Blanks]) -> list[list[Filling]]:
+    def compute(items: list[Blanks]) -> list[Computed]:
         (blanks,) = items
         inference.note_cut(np.array([blanks.tokens_read < blanks.tokens]), CONTEXT)
-        fillings = []
-        for filling in fill(model, blanks, chosen):
-            fillings.append(
-                filling._replace(
-                    tokens_read=blanks.tokens_read,
-                    tokens=blanks.tokens,
-                    unknown_tokens=blanks.unknown,
-                )
-            )
-        return [fillings]
+        found: list[Filling] = []
+        for widths in blanks.forms:
+            found += _of_widths(model, blanks, widths, chosen)
+        # Fillings of different numbers of pieces are compared as if every number were as likely
+        # before.
+        found.sort(key=lambda filling: -filling.log_probability)
+        counts = blanks.tokens_read, blanks.tokens, blanks.unknown
+        return [Computed(found[: chosen.top], *counts)]
 
     return Call(prepare, compute, 1)
-
-
-def fill(
-    model: LanguageModel, blanks: Blanks, settings: FillingSettings
-) -> list[Filling]:
-    """The likeliest fillings, at most `top`, the likeliest first.
-
-    Fillings of different numbers of pieces are compared as if every number were as likely before.
-    """
-    found: list[Filling] = []
-    for widths in blanks.forms:
-        found += _of_widths(model, blanks, widths, settings)
-    return sorted(found, key=lambda filling: -filling.log_probability)[: settings.top]
 
 
 class BlankPieces:
@@ -125,17 +103,14 @@ class BlankPieces:
 
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
-        names = np.array(
-            [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
-        )
-        self._is_marked = np.char.startswith(
-            names, WORD_START
-        )  # bool [V], with that of a space
-        self._is_mark = names == WORD_START  # nothing but the mark
+        ids = range(tokenizer.vocab_size)
+        names = np.array([tokenizer.id_to_piece(id) for id in ids])
+        # bool [V]: with the mark of a space, nothing but it, and neither a word nor a part of one;
+        # a byte alone is not a character.
+        self._is_marked = np.char.startswith(names, WORD_START)
+        self._is_mark = names == WORD_START
         self._is_special = tokenizer.is_special.copy()
-        self._is_special[list(tokenizer.byte_ids)] = (
-            True  # a byte alone is not a character
-        )
+        self._is_special[list(tokenizer.byte_ids)] = True
 
     def allowed(
         self, width: int, after_space: bool, whole_words: bool
@@ -189,16 +164,14 @@ class Blanks:
         self._after_space = []  # whether the first piece of each blank has the mark of a space
         for number, part in enumerate(self._parts):
             begins_word = part[:1].isspace() if number else tokenizer.marks_first_word
-            words = (
-                tokenizer.encode_words([part.strip()], [begins_word])
-                if part.strip()
-                else [[]]
-            )
-            ids += words
-            is_first_word = number == 0 and not part.strip()
-            self._after_space.append(
-                tokenizer.marks_first_word if is_first_word else part[-1:].isspace()
-            )
+            after_space = part[-1:].isspace()
+            if part.strip():
+                ids += tokenizer.encode_words([part.strip()], [begins_word])
+            else:
+                ids.append([])
+                if number == 0:
+                    after_space = tokenizer.marks_first_word
+            self._after_space.append(after_space)
         if not any(ids):
             raise wrong("text", shown, "more than blanks")
         self.unknown = count_unknown(tokenizer, self._parts)
@@ -206,10 +179,10 @@ class Blanks:
         self.tokens_read = sum(map(len, self._ids))
         self.tokens = sum(map(len, ids))
         if settings.order not in ORDERS:
-            if len(numbers_in_order(settings.order, ORDERS, "blanks")) != self.count:
-                raise wrong(
-                    "order", repr(settings.order), f"the numbers of {self.count} blanks"
-                )
+            order = numbers_in_order(settings.order, ORDERS, "blanks")
+            if len(order) != self.count:
+                expected = f"those of the {self.count} blanks"
+                raise wrong("order", f"{len(order)} numbers", expected)
         self.forms = self._forms()
         if not self.forms:
             found = f"{settings.pieces} with whole_words={settings.whole_words}"
@@ -222,9 +195,8 @@ class Blanks:
         first, *between, last = ids
         apart = sum(map(len, between))
         if apart > CONTEXT:
-            raise wrong(
-                "text", f"blanks that are {apart} tokens apart", f"at most {CONTEXT}"
-            )
+            found = f"blanks that are {apart} tokens apart"
+            raise wrong("text", found, f"at most {CONTEXT}")
         room = CONTEXT - apart
         before = min(len(first), max(room - room // 2, room - len(last)))
         return [first[len(first) - before :], *between, last[: room - before]]
@@ -232,6 +204,9 @@ class Blanks:
     def _forms(self) -> list[tuple[int, ...]]:
         """The numbers of pieces of all blanks for which the vocabulary has pieces."""
         numbers = self._settings.pieces_range()
+        if self.count * numbers[-1] > MOST_PIECES:
+            found = f"{self.count} blanks of up to {numbers[-1]} pieces"
+            raise wrong("text", found, f"{MOST_PIECES} pieces of all blanks")
         if self.count * math.log(len(numbers)) > math.log(_MOST_FORMS):
             expected = f"{_MOST_FORMS} forms of {self.count} blanks; pieces={numbers[0]} is one"
             raise wrong("pieces", self._settings.pieces, "at most " + expected)
@@ -273,8 +248,16 @@ class Blanks:
             pieces.append(tuple(map(self._tokenizer.id_to_piece, its_ids)))
             words.append(self._tokenizer.decode(its_ids).strip())
             text += words[-1] + part
-        probability = math.exp(log_probability)
-        return Filling(text, tuple(words), probability, log_probability, tuple(pieces))
+        return Filling(
+            text,
+            tuple(words),
+            math.exp(log_probability),
+            log_probability,
+            tuple(pieces),
+            self.tokens_read,
+            self.tokens,
+            self.unknown,
+        )
 
 
 def _of_widths(
@@ -282,121 +265,64 @@ def _of_widths(
     blanks: Blanks,
     widths: Sequence[int],
     settings: FillingSettings,
-) -> Iterator[Filling]:
+) -> list[Filling]:
     """The best fillings for blanks of these widths, their numbers of pieces."""
     ids, positions, places = blanks.layout(widths)
-    orders, allowed = _orders(widths, settings), blanks.allowed(widths)
+    allowed = blanks.allowed(widths)
+    order = _order(widths, settings.order)
     with model.reading(len(ids) + len(places)) as reading:
-        search = _Search(reading, ids, positions, places, allowed)
-        if len(orders) == 1:
-            fillings, scores = search.best(orders[0], settings.beams)
-        else:
-            # Only the first and the last order are searched, which go from left to right and from
-            # right to left. A filling that is likely on average over the orders is mostly among the
-            # best of one of these. The mean of the probabilities in all orders decides.
-            found = [
-                search.best(order, settings.beams)[0]
-                for order in (orders[0], orders[-1])
-            ]
-            fillings = np.unique(np.concatenate(found), axis=0)
-            every = np.array([search.joint(fillings, order) for order in orders])
-            scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
-    # At most `top` fillings of these widths can be among the best of all widths.
-    for row in best(scores, settings.top)[0]:
-        yield blanks.filling(widths, fillings[row], float(scores[row]))
-
-
-def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]:
-    """The factorization orders, each of the places 0 ... P - 1 in the text."""
-    count = sum(widths)
-    places = list(range(count))
-    if settings.order == "left_to_right":
-        return [places]
-    if settings.order == "right_to_left":
-        return [places[::-1]]
-    if settings.order == "all":
-        if count <= _ALL_ORDERED:
-            return [list(order) for order in itertools.permutations(places)]
-        _log.info(
-            "note: of the orders of %d pieces %d are averaged, sampled",
-            count,
-            _MOST_ORDERS,
+        fillings, scores = _search(
+            reading, (ids, positions, places), allowed, order, settings.beams
         )
-        # The first and the last one are searched.
-        random = np.random.default_rng(count)
-        between = [random.permutation(count).tolist() for _ in range(_MOST_ORDERS - 2)]
-        return [places, *between, places[::-1]]
+    # At most `top` fillings of these widths can be among the best of all widths.
+    found = []
+    for row in range(min(settings.top, len(scores))):
+        found.append(blanks.filling(widths, fillings[row], float(scores[row])))
+    return found
+
+
+def _order(widths: Sequence[int], order: str) -> list[int]:
+    """The factorization order, of the places 0 ... P - 1 in the text."""
+    places = list(range(sum(widths)))
+    if order == "left_to_right":
+        return places
+    if order == "right_to_left":
+        return places[::-1]
     begins = np.cumsum([0, *widths])
-    order: list[int] = []
-    for blank in numbers_in_order(settings.order, ORDERS, "blanks"):
-        order += range(begins[blank], begins[blank + 1])
-    return [order]
+    found: list[int] = []
+    for blank in numbers_in_order(order, ORDERS, "blanks"):
+        found += range(begins[blank], begins[blank + 1])
+    return found
 
 
-class _Search:
-    """Fillings of the blanks of one text. positions: of its known tokens; places: [P], of the
-    blanks' pieces."""
-
-    def __init__(
-        self,
-        reading: Reading,
-        ids: Sequence[int],
-        positions: Sequence[int],
-        places: Sequence[int],
-        allowed: np.ndarray,
-    ):
-        self._reading, self._known, self._places = reading, len(ids), places
-        self._allowed = allowed
-        self._first = reading.read(np.array([ids]), positions, places)[0]  # [P,V]
-        require_finite(self._first)
-
-    def best(self, order: Sequence[int], beams: int) -> tuple[np.ndarray, np.ndarray]:
-        """The likeliest fillings in this order that a beam search finds, at most `beams`: int
-        [C,P]; their log probabilities [C]."""
-        # Go back to one text with the known tokens: what earlier searches have read is forgotten.
-        self._reading.keep([0])
-        fillings = np.zeros((1, len(order)), np.int64)
-        scores = np.zeros(1)
-        log_probabilities = self._first[order[0]][None]  # [1,V]
-        again_from = self._known
-        for step, place in enumerate(order):
-            if step:
-                before = order[step - 1]
-                log_probabilities = self._reading.read(
-                    fillings[:, [before]],
-                    [self._places[before]],
-                    [self._places[place]],
-                    again_from=again_from,
-                )[:, 0]  # [C,V]
-                require_finite(log_probabilities)
-                again_from += 1
-            # The candidates are all beams with every piece at this place; the best ones continue.
-            sums = scores[:, None] + log_probabilities  # [C,V]
-            sums = np.where(self._allowed[place], sums, -np.inf)
-            rows, ids = best(sums, beams)
-            fillings, scores = fillings[rows], sums[rows, ids]
-            fillings[:, place] = ids
-            if step + 1 < len(order):
-                self._reading.keep(rows.tolist())
-        return fillings, scores
-
-    def joint(self, fillings: np.ndarray, order: Sequence[int]) -> np.ndarray:
-        """The log probabilities [C] of fillings int [C,P] in this order, in one pass."""
-        # All pieces are read together. In the content stream a piece does not see those later in
-        # the order; the query that predicts it does not see the piece itself, either.
-        self._reading.keep([0] * len(fillings))
-        rank = np.argsort(order)
-        content_hides = rank > rank[:, None]  # [P,P]
-        query_hides = rank >= rank[:, None]
-        log_probabilities = self._reading.read(
-            fillings,
-            self._places,
-            self._places,
-            again_from=self._known,
-            hidden=np.concatenate([content_hides, query_hides]),
-        )  # [C,P,V]
-        require_finite(log_probabilities)
-        of_pieces = np.take_along_axis(
-            log_probabilities, fillings[:, :, None], axis=2
-        )  # [C,P,1]
-        return of_pieces.sum(axis=(1, 2))
+def _search(
+    reading: Reading,
+    layout: tuple[list[int], list[int], list[int]],
+    allowed: np.ndarray,
+    order: Sequence[int],
+    beams: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest fillings in this order that a beam search finds, at most `beams`, the likeliest
+    first: int [C,P]; their log probabilities [C]. layout, allowed: as of `Blanks`."""
+    ids, positions, places = layout
+    first = reading.read(np.array([ids]), positions, places)[0]  # [P,V]
+    require_finite(first)
+    fillings = np.zeros((1, len(order)), np.int64)
+    scores = np.zeros(1)
+    log_probabilities = first[order[0]][None]  # [1,V]
+    for step, place in enumerate(order):
+        if step:
+            before = order[step - 1]
+            log_probabilities = reading.read(
+                fillings[:, [before]], [places[before]], [places[place]]
+            )[:, 0]  # [C,V]
+            require_finite(log_probabilities)
+        # The candidates are all beams with every piece at this place; the best ones continue.
+        sums = scores[:, None] + log_probabilities  # [C,V]
+        sums = np.where(allowed[place], sums, -np.inf)
+        rows, chosen = best(sums, beams)
+        fillings, scores = fillings[rows], sums[rows, chosen]
+        fillings[:, place] = chosen
+        if step + 1 < len(order):
+            reading.keep(rows.tolist())
+    return fillings, scores

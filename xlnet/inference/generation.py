@@ -3,9 +3,10 @@
 Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S slots.
 """
 
-# How a text is generated:
-# 1. The prompt is read. Its keys and values stay in the memory of a `Reading`, S slots, so that
-#    each further token is one step of the network, however long the text is.
+# How texts are generated:
+# 1. The prompts are read together; shorter ones begin with padding that no token sees. Their keys
+#    and values stay in the memory of a `Reading`, S slots, so that each further token is one step
+#    of the network, however long the texts are.
 # 2. The mask. In a causal network a token sees those on its left, and the last one predicts the
 #    next. In a permutation network the tokens of the prompt all see each other, as the known tokens
 #    of pretraining do; the token after them is a target position: its query sees all of them and
@@ -16,25 +17,13 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S 
 #    parent share its keys and values, which are copied (`Reading.keep`).
 # 5. When the slots are full, the newest token takes the slot of the oldest one.
 #
-# A step of the network costs about as much for twenty texts as for one, so all texts share a batch.
-# No thread of its own generates: a thread that waits for its next token makes a step for all texts,
-# and the other threads find their tokens when they look. A prompt joins between two steps.
-#
-# All texts end at the same position, that of the newest token. Attention depends on distances
-# alone, so a prompt that joins is read as if its text had begun that much later. Example: "a mat"
-# joins when "the cat sat" has been read, S = 4; a dot is a slot that the text does not see:
-#
-#   positions         0    1    2    3            1    2    3    4
-#   first text            the  cat  sat    ->    the  cat  sat  on
-#   second text        .    .    a   mat          .    a   mat  .. its next token
+# A step of the network costs about as much for twenty texts as for one, so a list is one batch.
 
 from __future__ import annotations
 
 import codecs
-import collections
 import copy
 import math
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
@@ -42,9 +31,8 @@ import numpy as np
 import scipy.special
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
-from xlnet.inference import session
-from xlnet.inference.inference import Call, Inference, require_finite
-from xlnet.inference.language_model import LanguageModel, Reading
+from xlnet.inference.inference import Call, Computed, Inference
+from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
     CONTEXT,
     GenerationSettings,
@@ -53,11 +41,7 @@ from xlnet.inference.settings import (
 )
 from xlnet.inference.texts import as_text, count_unknown
 
-_MOST_TEXTS = 32  # side by side; prompts wait for a place
-_MOST_TOKENS = (
-    2048  # of prompts that are read in a step, padding included, or a single prompt
-)
-_SLOTS_MULTIPLE = 32  # few sizes, as each new one copies all keys and values
+_MOST_TOKENS = 2048  # of prompts that are read together, padding included, or of one
 
 
 class GeneratedText(NamedTuple):
@@ -87,39 +71,54 @@ class TextChunk(NamedTuple):
     probability: Optional[float] = None
 
 
-def generation_call(
-    inference: Inference, stop: Union[None, str, Sequence[str]] = None, **settings: Any
-) -> Call:
+class _Prompt(NamedTuple):
+    """The tokens of a prompt that are read, and how many it has, and does not know."""
+
+    ids: Sequence[int]
+    tokens: int
+    unknown: int
+
+
+def generation_call(inference: Inference, **settings: Any) -> Call:
     """The call that continues prompts: a `GeneratedText` for each.
 
     Args:
-      stop: a text, or several, before which a text ends.
-      settings: the others of `GenerationSettings`.
+      settings: those of `GenerationSettings`.
     """
-    chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
-    tokenizer, batch = inference.tokenizer, batch_of(inference)
+    chosen = from_keywords(GenerationSettings, settings)
+    inference.language_model()  # an error comes before that of a prompt
 
-    def prepare(prompt: Any) -> tuple[str, int]:
-        text = as_text(prompt)
-        return text, count_unknown(tokenizer, [text]) if text.strip() else 0
+    def prepare(item: Any) -> _Prompt:
+        return _prompt(inference, item)
 
-    def compute(prompts: list[tuple[str, int]]) -> list[GeneratedText]:
-        found = []
-        texts = batch.texts([prompt for prompt, _ in prompts], chosen)
-        for (_, unknown), text in zip(prompts, texts):
-            found.append(text._replace(unknown_tokens=unknown))
+    def compute(prompts: list[_Prompt]) -> list[Computed]:
+        found: list[Any] = [None] * len(prompts)
+        for number, chunk in _chunks(inference, prompts, chosen):
+            if chunk.whole:  # the last chunk of a text
+                tokens, unknown = prompts[number].tokens, prompts[number].unknown
+                read = min(tokens, CONTEXT)
+                found[number] = Computed(chunk.whole, read, tokens, unknown)
         return found
 
     return Call(prepare, compute, max(inference.batch_size // chosen.beams, 1))
 
 
-def batch_of(inference: Inference) -> GenerationBatch:
-    """The batch in which all threads that use a model generate."""
-    model = inference.language_model()
-    with inference.lock:
-        if inference.generation_batch is None:
-            inference.generation_batch = GenerationBatch(model, inference.tokenizer)
-        return inference.generation_batch
+def stream(
+    inference: Inference, prompt: Any, settings: GenerationSettings
+) -> Iterator[TextChunk]:
+    """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of beams
+    when it is complete. A text begins where the prompt ends, perhaps with a space."""
+    asked = _prompt(inference, prompt)
+    for _, chunk in _chunks(inference, [asked], settings):
+        yield chunk
+
+
+def _prompt(inference: Inference, item: Any) -> _Prompt:
+    """A prompt. An empty one is the beginning of a document; of a long one the end is read."""
+    text, tokenizer = as_text(item), inference.tokenizer
+    unknown = count_unknown(tokenizer, [text]) if text.strip() else 0
+    ids = tokenizer.ids(text)
+    return _Prompt(ids[-CONTEXT:] or [tokenizer.eod_id], len(ids), unknown)
 
 
 # ---- a text that grows ----
@@ -130,9 +129,9 @@ class _Pieces:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        self.byte_of = {
-            id: int(tokenizer.id_to_piece(id)[3:5], 16) for id in tokenizer.byte_ids
-        }
+        self.byte_of: dict[int, int] = {}
+        for id in tokenizer.byte_ids:
+            self.byte_of[id] = int(tokenizer.id_to_piece(id)[3:5], 16)
         self.end_id = tokenizer.eod_id
         self.is_banned = tokenizer.is_special.copy()  # [V]
         self.is_banned[self.end_id] = False
@@ -199,9 +198,7 @@ class _Text:
         if byte is not None:
             self._at_line_start = False
             return self._decoder.decode(bytes([byte]))
-        broken = self._decoder.decode(
-            b"", final=True
-        )  # a character that is not complete
+        broken = self._decoder.decode(b"", final=True)  # not a complete character
         text = self._pieces.text_of(id)
         if self._at_line_start:
             text = text.lstrip(" ")
@@ -280,9 +277,8 @@ class _Sample:
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         text = self._text
-        allowed = np.where(
-            self._pieces.is_banned, -np.inf, log_probabilities[0].astype(np.float64)
-        )
+        logs = log_probabilities[0].astype(np.float64)
+        allowed = np.where(self._pieces.is_banned, -np.inf, logs)
         id = sample(allowed, self._settings, self._seed or 0, text.tokens)
         log_probability = float(log_probabilities[0, id])
         before = len(text.released)
@@ -304,9 +300,8 @@ class _Beams:
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
-        scores = np.where(
-            self._pieces.is_banned, -np.inf, before + log_probabilities
-        )  # [b,V]
+        sums = before + log_probabilities  # [b,V]
+        scores = np.where(self._pieces.is_banned, -np.inf, sums)
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
         # Until then it continues with the `beams` likeliest candidates that do not end. Each beam
@@ -338,241 +333,74 @@ class _Beams:
 # ---- the batch ----
 
 
-class _Generation:
-    """The text that is being generated for one prompt.
-
-    Attributes:
-      slots: the tokens that it has at the end, at most `CONTEXT`.
-      chunks: of the text, which nobody has taken yet.
-      rows: the batch elements of its text, or of its beams.
-      is_done: whether no chunk follows those of `chunks`.
-      is_left: whether nobody waits for it any more.
-      error: what ended it.
-    """
-
-    def __init__(
-        self,
-        search: Union[_Sample, _Beams],
-        ids: Sequence[int],
-        settings: GenerationSettings,
-    ) -> None:
-        self.search, self.ids, self.beams = search, ids, settings.beams
-        self.slots = min(CONTEXT, len(ids) + settings.max_tokens)
-        self.steps_left = settings.max_tokens
-        self.chunks: collections.deque[TextChunk] = collections.deque()
-        self.rows = range(0)
-        self.is_done = self.is_left = False
-        self.error: Optional[Exception] = None
+def _chunks(
+    inference: Inference, prompts: Sequence[_Prompt], settings: GenerationSettings
+) -> Iterator[tuple[int, TextChunk]]:
+    """Yields (number of the prompt, `TextChunk`) as they come."""
+    # All prompts of a batch are as long as the longest one, so long prompts have small batches.
+    end = 0
+    while end < len(prompts):
+        begin, longest = end, 0
+        while end < len(prompts):
+            longest = max(longest, len(prompts[end].ids))
+            if end > begin and (end + 1 - begin) * longest > _MOST_TOKENS:
+                break
+            end += 1
+        ids = [prompt.ids for prompt in prompts[begin:end]]
+        for number, chunk in _generate(inference, ids, settings):
+            number += begin
+            whole = chunk.whole
+            if whole:
+                whole = whole._replace(unknown_tokens=prompts[number].unknown)
+            yield number, chunk._replace(whole=whole)
 
 
-class GenerationBatch:
-    """The batch in which the texts of a network are generated; any number of threads may use it."""
-
-    def __init__(self, model: LanguageModel, tokenizer: Tokenizer) -> None:
-        self._model, self._tokenizer = model, tokenizer
-        self._pieces = _Pieces(tokenizer)
-        self._step_lock = threading.Lock()
-        self._waiting: collections.deque[_Generation] = collections.deque()
-        self._running: list[_Generation] = []
-        self._context: Any = None  # of `_reading`
-        self._reading: Optional[Reading] = None
-        self._log_probabilities = np.zeros(
-            (0, 0), np.float32
-        )  # [B,V], of each text's next token
-        self._position = 0  # of the next token
-
-    def texts(
-        self, prompts: Sequence[str], settings: GenerationSettings
-    ) -> list[GeneratedText]:
-        """The texts that continue some prompts."""
-        found: list[Any] = [None] * len(prompts)
-        for number, chunk in self._chunks(prompts, settings):
-            if chunk.whole:  # the last chunk of a text
-                found[number] = chunk.whole
-        return found
-
-    def stream(self, prompt: str, settings: GenerationSettings) -> Iterator[TextChunk]:
-        """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of
-        beams when it is complete. A text begins where the prompt ends, perhaps with a space.
-
-        An empty prompt is the beginning of a document. Of a long one the end is read.
-        """
-        for _, chunk in self._chunks([prompt], settings):
-            yield chunk
-
-    def _chunks(
-        self, prompts: Sequence[str], settings: GenerationSettings
-    ) -> Iterator[tuple[int, TextChunk]]:
-        """Yields (number of the prompt, `TextChunk`) as they come."""
-        generations = []
-        for prompt in prompts:
-            ids = self._tokenizer.ids(prompt)[-CONTEXT:] or [self._tokenizer.eod_id]
-            search_type = _Beams if settings.beams > 1 else _Sample
-            generations.append(
-                _Generation(search_type(self._pieces, settings), ids, settings)
-            )
-        if settings.beams == 1:
-            yield from self._join(generations)
-            return
-        # The beams of a prompt would slow the texts of others down: they have a batch of their own.
-        for number, each in enumerate(generations):
-            own_batch = GenerationBatch(self._model, self._tokenizer)
-            for _, chunk in own_batch._join([each]):
-                yield number, chunk
-
-    def _join(
-        self, generations: Sequence[_Generation]
-    ) -> Iterator[tuple[int, TextChunk]]:
-        # The generations end if the caller takes no more chunks.
-        try:
-            self._waiting.extend(generations)
-            while True:
-                for number, each in enumerate(generations):
-                    while each.chunks:
-                        yield number, each.chunks.popleft()
-                    if each.error:
-                        raise each.error
-                session.caller().check()
-                with self._step_lock:
-                    # Another thread may have made the step while this one waited for the lock.
-                    if any(each.chunks or each.error for each in generations):
-                        continue
-                    if all(each.is_done for each in generations):
-                        return
-                    self._step()
-        finally:
-            for each in generations:
-                each.is_left = True
-            self._release_if_left()
-
-    def _release_if_left(self) -> None:
-        # A thread that makes a step drops texts that nobody waits for. After the last step no
-        # thread would, so it is done here. If another thread has the lock, that thread does it.
-        if self._step_lock.acquire(blocking=False):
-            try:
-                if all(each.is_left for each in self._running):
-                    self._running = []
-                    self._release()
-            finally:
-                self._step_lock.release()
-
-    def _step(self) -> None:
-        """Generates a token of each text, and lets prompts join."""
-        try:
-            with session.as_shared():
-                self._continue()
-                self._admit_waiting_prompts()
-        except BaseException as e:
-            # The step fails for all texts, as some have chosen a token that was not read. An
-            # interrupt (Ctrl-C) is raised in this thread only; the others get an error.
-            error = RuntimeError("the step of all texts was interrupted")
-            for each in self._running:
-                each.error = e if isinstance(e, Exception) else error
-                each.is_done = True
-            self._running = []
-            self._release()
-            if not isinstance(e, Exception):
-                raise
-
-    def _continue(self) -> None:
-        # Each prompt chooses tokens from its own rows of the batch. The texts that continue make
-        # the next batch: `parents` has the row that each of them continues, `chosen` its new token.
-        parents: list[int] = []
-        chosen: list[int] = []
-        running = []
-        for each in self._running:
-            if each.is_left:
-                continue
-            each.steps_left -= 1
-            log_probabilities = self._log_probabilities[
-                each.rows.start : each.rows.stop
-            ]
-            try:
-                require_finite(log_probabilities)
-                chunk, continued = each.search.step(
-                    log_probabilities, each.steps_left == 0
+def _generate(
+    inference: Inference, prompts: Sequence[Sequence[int]], settings: GenerationSettings
+) -> Iterator[tuple[int, TextChunk]]:
+    """Yields (number of the prompt, `TextChunk`) of prompts, ids each, that are one batch."""
+    model, pieces = inference.language_model(), _Pieces(inference.tokenizer)
+    search_type = _Beams if settings.beams > 1 else _Sample
+    searches: list[Union[_Sample, _Beams]] = []
+    longest = max(map(len, prompts))
+    ids = np.zeros((len(prompts), longest), int)
+    padding = np.ones((len(prompts), longest), bool)
+    for number, prompt in enumerate(prompts):
+        searches.append(search_type(pieces, settings))
+        ids[number, longest - len(prompt) :] = prompt
+        padding[number, longest - len(prompt) :] = False
+    slots = min(CONTEXT, longest + settings.max_tokens)
+    with model.reading(slots, texts=len(prompts)) as reading:
+        positions = range(longest)
+        owners = list(range(len(prompts)))  # the prompt of each row of the batch
+        for step in range(settings.max_tokens):
+            # A causal network predicts the token after the last one, any other one where it is
+            # asked to.
+            asked = [] if model.is_causal else [positions[-1] + 1]
+            log_probabilities = reading.read(ids, positions, asked, padding=padding)
+            log_probabilities = log_probabilities[:, 0]  # [B,V], of the next tokens
+            require_finite(log_probabilities)
+            # Each prompt chooses tokens from its own rows of the batch. The texts that continue
+            # make the next batch: `parents` has the row that each of them continues.
+            parents: list[int] = []
+            chosen: list[int] = []
+            continuing: list[int] = []
+            for number in sorted(set(owners)):
+                rows = [row for row, owner in enumerate(owners) if owner == number]
+                is_last = step + 1 == settings.max_tokens
+                chunk, continued = searches[number].step(
+                    log_probabilities[rows], is_last
                 )
-            except Exception as e:  # of this prompt alone: nothing was read for it yet
-                each.error = e
-                each.is_done = True
-                continue
-            begin = len(parents)
-            for row, id in continued:
-                parents.append(each.rows[row])
-                chosen.append(id)
-            each.rows = range(begin, len(parents))
-            if continued:
-                running.append(each)
-            each.is_done = not continued
-            if chunk:
-                each.chunks.append(chunk)
-        self._running = running
-        if not parents:
-            self._release()  # later texts begin with another number of slots
-            return
-        assert self._reading is not None
-        if parents != list(range(len(self._log_probabilities))):
-            self._reading.keep(parents)
-        position = self._position
-        self._log_probabilities = self._reading.read(
-            np.array(chosen)[:, None], [position], self._asked(position + 1)
-        )[:, 0]
-        self._position += 1
-
-    def _asked(self, position: int) -> list[int]:
-        """The positions that have a query. A causal network predicts the token after the last one;
-        any other network the token at a position that has a query."""
-        return [] if self._model.is_causal else [position]
-
-    def _admit_waiting_prompts(self) -> None:
-        """Reads the waiting prompts, as many as may join the batch."""
-        # All prompts end at the same position. Shorter ones begin with padding that no token sees,
-        # so each gets the log probabilities that it would get alone, up to rounding.
-        joining: list[_Generation] = []
-        while self._waiting:
-            each = self._waiting[0]
-            if not each.is_left:
-                if not self._has_place(each, joining):
-                    break
-                joining.append(each)
-            self._waiting.popleft()
-        if not joining:
-            return
-        before = len(self._log_probabilities)
-        for number, each in enumerate(joining):
-            each.rows = range(before + number, before + number + 1)
-        self._running += joining  # already here, so that an error is theirs, too
-        slots = max(each.slots for each in self._running)
-        slots = min(-(-slots // _SLOTS_MULTIPLE) * _SLOTS_MULTIPLE, CONTEXT)
-        if self._reading is None:
-            self._context = self._model.reading(slots)
-            self._reading = self._context.__enter__()
-            self._position = 0
-        self._reading.add_texts(range(before), len(joining), slots, self._position)
-        longest = max(len(each.ids) for each in joining)
-        ids = np.zeros((len(joining), longest), int)
-        padding = np.ones((len(joining), longest), bool)
-        for number, each in enumerate(joining):
-            ids[number, longest - len(each.ids) :] = each.ids
-            padding[number, longest - len(each.ids) :] = False
-        read = self._reading.read_prompts(
-            ids, self._position, self._asked(self._position), padding, before
-        )[:, 0]
-        kept = [self._log_probabilities] if before else []
-        self._log_probabilities = np.concatenate([*kept, read])
-
-    def _has_place(self, new: _Generation, joining: Sequence[_Generation]) -> bool:
-        """Whether a prompt may join those that run and those that are joining."""
-        # All prompts of a step are as long as the longest one, so a long prompt among short ones
-        # would multiply the cost.
-        texts = sum(each.beams for each in [*self._running, *joining, new])
-        if len(self._running) + len(joining) and texts > _MOST_TEXTS:
-            return False
-        longest = max(len(each.ids) for each in [*joining, new])
-        return not joining or (len(joining) + 1) * longest <= _MOST_TOKENS
-
-    def _release(self) -> None:
-        context, self._context, self._reading = self._context, None, None
-        self._log_probabilities = self._log_probabilities[:0]
-        if context is not None:
-            context.__exit__(None, None, None)
+                for row, id in continued:
+                    parents.append(rows[row])
+                    chosen.append(id)
+                    continuing.append(number)
+                if chunk:
+                    yield number, chunk
+            if not parents:
+                return
+            if parents != list(range(len(owners))):
+                reading.keep(parents)
+            owners, ids = continuing, np.array(chosen)[:, None]
+            padding = np.zeros(ids.shape, bool)
+            positions = range(positions[-1] + 1, positions[-1] + 2)

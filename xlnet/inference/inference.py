@@ -6,7 +6,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -18,19 +18,81 @@ from xlnet.inference.language_model import LanguageModel
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
-from xlnet.support.errors import NotFinite, UserError, wrong
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample, Row
 
 _log = logging.getLogger(__name__)
 
 
+class Computed(NamedTuple):
+    """The result of an item.
+
+    Attributes:
+      tokens_read: how many tokens of its texts were read, without special ones.
+      tokens: how many there are.
+      unknown_tokens: how many of these are not in the vocabulary.
+    """
+
+    result: Any
+    tokens_read: int
+    tokens: int
+    unknown_tokens: int
+
+
 class Call(NamedTuple):
     """A method of a model on items, in two steps. An item that is bad is a UserError of the first
-    step; the second one raises NotFinite if it is so for any item."""
+    step, or of the second one, such as `NotFinite`."""
 
     prepare: Callable[[Any], Any]  # from an item to what `compute` takes
-    compute: Callable[[list], Sequence[Any]]  # from a list of these to their results
+    compute: Callable[[list], Sequence[Computed]]  # from a list of these
     at_once: int  # items that `compute` takes, at most
+
+    def results(
+        self, items: Sequence[Any], errors: str = "return"
+    ) -> list[Union[Computed, UserError]]:
+        """The results of items, in their order.
+
+        Args:
+          errors: "return": a bad item has its UserError.
+
+        Raises:
+          UserError: an item is bad, with errors="raise"; it has its number, from 0 on.
+        """
+        # All items are checked before the first one is computed. Bad ones are left out of the
+        # batches; the results of the others go where their items are.
+        found: list[Any] = []
+        good: list[int] = []
+        for number, item in enumerate(items):
+            try:
+                found.append(self.prepare(item))
+                good.append(number)
+            except UserError as e:
+                if errors == "raise":
+                    raise numbered(number, e) from None
+                found.append(e)
+        for begin in range(0, len(good), self.at_once):
+            some = good[begin : begin + self.at_once]
+            computed = self._computed([found[number] for number in some])
+            for number, result in zip(some, computed):
+                if errors == "raise" and isinstance(result, UserError):
+                    raise numbered(number, result)
+                found[number] = result
+        return found
+
+    def _computed(self, prepared: list) -> Sequence[Union[Computed, UserError]]:
+        """What `compute` returns of some items; of a bad one its error."""
+        try:
+            return self.compute(prepared)
+        except UserError as e:
+            if len(prepared) == 1:
+                return [UserError(str(e))]
+        # The error does not say whose it is, so each item is computed by itself.
+        return [self._computed([one])[0] for one in prepared]
+
+
+def numbered(number: int, error: UserError) -> UserError:
+    """The error of an item with its number."""
+    return UserError(f"text {number}: {error}")
 
 
 class Inference:
@@ -41,6 +103,7 @@ class Inference:
       batch_size: texts that go through the network together, at most.
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
+      session: with its weights.
       cut: how many texts were longer than the network reads, and lost some of it.
     """
 
@@ -55,64 +118,41 @@ class Inference:
         self.tokenizer = loaded.tokenizer
         self.batch_size, self.most_tokens = batch_size, most_tokens
         self.cut = 0
-        self.lock = threading.Lock()
-        self._restored: Optional[session.RestoredSession] = session.RestoredSession(
-            loaded.prefix, device
-        )
+        self.session = session.RestoredSession(loaded.prefix, device)
+        self._lock = threading.Lock()
         self._language_model: Optional[LanguageModel] = None
-        self.generation_batch: Any = (
-            None  # made by `generation.batch_of` when it is needed
-        )
-        self.blank_pieces: Any = None  # made by `filling` when they are needed
-
-    def open(self) -> session.RestoredSession:
-        """The session; UserError after `close`, and in a fork of the process."""
-        if self._restored is None:
-            raise UserError("the model is closed")
-        self._restored.check_process()
-        return self._restored
-
-    def close(self) -> None:
-        """Frees the memory of the weights."""
-        restored, self._restored = self._restored, None
-        if restored:
-            restored.close()
 
     def tuned(self, verb: Optional[str] = None) -> FineTunedTask:
         """The task of a fine-tuned model; UserError if it has none, or its method is another."""
         tuned = self.loaded.tuned
         if tuned is None:
-            raise wrong(
-                "model", "a pretrained one", "one that was fine-tuned for a task"
-            )
+            raise wrong("model", "a pretrained one", "one fine-tuned for a task")
         if verb not in (None, tuned.task.type.verb):
-            raise UserError(
-                f"the model was trained for {tuned.task.type.name} ({tuned.task.name}): its method "
-                f"is {tuned.task.type.verb}, not {verb}"
+            found = (
+                f"one of {tuned.task.type.name}, whose method is {tuned.task.type.verb}"
             )
+            raise wrong("model", found, f"one with the method {verb}")
         return tuned
 
     def predictor(self) -> Predictor:
         """Predicts rows with the output layer of the task."""
-        tuned = self.tuned()
+        tuned, loaded = self.tuned(), self.loaded
 
         def build() -> tuple[session.Tensors, session.Tensors]:
             inputs = placeholders(tuned)
-            return inputs, TaskModel(
-                self.loaded.config, tuned, self.loaded.network
-            ).outputs(inputs)
+            model = TaskModel(loaded.config, tuned, loaded.network)
+            return inputs, model.outputs(inputs)
 
-        subgraph = self.open().subgraph("task", build)
+        subgraph = self.session.subgraph("task", build)
         return Predictor(
             tuned, self.tokenizer, subgraph, self.batch_size, self.most_tokens
         )
 
     def language_model(self) -> LanguageModel:
         """The network with its output layer over the vocabulary; one for all threads."""
-        restored = self.open()
-        with self.lock:
+        with self._lock:
             if self._language_model is None:
-                self._language_model = LanguageModel(self.loaded, restored)
+                self._language_model = LanguageModel(self.loaded, self.session)
             return self._language_model
 
     @functools.cached_property
@@ -120,10 +160,17 @@ class Inference:
         """Finds the characters of each token of a text."""
         return Aligner(self.tokenizer)
 
+    def unknown_parts(self, text: str) -> list[tuple[int, int]]:
+        """The (start, end) of each token of a text that is not in the vocabulary [characters]."""
+        (aligned,) = self.aligner.encode([text])
+        is_unknown = aligned.ids == self.tokenizer.unk_id
+        starts, ends = aligned.starts[is_unknown], aligned.ends[is_unknown]
+        return list(zip(starts.tolist(), ends.tolist()))
+
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
         """Counts texts, bool [n], that lost some of their tokens; the first time with a warning."""
         cut = int(np.count_nonzero(is_cut))
-        with self.lock:
+        with self._lock:
             is_first = cut > 0 and not self.cut
             self.cut += cut
         if is_first:
@@ -134,15 +181,6 @@ class Inference:
                 len(is_cut),
                 length,
             )
-
-
-def require_finite(values: np.ndarray) -> None:
-    """Raises NotFinite for outputs of the network that are not finite numbers: whatever is chosen
-    by them would look like an answer."""
-    if not np.isfinite(values).all():
-        raise NotFinite(
-            "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
-        )
 
 
 def row_of(

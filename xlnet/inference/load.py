@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional, Union
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import files, quiet
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
     from xlnet.inference.model import Model
@@ -24,7 +24,6 @@ def load(
     batch_size: int = 32,
     device: str = "auto",
     precision: str = "fp32",
-    progress: bool = True,
     own_module: Optional[Path] = None,
 ) -> Model:
     """Loads a trained model.
@@ -38,11 +37,10 @@ def load(
       batch_size: texts that go through the network together.
       device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
       precision: of the matmuls, "fp32", "bf16" or "fp16".
-      progress: whether calls of some seconds show a progress bar on a terminal.
       own_module: FILE.py that registers the model's own task type, if nothing else imports it.
 
     Returns:
-      A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
+      An `inference.model.Model`; it knows what it was trained for. Close it, or use it as a context
       manager.
 
     Examples:
@@ -55,15 +53,18 @@ def load(
     """
     quiet.import_tensorflow()
     from xlnet.inference.model import Model
-    from xlnet.inference.settings import LoadSettings, PythonSettings, from_keywords
+    from xlnet.inference.settings import LoadSettings, from_keywords
     from xlnet.runs import model_files
     from xlnet.tasks.types import known
 
     # All arguments are checked before a file is read; a task type that `own_module` registers must
     # be known before the model directory names it.
-    own = from_keywords(
-        PythonSettings, {"batch_size": batch_size, "progress": progress}
-    )
+    if (
+        not isinstance(batch_size, int)
+        or isinstance(batch_size, bool)
+        or batch_size < 1
+    ):
+        raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
     chosen = from_keywords(
         LoadSettings,
         {
@@ -84,13 +85,13 @@ def load(
         spiece_model_file=chosen.spiece_model_file,
         network=NetworkSettings(precision=chosen.precision),
     )
-    return Model(found, devices, own.batch_size, own.progress)
+    return Model(found, devices, batch_size)
 
 
 def _plain(name: str, path: Optional[Path]) -> Optional[str]:
     """A path as a str; None stays."""
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, str) and (name == "path" or path is not None):
-        raise UserError(f"{name} is {path!r}, expected a path")
+        raise wrong(name, repr(path), "a path")
     files.require_utf8(path or "", name)
     return path

@@ -6,32 +6,22 @@ Shape letters: n texts, T tokens, D d_model, L labels, k layers.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
-from tqdm import tqdm
 
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.inference import attention, factorization, vectors
-from xlnet.inference.attention import Attention
+from xlnet.inference import generation, vectors
+from xlnet.inference.attention import attention_call
 from xlnet.inference.explanation import explanation_call
-from xlnet.inference.factorization import Factorization
+from xlnet.inference.factorization import factorization_call
 from xlnet.inference.filling import filling_call
-from xlnet.inference.generation import TextChunk, batch_of, generation_call
-from xlnet.inference.inference import Call, Inference
+from xlnet.inference.inference import Call, Inference, numbered
 from xlnet.inference.prediction import prediction_call
-from xlnet.inference.settings import (
-    AttentionSettings,
-    ErrorSettings,
-    FactorizationSettings,
-    GenerationSettings,
-    from_keywords,
-)
+from xlnet.inference.settings import GenerationSettings, from_keywords
 from xlnet.inference.texts import (
     VERBS,
-    as_text,
     iterate_items,
     list_items,
     require_list,
@@ -39,10 +29,18 @@ from xlnet.inference.texts import (
 )
 from xlnet.runs.model_files import LoadedModel
 from xlnet.settings.devices import DeviceSettings
-from xlnet.support.errors import NotFinite, UserError, did_you_mean, wrong
+from xlnet.support.errors import UserError, wrong
 
-_Stop = Union[None, str, Sequence[str]]
-_SECONDS_WITHOUT_BAR = 2  # short calls have no progress bar
+_CALLS: dict[str, Callable[..., Call]] = {  # by the method
+    "predict": prediction_call,
+    "encode": vectors.encoding_call,
+    "vectors": vectors.vectors_call,
+    "explain": explanation_call,
+    "fill": filling_call,
+    "generate": generation.generation_call,
+    "attention": attention_call,
+    "factorize": factorization_call,
+}
 
 
 class Model:
@@ -74,11 +72,9 @@ class Model:
         loaded: LoadedModel,
         device: DeviceSettings,
         batch_size: int,
-        shows_progress: bool = False,
         most_tokens: Optional[int] = None,
     ) -> None:
         tuned = loaded.tuned
-        self._shows_progress = shows_progress
         self.task: Optional[str] = tuned.task.name if tuned else None
         self.verb: Optional[str] = tuned.task.type.verb if tuned else None
         self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
@@ -108,13 +104,6 @@ class Model:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def __reduce_ex__(self, protocol: object) -> Any:
-        """A model is neither pickled nor copied: it lives in its process."""
-        raise UserError(
-            "a model cannot be pickled or copied: pass its path "
-            f"'{os.path.dirname(self.inference.loaded.prefix)}' and load it in each process"
-        )
-
     def __repr__(self) -> str:
         tuned = self.inference.loaded.tuned
         what = "pretrained"
@@ -124,7 +113,7 @@ class Model:
 
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
-        self.inference.close()
+        self.inference.session.close()
 
     # ---- lists of texts
 
@@ -146,9 +135,7 @@ class Model:
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all(
-            prediction_call(self.inference, threshold=threshold), texts, errors
-        )
+        return self._all(self.call("predict", threshold=threshold), texts, errors)
 
     def pipe(
         self,
@@ -171,72 +158,38 @@ class Model:
           >>> for answer in model.pipe(open("texts.txt")):
           ...     print(answer.label)
         """
-        found = iterate_items(texts)
-        from_keywords(ErrorSettings, {"errors": errors})
-        call = self._call(verb, settings)
-        return self._piped(call, found, errors)
+        items = iterate_items(texts)
+        _check_errors(errors)
+        return self._piped(self.call(verb, **settings), items, errors)
 
     def _piped(self, call: Call, items: Iterable[Any], errors: str) -> Iterator[Any]:
-        # If `items` raises, the results of the items before it are yielded first.
-        total = len(items) if isinstance(items, Sequence) else None
-        iterator, first = iter(items), 0
-        failure: Optional[Exception] = None
-        with self._progress(total) as progress:
-            while failure is None:
-                some: list[Any] = []
-                try:
-                    for item in itertools.islice(iterator, call.at_once):
-                        some.append(
-                            item
-                        )  # one by one: what was read before a failure is kept
-                except Exception as e:
-                    failure = e
-                if not some:
-                    break
-                for number, found in enumerate(
-                    _results(call, some, "return", progress.update)
-                ):
-                    if isinstance(found, UserError) and errors == "raise":
-                        raise _numbered(first + number, found)
+        iterator, number = iter(items), 0
+        while some := list(itertools.islice(iterator, call.at_once)):
+            for found in call.results(some):
+                if isinstance(found, UserError):
+                    if errors == "raise":
+                        raise numbered(number, found)
                     yield found
-                first += len(some)
-        if failure is not None:
-            raise failure
+                else:
+                    yield found.result
+                number += 1
 
-    def _progress(self, total: Optional[int], is_one: bool = False) -> tqdm:
-        """A progress bar on standard error, for work of some seconds and only on a terminal."""
-        return tqdm(
-            total=total,
-            unit=" texts",
-            leave=False,
-            delay=_SECONDS_WITHOUT_BAR,
-            disable=None if self._shows_progress and not is_one else True,
-        )
-
-    def _call(self, verb: str, settings: dict[str, Any]) -> Call:
-        """The call of a method of this name."""
-        calls: dict[str, Callable[..., Call]] = {
-            "predict": prediction_call,
-            "vectors": vectors.vectors_call,
-            "explain": explanation_call,
-            "fill": filling_call,
-            "generate": generation_call,
-        }
-        if verb in calls:
-            return calls[verb](self.inference, **settings)
+    def call(self, verb: str, **settings: Any) -> Call:
+        """The call of a method of this name, "predict" or that of the model's task, with its
+        settings."""
+        if verb in _CALLS:
+            return _CALLS[verb](self.inference, **settings)
         if verb in VERBS:
             return prediction_call(self.inference, verb, **settings)
-        names = (*calls, *VERBS)
-        raise wrong(
-            "verb", repr(verb), ", ".join(names) + did_you_mean(str(verb), names)
-        )
+        raise wrong("verb", repr(verb), ", ".join((*_CALLS, *VERBS)))
 
     def _all(self, call: Call, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
-        from_keywords(ErrorSettings, {"errors": errors})
+        _check_errors(errors)
         items, is_one = list_items(texts)
-        with self._progress(len(items), is_one) as progress:
-            results = _results(call, items, errors, progress.update)
+        results = []
+        for found in call.results(items, errors):
+            results.append(found if isinstance(found, UserError) else found.result)
         return results[0] if is_one else results
 
     # ---- text in, numbers out: any model
@@ -250,7 +203,7 @@ class Model:
           >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
           ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
         """
-        return self._all(vectors.encoding_call(self.inference), texts)
+        return self._all(self.call("encode"), texts)
 
     def vectors(
         self,
@@ -278,9 +231,7 @@ class Model:
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        call = vectors.vectors_call(
-            self.inference, layers=layers, pooling=pooling, normalize=normalize
-        )
+        call = self.call("vectors", layers=layers, pooling=pooling, normalize=normalize)
         found = self._all(call, texts, errors)
         if not isinstance(found, list) or pooling == "none" or errors == "return":
             return found
@@ -305,9 +256,7 @@ class Model:
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all(
-            prediction_call(self.inference, "classify", threshold=threshold), texts
-        )
+        return self._all(self.call("classify", threshold=threshold), texts)
 
     def probabilities(self, texts: Any) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
@@ -329,7 +278,7 @@ class Model:
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        found = self._all(prediction_call(self.inference, "score"), texts)
+        found = self._all(self.call("score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
     def choose(
@@ -350,15 +299,14 @@ class Model:
           ...              question="The cat is _.").number
           1
         """
-        call = prediction_call(self.inference, "choose")
+        call = self.call("choose")
         if isinstance(text, str):
             return self._all(call, (text, choices, question))
         questions: Any = question
         if question is None or isinstance(question, str):
             questions = [question] * len(require_list("text", text))
-        return self._all(
-            call, zip_lists(text=text, choices=choices, question=questions)
-        )
+        items = zip_lists(text=text, choices=choices, question=questions)
+        return self._all(call, items)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -370,7 +318,7 @@ class Model:
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        call = prediction_call(self.inference, "rank")
+        call = self.call("rank")
         if isinstance(query, str):
             return self._all(call, (query, documents))
         return self._all(call, zip_lists(query=query, documents=documents))
@@ -395,9 +343,7 @@ class Model:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
-        call = prediction_call(
-            self.inference, "answer", threshold=threshold, top_k=top_k
-        )
+        call = self.call("answer", threshold=threshold, top_k=top_k)
         if isinstance(question, str):
             return self._all(call, (question, context))
         if isinstance(context, str):
@@ -412,7 +358,7 @@ class Model:
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
-        return self._all(prediction_call(self.inference, "tag"), texts)
+        return self._all(self.call("tag"), texts)
 
     def explain(self, texts: Any, errors: str = "raise", **settings: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
@@ -423,7 +369,7 @@ class Model:
           errors: "raise", or "return".
           settings: those of `settings.ExplanationSettings`.
         """
-        return self._all(explanation_call(self.inference, **settings), texts, errors)
+        return self._all(self.call("explain", **settings), texts, errors)
 
     # ---- what it was pretrained for
 
@@ -439,34 +385,23 @@ class Model:
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all(filling_call(self.inference, **settings), texts, errors)
+        return self._all(self.call("fill", **settings), texts, errors)
 
-    def generate(
-        self,
-        prompts: Any,
-        stop: _Stop = None,
-        errors: str = "raise",
-        **settings: Any,
-    ) -> Any:
+    def generate(self, prompts: Any, errors: str = "raise", **settings: Any) -> Any:
         """Text that continues a prompt: a `generation.GeneratedText`. Several prompts are batched:
         with a seed each gets the text that it gets alone.
 
         Args:
-          stop: a text, or several, before which a text ends.
           errors: "raise", or "return".
-          settings: the others of `settings.GenerationSettings`.
+          settings: those of `settings.GenerationSettings`; `stop` may be a list of texts, too.
 
         Examples:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(
-            generation_call(self.inference, stop, **settings), prompts, errors
-        )
+        return self._all(self.call("generate", **settings), prompts, errors)
 
-    def stream(
-        self, prompt: str, stop: _Stop = None, **settings: Any
-    ) -> Iterator[TextChunk]:
+    def stream(self, prompt: str, **settings: Any) -> Iterator[generation.TextChunk]:
         """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
         between two chunks, and another prompt's chunks, too.
 
@@ -474,42 +409,28 @@ class Model:
           >>> for part in model.stream("The default value is", max_tokens=20):
           ...     print(part.text, end="", flush=True)
         """
-        chosen = from_keywords(GenerationSettings, dict(settings, stop=stop))
-        return batch_of(self.inference).stream(as_text(prompt), chosen)
+        chosen = from_keywords(GenerationSettings, settings)
+        return generation.stream(self.inference, prompt, chosen)
 
-    def attention(
-        self,
-        text: Any,
-        layers: Sequence[int],
-        order: Optional[str] = None,
-        seed: int = 0,
-        most_tokens: int = 512,
-    ) -> Attention:
-        """The attention probabilities of each head for a text, in both streams. A fine-tuned model
-        has only the content stream, in which every token sees all tokens; its text may be a pair,
-        and is refused if the model cuts it.
+    def attention(self, text: Any, layers: Sequence[int], **settings: Any) -> Any:
+        """The attention probabilities of each head for a text, in both streams:
+        `attention.Attention`. A fine-tuned model has only the content stream, in which every token
+        sees all tokens; its text may be a pair, and is refused if the model cuts it.
 
         Args:
           layers: numbers from 1 on.
-          order: factorization order, "random", "left_to_right", "none", or the numbers of the
-            tokens as in "2,1,3". None: "random"; "left_to_right" of a causal model and "none" of a
-            fine-tuned one, which have no other.
-          seed: of a random order.
-          most_tokens: a longer text is refused.
+          settings: those of `settings.AttentionSettings`: order, seed, most_tokens.
 
         Examples:
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
           (1, 12, 6, 6)
         """
-        chosen = from_keywords(
-            AttentionSettings,
-            {"order": order, "seed": seed, "most_tokens": most_tokens},
-        )
-        return attention.attention_of(self.inference, text, layers, chosen)
+        return self._all(self.call("attention", layers=layers, **settings), text)
 
-    def factorize(self, text: Any, **settings: Any) -> Factorization:
+    def factorize(self, text: Any, **settings: Any) -> Any:
         """The predictions of a pretrained model for each token of a text, by its query stream in
-        one factorization order, and the masks of both streams. `print` shows it as a table.
+        one factorization order, and the masks of both streams: `factorization.Factorization`.
+        `print` shows it as a table.
 
         Args:
           text: of at most `most_tokens` tokens.
@@ -519,56 +440,9 @@ class Model:
           >>> model.factorize("It rains.", order="right_to_left").candidates[0]
           ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
         """
-        chosen = from_keywords(FactorizationSettings, settings)
-        return factorization.factorize(self.inference, text, chosen)
+        return self._all(self.call("factorize", **settings), text)
 
 
-def _results(
-    call: Call, items: Sequence[Any], errors: str, update: Callable[[int], object]
-) -> list[Any]:
-    """The results of items, in their order; `update` is called with the number of items that are
-    done since the last call.
-
-    Raises:
-      UserError: an item is bad; it has its number, from 0 on. With errors="return" the error is the
-        result of the item.
-    """
-    # All items are checked before the first one is computed.
-    found: list[Any] = []
-    for number, item in enumerate(items):
-        try:
-            found.append(call.prepare(item))
-        except UserError as e:
-            if errors == "raise":
-                raise _numbered(number, e) from None
-            found.append(e)
-    # Bad items are left out of the batches; the results of the others go where their items are.
-    good = [
-        number for number, each in enumerate(found) if not isinstance(each, UserError)
-    ]
-    update(len(items) - len(good))
-    for begin in range(0, len(good), call.at_once):
-        some = good[begin : begin + call.at_once]
-        for number, result in zip(
-            some, _computed(call, [found[number] for number in some])
-        ):
-            if errors == "raise" and isinstance(result, UserError):
-                raise _numbered(number, result)
-            found[number] = result
-        update(len(some))
-    return found
-
-
-def _computed(call: Call, prepared: list[Any]) -> Sequence[Any]:
-    """What `compute` returns of some items; of one whose outputs are not finite, its error."""
-    try:
-        return call.compute(prepared)
-    except NotFinite as e:
-        if len(prepared) == 1:
-            return [UserError(str(e))]
-    # The error does not say whose outputs they are, so each item is computed by itself.
-    return [_computed(call, [one])[0] for one in prepared]
-
-
-def _numbered(number: int, error: UserError) -> UserError:
-    return UserError(f"text {number}: {error}")
+def _check_errors(errors: str) -> None:
+    if errors not in ("raise", "return"):
+        raise wrong("errors", repr(errors), "raise or return")

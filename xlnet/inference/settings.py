@@ -3,10 +3,10 @@
 Annotations are types here, not strings: flags need them. TensorFlow is not imported.
 """
 
+import contextlib
 import dataclasses
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, TypeVar
 
 from xlnet.settings.devices import DeviceSettings
@@ -20,20 +20,17 @@ from xlnet.settings.fields import (
 )
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.support.errors import UserError, did_you_mean, wrong
+from xlnet.support.errors import wrong
 
 Chosen = TypeVar("Chosen", bound=Settings)
 
 POOLINGS = ("mean", "first", "last", "none")
 BLANK = "___"  # of a text to be filled; more underscores are one blank, too
-CONTEXT = (
-    512  # tokens of a text that the network reads to fill or to continue it, at most
-)
-MOST_PIECES = 64  # of a blank
-TEXTS = ("stop",)  # settings that are a text or several
-MOST_TEXTS, LONGEST_TEXT = 64, 1000  # of these; characters
+CONTEXT = 512  # tokens that are read of a text to be filled or continued, at most
+MOST_PIECES = 64  # of all blanks of a text
+MOST_STOPS, LONGEST_STOP = 64, 1000  # texts of `stop`, characters of each
 _MOST_SEED = (1 << 64) - 1
-ORDERS = ("left_to_right", "right_to_left", "all")
+ORDERS = ("left_to_right", "right_to_left")
 ATTENTION_ORDERS = ("random", "left_to_right", "none")
 FACTORIZATION_ORDERS = ("random", "left_to_right", "right_to_left")
 
@@ -67,9 +64,8 @@ class FillingSettings(Settings):
     )
     order: str = setting(
         "left_to_right",
-        "the factorization order of the pieces: left_to_right, right_to_left, all (the mean over "
-        "all of them), or the numbers of the blanks, as 2,1,3; pieces of a blank from left to "
-        "right",
+        "the factorization order of the pieces: left_to_right, right_to_left, or the numbers of "
+        "the blanks, as 2,1,3; pieces of a blank from left to right",
     )
     whole_words: bool = setting(
         True,
@@ -93,11 +89,8 @@ class FillingSettings(Settings):
         ends = self.pieces.split("-")
         are_numbers = len(ends) <= 2 and all(map(_is_number, ends))
         if not are_numbers or not 1 <= int(ends[0]) <= int(ends[-1]) <= MOST_PIECES:
-            raise wrong(
-                "pieces",
-                f"{self.pieces!r:.80}",
-                f"a number or two as in 1-3, up to {MOST_PIECES}",
-            )
+            expected = f"a number or two as in 1-3, up to {MOST_PIECES}"
+            raise wrong("pieces", f"{self.pieces!r:.80}", expected)
         return range(int(ends[0]), int(ends[-1]) + 1)
 
 
@@ -144,16 +137,6 @@ class GenerationSettings(Settings):
         super().check()
         if self.stop is not None:
             stop_texts(self.stop)
-
-
-@dataclasses.dataclass(frozen=True)
-class PythonSettings(Settings):
-    """How a model is loaded from Python, in addition to `LoadSettings`."""
-
-    batch_size: int = setting(
-        32, "texts that go through the network together", minimum=1
-    )
-    progress: bool = setting(True, "progress bars")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +199,7 @@ class FactorizationSettings(Settings):
         "factorization order: random, left_to_right, right_to_left, or the numbers of the tokens, "
         "as 2,1,3",
     )
-    seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
+    seed: int = same_as(AttentionSettings, "seed")
     known: int = setting(
         0,
         "so many tokens at the beginning of the order are read, but not predicted; all see each "
@@ -230,23 +213,14 @@ class FactorizationSettings(Settings):
         minimum=1,
         maximum=1000,
     )
-    most_tokens: int = setting(
-        64, "tokens of the text, at most", minimum=1, maximum=4096
+    most_tokens: int = same_as(
+        AttentionSettings, "most_tokens", default=64, maximum=4096
     )
 
     def check(self) -> None:
         super().check()
         if self.order not in FACTORIZATION_ORDERS:
             numbers_in_order(self.order, FACTORIZATION_ORDERS, "tokens")
-
-
-@dataclasses.dataclass(frozen=True)
-class ErrorSettings(Settings):
-    """What becomes of a bad text in a list."""
-
-    errors: str = setting(
-        "raise", "raise, or return its error as its result", choices=("raise", "return")
-    )
 
 
 def _is_number(text: str) -> bool:
@@ -259,82 +233,50 @@ def numbers_in_order(order: str, names: Sequence[str], what: str) -> list[int]:
     every_number = list(range(1, len(numbers) + 1))
     if not all(map(_is_number, numbers)) or sorted(map(int, numbers)) != every_number:
         expected = f"{', '.join(names)}, or the numbers of the {what} as in 2,1,3"
-        raise wrong(
-            "order", f"{order!r:.80}", expected + did_you_mean(order[:80], names)
-        )
+        raise wrong("order", f"{order!r:.80}", expected)
     return [int(number) - 1 for number in numbers]
 
 
-def from_keywords(
-    group: type[Chosen],
-    values: Mapping[str, Any],
-    source: str = "",
-    shown: Callable[[object], str] = repr,
-) -> Chosen:
-    """The settings with these values, checked; NumPy's numbers are taken as Python's. Of `TEXTS` a
-    str is a text, not JSON as in a flag; several are a list.
-
-    Args:
-      group: their class.
-      values: by name.
-      source: what errors begin with.
-      shown: a value as whoever gave it writes it, for errors.
+def from_keywords(group: type[Chosen], values: Mapping[str, Any]) -> Chosen:
+    """The settings with these values, checked; NumPy's numbers are taken as Python's, and a list of
+    texts as the flag has it, in JSON.
 
     Raises:
-      UserError: an unknown name, or a value of another type or range; it begins with `source`.
+      UserError: an unknown name, or a value of another type or range.
     """
-    where = f"{source}: " if source else ""
     fields = {field.name: field for field in dataclasses.fields(group)}
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if name not in fields:
-            hint = did_you_mean(str(name)[:80], list(fields))
-            raise UserError(
-                f"{where}no '{name!s:.80}'{hint} (there are {', '.join(fields)})"
-            )
-        if getattr(value, "ndim", None) == 0:
-            value = value.item()
-        if name == "pieces" and type(value) is int:  # as the flag has it
+            raise wrong("settings", f"'{name!s:.80}'", ", ".join(fields))
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if name == "pieces" and type(value) is int:
             value = str(value)
-        if name in TEXTS and value is not None:
-            value = json.dumps(_checked_texts(value, where + name, shown))
+        if name == "stop" and isinstance(value, (list, tuple)):
+            if not all(isinstance(text, str) for text in value):
+                raise wrong(name, f"{value!r:.80}", "a text or a list of texts")
+            value = json.dumps(value) if value else None
         if value is not None or fields[name].default is not None:
-            check_value(fields[name], value, source, shown)
+            check_value(fields[name], value, "")
         plain[name] = value
     made = group(**plain)
-    try:
-        made.check()
-    except UserError as e:
-        raise UserError(f"{where}{e}") from None
+    made.check()
     return made
 
 
-def stop_texts(flag: Optional[str], name: str = "stop") -> tuple[str, ...]:
-    """The texts of a flag of this name: a text, or a JSON list of texts."""
+def stop_texts(flag: Optional[str]) -> tuple[str, ...]:
+    """The texts of the setting `stop`: a text, or a JSON list of texts."""
     if flag is None:
         return ()
-    # "[END]" is a plain text; what begins as a list of texts is JSON.
-    if not re.match(r'\[\s*"', flag):
-        return _checked_texts(flag, name)
-    try:
-        return _checked_texts(json.loads(flag), name)
-    except ValueError:
-        raise wrong(name, f"{flag!r:.80}", "a text or a JSON list of texts") from None
-
-
-def _checked_texts(
-    given: Any, name: str, shown: Callable[[object], str] = repr
-) -> tuple[str, ...]:
-    """The texts of a setting of this name: a text, or a list, tuple or array of texts. shown: the
-    setting as whoever gave it writes it, for errors."""
-    texts = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(texts, str):
-        texts = [texts]
-    if not isinstance(texts, (list, tuple)) or not texts or len(texts) > MOST_TEXTS:
-        raise wrong(name, f"{shown(given):.80}", f"1 to {MOST_TEXTS} texts")
+    texts: Any = [flag]
+    if flag.startswith('["'):  # "[END]" is a plain text
+        with contextlib.suppress(ValueError):
+            texts = json.loads(flag)
+    if not 1 <= len(texts) <= MOST_STOPS:
+        raise wrong("stop", f"{len(texts)} texts", f"1 to {MOST_STOPS}")
     for text in texts:
-        if not isinstance(text, str) or not 0 < len(text) <= LONGEST_TEXT:
-            raise wrong(
-                name, f"{shown(text):.80}", f"texts of 1 to {LONGEST_TEXT} characters"
-            )
+        if not isinstance(text, str) or not 0 < len(text) <= LONGEST_STOP:
+            expected = f"texts of 1 to {LONGEST_STOP} characters"
+            raise wrong("stop", f"{text!r:.80}", expected)
     return tuple(texts)

@@ -8,24 +8,16 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.corpus.tokenizer import Tokenizer, is_text
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 from xlnet.tasks.output import results
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import InlineExample, Row, Task
-
-_FIRST, _SECOND = (
-    ("text", "text_a"),
-    ("text_pair", "text_b"),
-)  # names of the texts of a dict
 
 
 def list_items(texts: Any) -> tuple[list, bool]:
     """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
     text."""
     texts = _plain(texts)
-    # Whatever can be iterated over is several items, except what a method takes as one item: a
-    # text, a tuple, a dict. A table is refused later as one item: iterating over it would give the
-    # names of its columns.
     if isinstance(texts, tuple) or not _are_several(texts):
         return [texts], True
     return list(texts), False
@@ -35,8 +27,7 @@ def iterate_items(texts: Any) -> Iterable[Any]:
     """The items of a list, an array, a column of a table, or a generator."""
     found = _plain(texts)
     if not _are_several(found):
-        shown = " ".join(f"{texts!r:.80}".split())
-        raise UserError(f"texts is {shown}, expected a list or a generator of texts")
+        raise wrong("texts", f"{texts!r:.80}", "a list or a generator of texts")
     return found
 
 
@@ -49,22 +40,24 @@ def _plain(values: Any) -> Any:
 
 
 def _are_several(texts: Any) -> bool:
+    # A table is one item, which is refused: iterating over it would give the names of its columns.
     is_item = isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns")
     return isinstance(texts, Iterable) and not is_item
 
 
 def as_text(item: Any) -> str:
     """A str; UserError if it is none."""
-    if not isinstance(item, str):
-        raise UserError(f"found {item!r:.80}, expected a text")
-    if not is_text(item):
-        raise UserError(f"found {item[:40]!r}, expected a text of characters")
+    if not isinstance(item, str) or not is_text(item):
+        raise wrong("text", f"{item!r:.80}", "a text of characters")
     return str(item)  # not NumPy's
 
 
 def texts_of(row: Row) -> list[str]:
     """The texts of a row, in the order in which they are read."""
-    return [text for pair in row.pairs for text in pair if text is not None]
+    found = []
+    for pair in row.pairs:
+        found += [text for text in pair if text is not None]
+    return found
 
 
 def count_unknown(tokenizer: Tokenizer, texts: Sequence[str], place: str = "") -> int:
@@ -74,50 +67,34 @@ def count_unknown(tokenizer: Tokenizer, texts: Sequence[str], place: str = "") -
     is_unknown = ids == tokenizer.unk_id
     is_mark = tokenizer.ids_without_mark[ids] < 0  # nothing but the mark of a space
     if (is_unknown | is_mark).all():
-        raise wrong(
-            f"{place}text",
-            f"{' '.join(texts)!r:.80}",
-            "a text with tokens that are in the vocabulary",
-        )
+        found = f"{' '.join(texts)!r:.80}"
+        raise wrong(f"{place}text", found, "tokens that are in the vocabulary")
     return int(np.count_nonzero(is_unknown))
 
 
 def pair(item: Any) -> tuple[str, Optional[str]]:
-    """(text, second text or None) of a text, a pair, or a dict with `text` and `text_pair`, which
-    may be called `text_a` and `text_b`, too."""
-    if isinstance(item, Mapping):
-        first = [name for name in _FIRST if name in item]
-        second = [name for name in _SECOND if name in item]
-        if len(first) != 1 or len(second) > 1 or len(item) > len(first + second):
-            names = ", ".join(map(str, item)) or "nothing"
-            raise UserError(
-                f"found a dict with {names}, expected text, and text_pair of a pair"
-            )
-        item = (
-            item[first[0]],
-            *[item[name] for name in second if item[name] is not None],
-        )
-        item = item if len(item) > 1 else item[0]
+    """(text, second text or None) of a text or a pair."""
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
-            raise UserError(
-                f"found {len(item)} texts together, expected one text or a pair"
-            )
+            raise wrong("text", f"{len(item)} texts together", "one text or a pair")
         return as_text(item[0]), as_text(item[1])
     return as_text(item), None
 
 
-def pair_of(item: Any, task: Optional[Task]) -> tuple[str, Optional[str]]:
-    """`pair` in the order in which the network of a task reads it: a tuple of a question and its
-    context, as `Model.answer` takes them, is (context, question). None: a model without a task."""
-    if task and task.type.verb == "answer" and isinstance(item, (tuple, list)):
-        item = tuple(reversed(item))
-    return pair(item)
+def example_of(item: Any, task: Optional[Task]) -> InlineExample:
+    """The example of a text or a pair in the order in which the network of a task reads it; a pair
+    is in the order of the names of its texts, such as (question, context)."""
+    if isinstance(item, InlineExample):
+        return item
+    first, second = pair(item)
+    if second is not None and task and task.reader.texts == ("question", "context"):
+        first, second = second, first
+    return InlineExample(first, second)
 
 
 def layers_of(layers: Any, least: int, most: int) -> list[int]:
     """A list of numbers of layers; UserError unless all are from `least` to `most`."""
-    expected = f"a list of numbers from {least} to {most}, such as layers=[1]"
+    expected = f"a list of numbers from {least} to {most}, such as [1]"
     if not isinstance(layers, (list, tuple, range, np.ndarray)) or not len(layers):
         raise wrong("layers", repr(layers), expected)
     for layer in layers:
@@ -134,7 +111,7 @@ def require_list(name: str, values: Any) -> Sequence:
         return values
     items, is_one = list_items(values)
     if is_one or isinstance(values, (set, frozenset)):
-        raise UserError(f"{name} is {values!r:.80}, expected a list")
+        raise wrong(name, f"{values!r:.80}", "a list")
     return items
 
 
@@ -143,8 +120,8 @@ def zip_lists(**lists: Any) -> list[tuple]:
     lists_of_items = [require_list(name, values) for name, values in lists.items()]
     sizes = [len(items) for items in lists_of_items]
     if len(set(sizes)) != 1:
-        found = " and ".join(map(str, sizes))
-        raise UserError(f"found lists of {found}, expected as many of each")
+        found = f"lists of {' and '.join(map(str, sizes))}"
+        raise wrong(", ".join(lists), found, "as many of each")
     return list(zip(*lists_of_items))
 
 
@@ -162,16 +139,18 @@ VERBS = (
 
 def examples_of(verb: str, item: Any) -> list[InlineExample]:
     """The examples of an item of a method, such as one for each document of a query."""
+    if isinstance(item, InlineExample):
+        return [item]
     if verb == "choose":
         text, choices, question = _parts(item, ("text", "choices", "question"))
         texts = tuple(map(as_text, require_list("choices", choices)))
         return [InlineExample(as_text(text), question and as_text(question), texts)]
     if verb == "rank":
         query, documents = _parts(item, ("query", "documents"))
-        documents = require_list("documents", documents)
-        return [
-            InlineExample(as_text(query), as_text(document)) for document in documents
-        ]
+        examples = []
+        for document in require_list("documents", documents):
+            examples.append(InlineExample(as_text(query), as_text(document)))
+        return examples
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
         return [InlineExample(as_text(context), as_text(question))]
@@ -180,13 +159,13 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
     return [InlineExample(*pair(item))]
 
 
-def result_of(verb: str, found: list) -> Any:
-    """The result of an item of a method, of the results of its examples."""
-    if verb != "rank":
-        return found[0]
+def ranked(found: list) -> list[results.Ranked]:
+    """The documents of a query by their scores, best first."""
     scores = np.array(found)
-    order = measures.best_first(scores, np.arange(len(scores)))
-    return [results.Ranked(int(index), float(scores[index])) for index in order]
+    documents = []
+    for index in measures.best_first(scores, np.arange(len(scores))):
+        documents.append(results.Ranked(int(index), float(scores[index])))
+    return documents
 
 
 def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
@@ -196,4 +175,4 @@ def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
             return item
         if names[-1] == "question" and len(item) == 2:
             return (*item, None)
-    raise UserError(f"found {item!r:.80}, expected ({', '.join(names)})")
+    raise wrong("text", f"{item!r:.80}", f"({', '.join(names)})")

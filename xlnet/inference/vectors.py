@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
 from xlnet.finetuning.predictor import Arrays
-from xlnet.inference.inference import Call, Inference, require_finite
-from xlnet.inference.session import Subgraph, Tensors
-from xlnet.inference.settings import POOLINGS, VectorSettings, from_keywords
-from xlnet.inference.texts import count_unknown, layers_of, pair_of
-from xlnet.model import heads, modeling
+from xlnet.inference.inference import Call, Computed, Inference
+from xlnet.inference.session import Subgraph, Tensors, require_finite
+from xlnet.inference.settings import VectorSettings, from_keywords
+from xlnet.inference.texts import count_unknown, example_of, layers_of
+from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import IDS, Padding, batches_by_length
@@ -42,19 +42,16 @@ def vectors_call(
     n_layer = loaded.config.n_layer
     listed = layers_of([layers] if is_one_layer else layers, -n_layer - 1, n_layer)
     # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
-    names = [_name(layer % (n_layer + 1), chosen.pooling) for layer in listed]
+    names = [str(layer % (n_layer + 1)) for layer in listed]
 
-    def prepare(item: Any) -> encoding.Example:
+    def prepare(item: Any) -> tuple[encoding.Example, int]:
         example = _example(inference, item)
-        count_unknown(
-            inference.tokenizer,
-            [text for text in example.choices[0] if text is not None],
-        )
-        return example
+        texts = [text for text in example.choices[0] if text is not None]
+        return example, count_unknown(inference.tokenizer, texts)
 
-    def compute(examples: list[encoding.Example]) -> list[np.ndarray]:
-        arrays, lengths = _encode(inference, examples)
-        found: list[Any] = [None] * len(examples)
+    def compute(items: list[tuple[encoding.Example, int]]) -> list[Computed]:
+        arrays, counts, lengths = _encode(inference, [example for example, _ in items])
+        found: list[Any] = [None] * len(items)
         for numbers, batch in batches_by_length(
             arrays,
             loaded.max_seq_length,
@@ -62,17 +59,25 @@ def vectors_call(
             inference.batch_size,
             inference.most_tokens,
         ):
-            by_layer = subgraph(inference)(names, batch)  # k arrays [B,D], or [B,T',D]
-            by_text = np.stack(by_layer, axis=1)  # [B,k,D], or [B,k,T',D]
+            by_layer = subgraph(inference)(names, batch)  # k arrays [B,T',D]
+            by_text = np.stack(by_layer, axis=1)  # [B,k,T',D]
             for number, values in zip(numbers, by_text):
                 # Batches are padded on the left: a text's own tokens are the last ones.
-                if chosen.pooling == "none":
-                    values = values[:, values.shape[1] - lengths[number] :]
+                values = values[:, values.shape[1] - lengths[number] :]  # [k,T,D]
+                if chosen.pooling == "mean":
+                    values = values.mean(axis=1)
+                elif chosen.pooling != "none":
+                    values = values[:, 0 if chosen.pooling == "first" else -1]
                 if chosen.normalize:
                     norm = np.linalg.norm(values, axis=-1, keepdims=True)
                     values = values / np.maximum(norm, _LEAST_NORM)
                 require_finite(values)
-                found[number] = values[0] if is_one_layer else values
+                found[number] = Computed(
+                    values[0] if is_one_layer else values,
+                    int(counts.read[number]),
+                    int(counts.total[number]),
+                    items[number][1],
+                )
         return found
 
     return Call(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
@@ -85,19 +90,23 @@ def encoding_call(inference: Inference) -> Call:
     def prepare(item: Any) -> encoding.Example:
         return _example(inference, item)
 
-    def compute(examples: list[encoding.Example]) -> list[np.ndarray]:
-        arrays, lengths = _encode(inference, examples)
-        results = []
-        for ids, length in zip(arrays["input_ids"], lengths):
-            results.append(ids[len(ids) - length :])  # the padding is on the left
-        return results
+    def compute(examples: list[encoding.Example]) -> list[Computed]:
+        arrays, counts, lengths = _encode(inference, examples)
+        found = []
+        for number, ids in enumerate(arrays["input_ids"]):
+            ids = ids[len(ids) - lengths[number] :]  # the padding is on the left
+            read, total = int(counts.read[number]), int(counts.total[number])
+            unknown = np.count_nonzero(ids == inference.tokenizer.unk_id)
+            found.append(Computed(ids, read, total, int(unknown)))
+        return found
 
     return Call(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
 def _example(inference: Inference, item: Any) -> encoding.Example:
     tuned = inference.loaded.tuned
-    text_a, text_b = pair_of(item, tuned.task if tuned else None)
+    given = example_of(item, tuned.task if tuned else None)
+    text_a, text_b = given.text_a, given.text_b
     if tuned:
         text_a = tuned.task.published.replaced(text_a)
         text_b = None if text_b is None else tuned.task.published.replaced(text_b)
@@ -114,20 +123,21 @@ def layout_of(loaded: LoadedModel) -> encoding.Layout:
 
 def _encode(
     inference: Inference, examples: Sequence[encoding.Example]
-) -> tuple[Arrays, np.ndarray]:
+) -> tuple[Arrays, encoding.TokenCounts, np.ndarray]:
     """Texts or pairs, each cut to what the network reads: the features `IDS` by name, [n,T] with
-    T = max_seq_length, padded on the left; the length of each with its special tokens, int [n]."""
+    T = max_seq_length, padded on the left; the counts of their tokens; the length of each with its
+    special tokens, int [n]."""
     layout = layout_of(inference.loaded)
     arrays, _ = encoding.arrays_of(examples, inference.tokenizer, layout)
     counts = encoding.pop_token_counts(arrays)
     inference.note_cut(counts.is_cut, layout.max_seq_length)
     lengths = (1 - arrays["input_mask"]).sum(axis=1).astype(int)
-    return {name: arrays[name] for name in IDS}, lengths
+    return {name: arrays[name] for name in IDS}, counts, lengths
 
 
 def subgraph(inference: Inference) -> Subgraph:
     """The part of the graph that computes vectors."""
-    return inference.open().subgraph("vectors", lambda: build(inference.loaded))
+    return inference.session.subgraph("vectors", lambda: build(inference.loaded))
 
 
 def mask_of(loaded: LoadedModel, padding: tf.Tensor) -> tf.Tensor:
@@ -140,12 +150,10 @@ def mask_of(loaded: LoadedModel, padding: tf.Tensor) -> tf.Tensor:
 
 
 def build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
-    """The inputs, `IDS` [B,T], and the outputs by layer and pooling: float32 [B,D], or [B,T,D]
-    with "none"."""
-    inputs = {
-        name: tf.placeholder(dtype, [None, None], "texts/" + name)
-        for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))
-    }
+    """The inputs, `IDS` [B,T], and the outputs by layer, float32 [B,T,D]."""
+    inputs = {}
+    for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
+        inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
     ids, padding, segments = (inputs[name] for name in IDS)
     run = loaded.network.run_config(False, mem_len=_UNLIMITED)
     with train_step.model_scope(kept_in=run.precision):
@@ -159,23 +167,8 @@ def build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
             mask=mask_of(loaded, padding),
             attn_type=loaded.attn_type,
         )
-    # The graph has an output for every layer and pooling; a session computes only those that a call
-    # fetches.
+    # The graph has an output for every layer; a session computes only those that a call fetches.
     outputs = {}
     for layer, sequence in enumerate([*found.new_mems, found.sequence]):
-        sequence = tf.cast(sequence, tf.float32)  # [B,T,D]
-        outputs[_name(layer, "none")] = sequence
-        for pooling in POOLINGS[:-1]:
-            outputs[_name(layer, pooling)] = heads.summarize(
-                loaded.config,
-                run,
-                sequence,
-                summary_type=pooling,
-                padding=padding,
-                use_proj=False,
-            )
+        outputs[str(layer)] = tf.cast(sequence, tf.float32)
     return inputs, outputs
-
-
-def _name(layer: int, pooling: str) -> str:
-    return f"{layer}/{pooling}"

@@ -28,8 +28,6 @@ class Inputs(NamedTuple):
 
     ids: int32 [B,T], the tokens.
     asked: int32 scalar, P.
-    first_text: int32 scalar; the texts are batch elements first_text to first_text + B - 1 of the
-      cache.
     first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
     hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
     distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to S;
@@ -39,7 +37,6 @@ class Inputs(NamedTuple):
 
     ids: tf.Tensor
     asked: tf.Tensor
-    first_text: tf.Tensor
     first_slot: tf.Tensor
     hidden: tf.Tensor
     distances: tf.Tensor
@@ -66,8 +63,6 @@ class IncrementalNetwork:
       attention: list over layers of float32 [B,N,T+P,S], the attention probabilities of a step.
       size: int32 scalar, S; the operation `clear` creates that many empty slots and resets B to 1.
       parents: int32 [B]; the operation `select` copies the slots of batch element parents[b] to b.
-      order: int32 [S]; the operation `arrange` selects and copies slot order[s] to s; it takes
-        `size`, too.
     """
 
     def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
@@ -76,32 +71,23 @@ class IncrementalNetwork:
         self.inputs = Inputs(
             ids=placeholder(tf.int32, None, None),
             asked=placeholder(tf.int32),
-            first_text=placeholder(tf.int32),
             first_slot=placeholder(tf.int32),
             hidden=placeholder(tf.bool, None, None, None),
             distances=placeholder(tf.int32, None, None),
             wanted=placeholder(tf.int32, None),
         )
         self.size = placeholder(tf.int32)
-        self.parents, self.order = (
-            placeholder(tf.int32, None),
-            placeholder(tf.int32, None),
-        )
+        self.parents = placeholder(tf.int32, None)
         with tf.variable_scope("transformer"):
             sequence, table = self._build(has_queries)
         logits = heads.lm_logits(sequence, table, run.precision or "fp32")  # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
         selects = []
-        # Distance keys depend on S, which `order` may have changed.
-        arranges = list(self._write_distance_keys)
         for layer in self._layers:
             for slots in (layer.keys, layer.values):
                 selected = tf.gather(slots, self.parents)
-                arranged = tf.gather(selected, self.order, axis=2)
                 selects.append(slots.assign(selected, read_value=False))
-                arranges.append(slots.assign(arranged, read_value=False))
         self.select = tf.group(*selects)
-        self.arrange = tf.group(*arranges)
 
     def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
@@ -114,25 +100,22 @@ class IncrementalNetwork:
         # values of tokens are kept.
         x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
         self._layers, self.attention = [], []
-        clears, self._write_distance_keys = [], []
+        clears = []
         weights_of = layer_weights(net, has_segments=False)
         sinusoids = modeling.sinusoids_of(net, self.size, 0, "bi")
         for layer in range(config.n_layer):
             weights = weights_of(layer)
             kept = _Kept(*(self._slots(f"{name}_{layer}") for name in _Kept._fields))
+            distance_keys = modeling.position_keys(net, weights.r, sinusoids)
             clears += [
                 kept.keys.assign(self._empty(), read_value=False),
                 kept.values.assign(self._empty(), read_value=False),
+                kept.distance_keys.assign(distance_keys, read_value=False),
             ]
-            self._write_distance_keys.append(
-                kept.distance_keys.assign(
-                    modeling.position_keys(net, weights.r, sinusoids), read_value=False
-                )
-            )
             self._layers.append(kept)
             x, probabilities = self._layer(weights, kept, x)
             self.attention.append(probabilities)
-        self.clear = tf.group(*clears, *self._write_distance_keys)
+        self.clear = tf.group(*clears)
         return tf.cast(
             tf.gather(x, inputs.wanted, axis=1), tf.float32
         ), table  # [B,W,D]
@@ -182,10 +165,9 @@ class IncrementalNetwork:
         return x, probabilities
 
     def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:
-        """Writes new [B,N,T,H] into its slots; returns all slots of these texts, [B,N,S,H]."""
-        first_text, first_slot = self.inputs.first_text, self.inputs.first_slot
-        texts = slice(first_text, first_text + shape_of(new)[0])
+        """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""
+        first, texts = self.inputs.first_slot, shape_of(new)[0]
         # The write comes before any read, so that it can be done in place.
-        write = slots[texts, :, first_slot : first_slot + shape_of(new)[2]].assign(new)
+        write = slots[:texts, :, first : first + shape_of(new)[2]].assign(new)
         with tf.control_dependencies([write]):
-            return slots.read_value()[texts]
+            return slots.read_value()

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 import prometheus_client
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -54,7 +55,8 @@ _FIELDS = {  # of a request: the type of each, and its name in JSON
     "parameters": (dict, "an object"),
     "stream": (bool, "true or false"),
 }
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+# Another site can have its name resolved to this machine (DNS rebinding).
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1", "[")
 
 
 class Asked(NamedTuple):
@@ -70,17 +72,21 @@ class Application:
 
     Args:
       is_local: whether only requests for a name of this machine are answered.
+
+    Attributes:
+      asgi: the application for an ASGI server.
     """
 
     def __init__(self, model: ServedModel, name: str, is_local: bool) -> None:
-        self._model, self._name, self._is_local = model, name, is_local
+        self._model, self._name = model, name
         path = "/v1/models/{name}"
         handlers: dict[Any, Any] = {
             HTTPException: self._refused,
             UserError: self._wrong,
             Exception: self._failed,
         }
-        self._starlette = Starlette(
+        hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_LOCAL_HOSTS)
+        self.asgi = Starlette(
             routes=[
                 Route("/health", self._health),
                 Route("/ready", self._ready),
@@ -92,13 +98,14 @@ class Application:
                 Mount("/", StaticFiles(directory=PAGE, html=True)),
             ],
             exception_handlers=handlers,
+            middleware=[hosts] if is_local else [],
             lifespan=self._lifespan,
         )
         self._registry = registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=registry)
         counter = prometheus_client.Counter
-        self._requests = counter(
-            "xlnet_requests", "by status", ["status"], registry=registry
+        self._errors = counter(
+            "xlnet_errors", "by status", ["status"], registry=registry
         )
         self._rows = counter("xlnet_rows", "answered", ["signature"], registry=registry)
         self._seconds = prometheus_client.Histogram(
@@ -115,59 +122,33 @@ class Application:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self._computing = Computing(self._model.run)
+        self._computing = Computing(self._model.run, self._model.turns)
         yield
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """The ASGI application: refuses what other sites send, and counts responses."""
-
-        async def counted(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                self._requests.labels(message["status"]).inc()
-            await send(message)
-
-        if scope["type"] == "http":
-            # Another site can have its name resolved to this machine (DNS rebinding), and its page
-            # can send requests whose answers it cannot read.
-            headers = Headers(scope=scope)
-            host = headers.get("host", "localhost").lower()
-            name = host if host.endswith("]") else host.rpartition(":")[0] or host
-            if self._is_local and name not in _LOCAL_HOSTS:
-                refusal = _json(
-                    {"error": f"host: found {host:.80}, expected localhost"}, 421
-                )
-                return await refusal(scope, receive, counted)
-            if (
-                headers.get("sec-fetch-site") == "cross-site"
-                and scope["method"] != "GET"
-            ):
-                refusal = _json({"error": "the page of another site asks"}, 403)
-                return await refusal(scope, receive, counted)
-        await self._starlette(scope, receive, counted)
 
     # ---- errors
 
     async def _refused(self, request: Request, error: HTTPException) -> Response:
-        about = f"{request.method} {request.url.path[:200]}: {error.detail}"
-        is_of_path = error.status_code in (404, 405)
-        content = {"error": about if is_of_path else error.detail}
-        return _json(content, error.status_code, error.headers)
+        about = error.detail
+        if error.status_code in (404, 405):
+            about = f"{request.method} {request.url.path[:200]}: {about}"
+        return self._error(about, error.status_code, error.headers)
 
     async def _wrong(self, request: Request, error: UserError) -> Response:
-        return _json({"error": str(error)}, 400)
+        return self._error(str(error), 400)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         reason = str(error).partition("\n")[0]
-        return _json(
-            {"error": f"the model failed on this: {type(error).__name__}: {reason}"},
-            500,
-        )
+        about = f"the model failed on this: {type(error).__name__}: {reason}"
+        return self._error(about, 500)
+
+    def _error(self, about: str, status: int, headers: Any = None) -> Response:
+        self._errors.labels(status).inc()
+        return _json({"error": about}, status, headers)
 
     # ---- the state
 
     async def _health(self, request: Request) -> Response:
-        """Liveness: it answers, and no computation hangs."""
-        self._computing.check_alive()
+        """Liveness: it answers."""
         return Response("ok\n")
 
     async def _ready(self, request: Request) -> Response:
@@ -224,12 +205,12 @@ class Application:
                 f"the body did not arrive within {limits.BODY_SECONDS:g} s",
                 {"connection": "close"},
             ) from None
+        except ClientDisconnect:
+            raise HTTPException(499, "the client has left") from None
         asked = _asked(self._model, body)
         if asked.stream:
             parts = self._parts(asked)
-            first = (
-                await parts.__anext__()
-            )  # an error before it is an error of the response
+            first = await parts.__anext__()  # an error before it is one of the response
             lines = _lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
         answers = await _unless_left(request, self._answers(asked))
@@ -239,19 +220,17 @@ class Application:
         content: dict[str, Any] = {"predictions": [each.prediction for each in answers]}
         if self._model.labels:
             content["labels"] = self._model.labels
-        for name in answers[0].reading._fields:
-            content[name] = [getattr(each.reading, name) for each in answers]
+        for name in Answer._fields[1:]:
+            content[name] = [getattr(each, name) for each in answers]
         return _json(content)
 
     async def _answers(self, asked: Asked) -> list[Answer]:
         """The answers to the rows of a request."""
-        computing, (call, rows, _) = self._computing, asked
-        with computing.counted(len(rows)):
-            if self._model.is_short(call, rows):
-                found = await computing.together(call, rows)
-            else:
-                async with self._graph(asked):
-                    found = await computing.compute(self._model.run, call, rows)
+        call, rows, _ = asked
+        with self._computing.counted(len(rows)):
+            batch = self._model.batch(call, rows)
+            keeps_tokens = self._model.keeps_tokens(call)
+            found = await self._computing.answers(call, rows, batch, keeps_tokens)
         for number, each in enumerate(found):
             if isinstance(each, UserError):
                 raise UserError(f"instance {number}: {each}")
@@ -260,36 +239,38 @@ class Application:
     async def _parts(self, asked: Asked) -> AsyncIterator[dict[str, Any]]:
         """The parts of a generated text, each as it comes."""
         # A slow client delays nobody: the parts, which `max_tokens` limits, wait for it here.
-        loop = asyncio.get_running_loop()
+        computing, loop = self._computing, asyncio.get_running_loop()
         parts: asyncio.Queue[Any] = asyncio.Queue()
+        taken = loop.create_future()  # cancelled when nobody takes parts any more
         end = loop.time() + limits.MAX_SECONDS
 
-        def generate() -> None:
-            for part in self._model.stream(asked.call, asked.rows[0]):
-                loop.call_soon_threadsafe(parts.put_nowait, part)
+        def post(part: Any) -> None:
+            loop.call_soon_threadsafe(parts.put_nowait, part)
 
-        with self._computing.counted(1):
-            async with self._graph(asked):
-                work = asyncio.ensure_future(self._computing.compute(generate))
-                work.add_done_callback(lambda _: parts.put_nowait(None))
+        def generate() -> None:
+            try:
+                for part in self._model.stream(asked.call, asked.rows[0]):
+                    post(part)
+                post(None)
+            except Exception as e:  # raised where the parts are taken
+                post(e)
+
+        with computing.counted(1):
+            async with computing.reading:
+                work = asyncio.ensure_future(computing.compute([taken], generate))
                 try:
                     while True:
                         part = await asyncio.wait_for(parts.get(), end - loop.time())
                         if part is None:
                             break
+                        if isinstance(part, Exception):
+                            raise part
                         yield part
-                    await work
                 except asyncio.TimeoutError:
                     raise _out_of_time() from None
                 finally:
-                    work.cancel()
-
-    def _graph(self, asked: Asked) -> contextlib.AbstractAsyncContextManager[Any]:
-        """The context of a request that keeps tokens on the device by itself."""
-        if not self._model.has_own_graph(asked.call):
-            return contextlib.AsyncExitStack()
-        is_search = asked.call.signature == "generate"
-        return self._computing.searching if is_search else self._computing.reading
+                    taken.cancel()
+                    await asyncio.wait([work])  # its copy of the graph is in use
 
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
@@ -334,14 +315,12 @@ def _asked(model: ServedModel, body: bytes) -> Asked:
     instances = given.get("instances", [])
     if not 1 <= len(instances) <= limits.MAX_INSTANCES:
         raise wrong("instances", len(instances), f"1 to {limits.MAX_INSTANCES}")
-    call = model.call(
-        given.get("signature_name", model.default), given.get("parameters", {})
-    )
+    signature = given.get("signature_name", model.default)
+    call = model.call(signature, given.get("parameters", {}))
     stream = given.get("stream", False)
     if stream and (call.signature != "generate" or len(instances) != 1):
-        raise wrong(
-            "stream", f"{len(instances)} of {call.signature}", "one of generate"
-        )
+        found = f"{len(instances)} of {call.signature}"
+        raise wrong("stream", found, "one of generate")
     return Asked(call, model.rows(call, instances), stream)
 
 
@@ -351,9 +330,8 @@ async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
     left = asyncio.ensure_future(request.receive())
     try:
         both = {working, left}
-        await asyncio.wait(
-            both, timeout=limits.MAX_SECONDS, return_when=asyncio.FIRST_COMPLETED
-        )
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(both, timeout=limits.MAX_SECONDS, return_when=first)
         if working.done():
             return working.result()
         if left.done():
@@ -381,9 +359,8 @@ async def _lines(first: Any, parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
 def bind(host: str, port: int) -> socket.socket:
     """A socket with this address, port 0 for any free one; UserError if it is in use."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
         made = socket.socket(family, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Without it the body of a response waits for the acknowledgement of its head, 40 ms.
@@ -392,7 +369,8 @@ def bind(host: str, port: int) -> socket.socket:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         made.bind(address)
     except (OSError, OverflowError) as e:
-        raise UserError(f"cannot listen at {host} port {port}: {e}") from None
+        shown = f"{host}, port {port}: {e}"
+        raise wrong("host", shown, "an address to listen at", "--host") from None
     return made
 
 
@@ -401,7 +379,7 @@ def server(model: ServedModel, name: str, listening: socket.socket) -> uvicorn.S
     bound = listening.getsockname()[0]
     is_local = bound.startswith("127.") or bound == "::1"
     config = uvicorn.Config(
-        Application(model, name, is_local),
+        Application(model, name, is_local).asgi,
         http="h11",
         ws="none",
         log_config=None,

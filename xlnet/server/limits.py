@@ -3,32 +3,22 @@
 MAX_BODY = 1 << 20  # of a request [bytes]
 MAX_INSTANCES = 128  # of a request
 MAX_CHARACTERS = 100_000  # of a text
-MAX_EXPLAINED = (
-    2048  # of a request to explain: each word is left out in its own call [tokens]
-)
 MAX_LAYERS = 4  # whose attention is returned at once
 MAX_OF_PARAMETER = {"max_tokens": 2048, "beams": 64, "most_tokens": 64}
-MAX_PREDICTED = (
-    2048  # beams x pieces of all blanks, whose memory the vocabulary multiplies
-)
 MAX_WAITING = 1024  # instances of all requests that wait or are computed
 
 MAX_BATCH = 32  # instances of several requests that are computed together
 MAX_SHORT = 4000  # of an instance that is computed together with others [characters]
+GATHER_SECONDS = 0.03  # in which prompts arrive that are continued together
 # Tokens in a call of the network: how long others wait for their turn. More of them use a CPU no
 # better.
 CALL_TOKENS_CPU, CALL_TOKENS_GPU = 512, 8192
-MAX_THREADS = (
-    256  # requests that are computed at the same time, call by call of the network
-)
-# Requests that keep tokens on the device at the same time: beam searches, and all others. Each has
-# a copy of the language model's graph, which is built before the server answers.
-SEARCHING, READING = 2, 3
+MAX_THREADS = 256  # computations at the same time, call by call of the network
+# Requests that keep tokens on the device at the same time. Each has a copy of the language model's
+# graph, which is built before the server answers.
+READING = 6
 
 MAX_SECONDS = 300  # of a request, waiting included
-HANGING = 60  # a computation so long after the end of its request hangs [s]
 BODY_SECONDS = 30  # in which the body of a request arrives
 IDLE_SECONDS = 30  # after which a connection without another request is closed
-GRACE_SECONDS = (
-    4  # in which requests in progress are still answered when the server ends
-)
+GRACE_SECONDS = 4  # in which requests in progress are answered when the server ends

@@ -28,7 +28,7 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings
 from xlnet.settings.training import RUN_NAME
 from xlnet.support import files
-from xlnet.support.errors import UserError, did_you_mean, reason
+from xlnet.support.errors import UserError, reason, wrong
 
 _log = logging.getLogger(__name__)
 
@@ -72,39 +72,24 @@ def export(
     """
     for name in names or ():
         if name not in BUILDERS:
-            raise UserError(
-                "signatures: no signature '{}'{} (there are {})".format(
-                    name, did_you_mean(name, BUILDERS), ", ".join(BUILDERS)
-                )
-            )
+            raise wrong("signatures", f"'{name}'", ", ".join(BUILDERS))
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
-        raise UserError(f"output: {export_dir} is a file, expected a directory")
+        raise wrong("output", f"the file {export_dir}", "a directory")
     files.require_writable(export_dir, "output")
     # The model is read first, so that no directory is left if it is refused.
     set_up_process()
-    model = model_files.read(
-        model_dir,
-        network=NetworkSettings(precision=DTYPES[dtype]),
-        **given,
-    )
+    network = NetworkSettings(precision=DTYPES[dtype])
+    model = model_files.read(model_dir, network=network, **given)
 
     # A server of the directory takes the highest number; an incomplete version has no such name.
     os.makedirs(export_dir, exist_ok=True)
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
-        made = _write(
-            model,
-            directory,
-            names,
-            dtype,
-            os.path.basename(os.path.abspath(export_dir)),
-        )
-    size = sum(
-        path.stat().st_size
-        for path in pathlib.Path(target).rglob("*")
-        if path.is_file()
-    )
+        name = os.path.basename(os.path.abspath(export_dir))
+        made = _write(model, directory, names, dtype, name)
+    paths = filter(pathlib.Path.is_file, pathlib.Path(target).rglob("*"))
+    size = sum(path.stat().st_size for path in paths)
     _log.info(
         "exported %s to %s: signatures %s, %s, %s MB",
         model.prefix,
@@ -140,12 +125,11 @@ def _write(
     served_as: str,
 ) -> list[str]:
     """Writes the SavedModel and our files next to it; returns the names of its signatures."""
+    devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     with (
         without_registered_gradients(),
         tf.Graph().as_default(),
-        tf.Session(
-            config=connect(DeviceSettings(device="cpu", num_hosts=1)).session_config()
-        ) as session,
+        tf.Session(config=devices.session_config()) as session,
     ):
         made = _build(model, names)
         checkpoint.Restoring()(session, model.prefix)
@@ -159,25 +143,20 @@ def _write(
             try:
                 answers[name] = session.run(signature.outputs, feeds)
             except tf.errors.InvalidArgumentError as e:  # one of the graph's own checks
-                raise UserError(
-                    f"{model.prefix} has no answer to an example for signature {name}: {reason(e)}"
-                ) from None
+                expected = f"an answer to an example for signature {name}"
+                raise wrong(model.prefix, reason(e), expected) from None
 
         # The most convenient signature is the default one, too.
-        found = {
-            name: tf.saved_model.predict_signature_def(*signature)
-            for name, signature in made.items()
-        }
+        found = {}
+        for name, signature in made.items():
+            found[name] = tf.saved_model.predict_signature_def(*signature)
         default = next(name for name in ("text", "vectors", "ids") if name in found)
         builder = tf.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
             session,
             [tf.saved_model.SERVING],
             strip_default_attrs=True,
-            signature_def_map={
-                tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: found[default],
-                **found,
-            },
+            signature_def_map={"serving_default": found[default], **found},
         )
         builder.save()
 
@@ -203,13 +182,11 @@ def _write(
             "signatures": sorted(made),
         },
     )
-    files.write_json(
-        os.path.join(extra, _EXAMPLES_FILE),
-        {
-            name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
-            for name in made
-        },
-    )
+    examples = {}
+    for name in made:
+        inputs, outputs = _plain(requests[name]), _plain(answers[name])
+        examples[name] = {"inputs": inputs, "outputs": outputs}
+    files.write_json(os.path.join(extra, _EXAMPLES_FILE), examples)
     files.write_text(
         os.path.join(directory, "README.md"),
         _readme(model, served_as, dtype, default, requests[default]),
@@ -229,7 +206,7 @@ def _build(model: LoadedModel, names: Optional[Sequence[str]]) -> dict[str, Sign
                 raise
             _log.warning("note: no signature %s: %s", name, e)
     if not made:
-        raise UserError("the model can have no signature at all")
+        raise wrong("model", "no signature that it can have", "one")
     return made
 
 
@@ -240,10 +217,7 @@ def _request(
     count = model.tuned.task.head.num_choices(False) if model.tuned else 1
     request = {}
     for name, tensor in inputs.items():
-        num_tokens = _TOKENS * count
-        shape = [
-            num_tokens if size is None else size for size in tensor.shape.as_list()[1:]
-        ]
+        shape = [size or _TOKENS * count for size in tensor.shape.as_list()[1:]]
         fill: Any = 0
         if tensor.dtype == tf.string:
             fill = _EXAMPLES[name]
@@ -255,22 +229,17 @@ def _request(
 
 def _plain(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
     """Arrays by name for JSON, with their types: see scripts/check_export.py."""
-    return {
-        name: {"dtype": tf.as_dtype(array.dtype).name, "value": _listed(array)}
-        for name, array in arrays.items()
-    }
+    found = {}
+    for name, array in arrays.items():
+        dtype = tf.as_dtype(array.dtype).name
+        found[name] = {"dtype": dtype, "value": _listed(array)}
+    return found
 
 
 def _listed(array: np.ndarray) -> list:
     """An array as nested lists for `json`."""
     if array.dtype == object:
-        values: list = []
-        for each in array:
-            if isinstance(each, np.ndarray):
-                values.append(_listed(each))
-            else:
-                values.append(each.decode() if isinstance(each, bytes) else each)
-        return values
+        return np.vectorize(tf.compat.as_str, otypes=[object])(array).tolist()
     if array.dtype.kind == "f":  # the fewest digits that are this number
         digits = np.array([float(str(value)) for value in array.ravel()])
         return digits.reshape(array.shape).tolist()

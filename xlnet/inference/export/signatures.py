@@ -14,12 +14,16 @@ from xlnet.engine import train_step
 from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.inference import vectors
-from xlnet.inference.export.graph_encoding import GraphEncoder, is_blank
-from xlnet.inference.export.graph_tokenizer import GraphTokenizer
+from xlnet.inference.export.graph_text import (
+    GraphEncoder,
+    GraphTokenizer,
+    is_blank,
+    refused,
+)
 from xlnet.model import heads, modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
@@ -27,9 +31,7 @@ Signature = collections.namedtuple("Signature", "inputs outputs")
 
 def _tuned(loaded: LoadedModel) -> FineTunedTask:
     if loaded.tuned is None:
-        raise UserError(
-            "the model is only pretrained and has no task; expected the signature vectors"
-        )
+        raise wrong("model", "a pretrained one", "a task", "take the signature vectors")
     return loaded.tuned
 
 
@@ -53,26 +55,12 @@ def _of_text(loaded: LoadedModel) -> Signature:
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
         if shape or (name == "text_b" and tuned.task.reader.takes_empty_text_b):
             return texts[name]
-        return _not_empty(texts[name], encoder.replaced(texts[name]), name)
+        is_empty = is_blank(encoder.replaced(texts[name]))
+        return refused(texts[name], is_empty, f"{name} is empty, expected a text")
 
     return Signature(
         texts, _answers(loaded, tuned.task.head.graph_features(encoder, text))
     )
-
-
-def _not_empty(texts: tf.Tensor, replaced: tf.Tensor, name: str) -> tf.Tensor:
-    """The same texts; an error of the graph if one of them has nothing but spaces where it is
-    `replaced`."""
-    is_empty = is_blank(replaced)
-    check = tf.debugging.Assert(
-        tf.logical_not(tf.reduce_any(is_empty)),
-        [
-            f"{name} is empty, expected a text; examples that are:",
-            tf.where(is_empty)[:, 0],
-        ],
-    )
-    with tf.control_dependencies([check]):
-        return tf.identity(texts)
 
 
 def _answers(
@@ -89,23 +77,15 @@ def _finite(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The same outputs [B, ...] of the network; an error of the graph if they are not finite
     numbers, by which a label would be chosen that looks like an answer."""
     # Not tf.debugging.check_numerics, which would not say which examples of a batch they are.
-    checks = []
-    for values in outputs.values():
+    found = {}
+    for name, values in outputs.items():
+        found[name] = values
         if values.dtype.is_floating:
-            are_finite = tf.reduce_all(
-                tf.math.is_finite(values), axis=list(range(1, values.shape.rank))
-            )  # [B]
-            checks.append(
-                tf.debugging.Assert(
-                    tf.reduce_all(are_finite),
-                    [
-                        "the outputs of the network are not finite numbers; examples that are:",
-                        tf.where(tf.logical_not(are_finite))[:, 0],
-                    ],
-                )
-            )
-    with tf.control_dependencies(checks):
-        return {name: tf.identity(values) for name, values in outputs.items()}
+            axes = list(range(1, values.shape.rank))
+            is_bad = tf.reduce_any(~tf.math.is_finite(values), axis=axes)  # [B]
+            said = "the outputs of the network are not finite numbers"
+            found[name] = refused(values, is_bad, said)
+    return found
 
 
 def _of_vectors(loaded: LoadedModel) -> Signature:

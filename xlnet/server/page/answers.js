@@ -15,19 +15,12 @@ export function whatIsUnknown({ unknown_tokens: unknown, characters_unknown: par
   return [make("p", { className: "warning", textContent: said }), ...texts];
 }
 
-// How much of the texts was read, and what of them was not, in grey. `read`: [start, end] of the
-// characters that were, by the name of the text; null: all, or it is not known.
-export function whatWasRead({ tokens_read, tokens, characters_read: read }, row) {
+// How much of the texts was read.
+export function whatWasRead({ tokens_read, tokens }) {
   if (tokens === null || tokens === undefined) return [];
   if (tokens_read >= tokens) return [hint(`All ${count(tokens)} tokens were read.`)];
-  const texts = Object.entries(read || {}).map(([name, spans]) => {
-    const ends = [0, ...spans.flat(), Array.from(row[name]).length];
-    const gaps = Array.from({ length: ends.length / 2 }, (_, at) => ends.slice(2 * at, 2 * at + 2));
-    return marked(row[name], gaps.filter(([start, end]) => start < end)
-      .map(([start, end]) => [start, end, "", "unread"]));
-  });
-  return [make("p", { className: "cut", textContent: `${count(tokens_read)} of ${count(tokens)} tokens `
-    + `were read${texts.length ? "; the grey part was not" : ""}.` }), ...texts];
+  return [make("p", { className: "cut", textContent:
+    `${count(tokens_read)} of ${count(tokens)} tokens were read; the rest does not count.` })];
 }
 
 export function labelled(answer, labels) {
@@ -61,7 +54,8 @@ function hasInOrder(text, words) {
 
 // The words of one or two texts, shaded by how much they count, and their numbers: of the word
 // under the pointer, or that was tapped or reached by the keyboard, and of all as a table.
-export function explained({ words, weights, first_words: first, output, value }, row, isScore, read) {
+export function explained({ words, weights, is_read: isRead, first_words: first, output, value }, row,
+  isScore) {
   const texts = [row.text_a, row.text_b];
   const most = Math.max(...weights.map(Math.abs)) || 1;
   const readout = make("p", { className: "readout", role: "status",
@@ -74,12 +68,9 @@ export function explained({ words, weights, first_words: first, output, value },
     let end = 0;
     for (let at = second ? first : 0; at < (second ? words.length : first); at++) {
       const begin = text.indexOf(words[at], end);
-      const spans = read && read[second ? "text_b" : "text_a"];
-      const character = Array.from(text.slice(0, begin)).length;
-      const isRead = !spans || spans.some(([from, to]) => from <= character && character < to);
-      const said = isRead ? signed(weights[at]) : "not read";
+      const said = isRead[at] ? signed(weights[at]) : "not read";
       const mark = make("mark", { role: "button", textContent: words[at],
-        className: isRead ? weights[at] < 0 ? "lowers" : "raises" : "unread",
+        className: isRead[at] ? weights[at] < 0 ? "lowers" : "raises" : "unread",
         ariaLabel: words[at] + ": " + said });
       mark.style.setProperty("--part", Math.round(100 * Math.abs(weights[at]) / most) + "%");
       const show = () => { readout.textContent = words[at] + ": " + said; };
@@ -158,12 +149,12 @@ export function filled(answer, text, put) {
     if (at && at < parts.length - 1 || part.length <= AROUND) return part;
     return at ? part.slice(0, AROUND) + "\u2026" : "\u2026" + part.slice(-AROUND);
   };
-  const rows = answer.words.map((words, row) => {
+  const rows = answer.map(({ text: whole, words, probability }, row) => {
     const shown = parts.flatMap((part, at) =>
       [...at ? [make("mark", { textContent: words[at - 1] })] : [], around(part, at)]);
     const button = make("button", { type: "button", title: "put into the text",
-      onclick: () => put(answer.texts[row]) }, ...shown);
-    return [button, answer.probabilities[row], !row];
+      onclick: () => put(whole) }, ...shown);
+    return [button, probability, !row];
   });
   return [bars(rows)];
 }

@@ -46,7 +46,7 @@ async function start() {
     return fail(error);
   }
   document.title = get("name").textContent = model.name;
-  get("about").textContent = model.about;
+  get("about").textContent = whatItDoes();
   get("model").textContent = whatModel(model.model);
   // What explains a prediction has no tab: it is asked for below a prediction.
   const tabs = Object.keys(signatures).filter(name => name !== "explain")
@@ -60,6 +60,13 @@ async function start() {
   // What a pretrained model shows first is the paper's idea.
   const first = model.verb === null && signatures.factorize ? "factorize" : model.default_signature;
   if (!openLink()) choose(first);
+}
+
+// What it does, with its first labels.
+function whatItDoes() {
+  const { about } = forms[model.verb] || forms.pretrained;
+  if (model.verb !== "classify" || !model.labels) return about;
+  return about + ": " + model.labels.slice(0, 20).join(", ") + (model.labels.length > 20 ? ", ..." : "");
 }
 
 // What model it is, in a line.
@@ -314,9 +321,9 @@ function shown({ predictions, labels = [], ...counts }, asked) {
   const [answer] = predictions, [row] = asked.instances, name = asked.signature_name;
   // What was read of the first example.
   const first = Object.fromEntries(Object.entries(counts).map(([key, [value]]) => [key, value]));
-  if (name === "explain") return explained(answer, row, !model.labels, first.characters_read);
+  if (name === "explain") return explained(answer, row, !model.labels);
   return [...elements(), ...whatIsUnknown(first, row),
-    ...form(name).again ? [] : whatWasRead(first, row), ...why(asked)];
+    ...form(name).again ? [] : whatWasRead(first), ...why(asked)];
 
   function elements() {
     if (name === "vectors") return similarity(predictions, predictions.length > 1);

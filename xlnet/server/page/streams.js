@@ -10,6 +10,9 @@ const remembered = { head: 0, token: 0 };         // what is chosen in `attentio
 
 // ---- a matrix: rows see columns
 
+// A mask the other way around: what each row sees.
+const visible = mask => mask.map(row => row.map(hides => !hides));
+
 // Squares as dark as the root of their weight, so that small ones can be told apart, and grey ones
 // where a row does not see a column. One path for each level of colour: a map of 64 x 64 tokens has
 // ten elements, not 4,096. `places` sorts rows and columns.
@@ -33,7 +36,8 @@ function matrix(stream, weights, sees, most, places) {
 
 // `reorder` asks for the same text in another order, [positions from 0 on].
 export function play(answer, reorder) {
-  const { pieces, order, known, sees } = answer;
+  const { pieces, order, known } = answer;
+  const sees = { content: visible(answer.content_hides), query: visible(answer.query_hides) };
   const names = pieces.map(nameOf), count = pieces.length;
   const place = [];                     // of each position in the order, from 0 on
   order.forEach((position, index) => { place[position] = index; });
@@ -118,7 +122,7 @@ export function play(answer, reorder) {
     const probability = Math.exp(answer.log_probabilities[target]);
     const likelier = answer.likelier[target];
     const rows = answer.candidates[target].map((piece, index) =>
-      [nameOf(piece, 1), answer.probabilities[target][index], index === likelier]);
+      [nameOf(piece, 1), Math.exp(answer.candidate_log_probabilities[target][index]), index === likelier]);
     if (likelier >= rows.length) rows.push([name, probability, true]);
     const condition = make("span", { className: "given", textContent: before.join(" ") || "nothing" });
     predicted.replaceChildren(
@@ -212,7 +216,8 @@ function dragged(strip, items, done) {
 // ---- attention by head
 
 export function attention(answer) {
-  const { pieces, places, sees } = answer;
+  const { pieces, places, hidden } = answer;
+  const sees = Object.fromEntries(Object.entries(hidden).map(([name, mask]) => [name, visible(mask)]));
   const names = pieces.map(nameOf), count = pieces.length;
   const streams = Object.keys(answer.streams), heads = answer.streams[streams[0]][0].length;
   // Of each stream the mean of the heads, then the heads: [1 + N][T][T].

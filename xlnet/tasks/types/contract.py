@@ -255,7 +255,7 @@ class Head(_TaskComponent):
         texts of this type cannot be encoded so.
 
         Args:
-          encoder: `inference.export.graph_encoding.GraphEncoder`.
+          encoder: `inference.export.graph_text.GraphEncoder`.
           text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
             [B, ...].
         """
@@ -271,7 +271,7 @@ class Head(_TaskComponent):
         names = self.task.reader.texts
         first = text(names[0])
         second = text(names[1]) if len(names) > 1 else None
-        return encoder.records([[first, second]])
+        return encoder.pairs(first, second)
 
     def named_outputs(
         self, outputs: dict, features: dict, threshold: float = THRESHOLD

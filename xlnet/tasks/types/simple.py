@@ -18,7 +18,7 @@ import itertools
 import math
 import re
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -361,14 +361,6 @@ class ChoiceHead(contract.Head):
         padding, count = features["input_mask"], len(self.task.class_names)  # [B,C*T]
         padding = tf.reshape(padding, [tf.shape(padding)[0], count, -1])
         return tf.reduce_min(padding, axis=2) < 1
-
-    def graph_features(self, encoder: Any, text: Callable) -> dict:
-        return encoder.choices(
-            text("text_a"),
-            text("text_b") if self.task.columns.text_b else None,
-            text("choices", len(self.task.class_names)),
-            self.options.fills_gaps,
-        )
 
 
 class ChoiceScorer(contract.Scorer):
