@@ -281,7 +281,7 @@ def test_several_labels_in_a_cell(tmp_path):
 
 def test_names_with_commas_are_in_quotation_marks(tmp_path):
     write(tmp_path, "train.csv", '"a, b",label', "x,1", "y,2")
-    task = own(tmp_path, text_a_column='"a, b"')
+    task = own(tmp_path, text_a_column='"a, b"', dev_share=0.0)
     rows = read_rows(task, str(tmp_path), "train")
     assert [row.pairs[0][0] for row in rows] == ["x", "y"]
 

@@ -120,11 +120,8 @@ def home_of(model_dir: str) -> str:
     """The directory of a model's files: `model_dir`, or its `best` if only that has weights."""
     # A directory that was copied to predict may be `best` alone, without the checkpoints to resume.
     best = os.path.join(model_dir, BEST)
-    return (
-        best
-        if run_document.weights_in(best) and not run_document.weights_in(model_dir)
-        else model_dir
-    )
+    has_weights = run_document.weights_in(model_dir)
+    return model_dir if has_weights or not run_document.weights_in(best) else best
 
 
 def read_model(model_dir: str) -> Optional[RunDocument]:
@@ -343,11 +340,8 @@ def require(settings: TaskSettings, *names: str) -> None:
     """Raises MissingFlag for settings that have no value."""
     for name in names:
         if not getattr(settings, name):
-            raise MissingFlag(
-                "flag --{} is required: {}".format(
-                    name, field_of(settings, name).metadata["help"]
-                )
-            )
+            what = field_of(settings, name).metadata["help"]
+            raise MissingFlag(f"flag --{name} is required: {what}")
 
 
 def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
@@ -452,40 +446,29 @@ def check_trained_for(
     prefix, run, task = prefixes[-1][1], run_document.read(model_dir), wanted.task or {}
     if not run or run.task is None:
         scope = task["head"]
-        has_layer = any(
-            name.startswith((scope + "/", f"model/{scope}/"))
-            for name in checkpoint.names(prefix)
-        )
+        of_layer = (f"{scope}/", f"model/{scope}/")
+        has_layer = any(name.startswith(of_layer) for name in checkpoint.names(prefix))
         if settings.do_train or not has_layer:
             raise UserError(
                 f"model_dir: the checkpoints in {model_dir} are not {settings.program}'s (no "
                 f"{RUN_NAME} with a task); use another model_dir and give this one as "
                 "init_checkpoint"
             )
-        _log.info(
-            "note: %s has no %s: task, vocabulary and settings are those given",
-            model_dir,
-            RUN_NAME,
-        )
+        what = "task, vocabulary and settings are those given"
+        _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
         return
     different = []
     with run_document.malformed_as_user_error(run.path):
         for name in _OF_WEIGHTS:
             was, now = run.task.get(name), task.get(name)
             if was != now:
-                different.append(f"{name} {_entry(was)}, not {_entry(now)}")
+                different.append(f"{name} {_in_words(was)}, not {_in_words(now)}")
     if different:
-        raise UserError("model_dir: {} has {}".format(run.path, "; ".join(different)))
+        raise UserError(f"model_dir: {run.path} has {'; '.join(different)}")
 
 
-def _entry(value: Any) -> str:
-    return (
-        "/".join(value)
-        if isinstance(value, list)
-        else "none"
-        if value is None
-        else str(value)
-    )
+def _in_words(value: Any) -> str:
+    return "/".join(value) if isinstance(value, list) else str(value)
 
 
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
@@ -500,17 +483,10 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
     before, now = stored.get("labels"), wanted["labels"]
     if before == now:
         return
-    what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
-        wanted["head"],
-        run.path,
-        ", ".join(before or ["a score"]),
-        ", ".join(now or ["a score"]),
-    )
+    labels = ", ".join(before or ["a score"])
+    what = f"init_checkpoint: the output layer {wanted['head']} of {run.path} has the labels "
+    what += f"{labels}, this run has {', '.join(now or ['a score'])}"
+    remedy = "give --cls_scope=NAME to begin with a new output layer"
     if len(before or ()) != len(now or ()):
-        raise UserError(
-            f"{what}; give --cls_scope=NAME to begin with a new output layer"
-        )
-    _log.warning(
-        "note: %s, in this order; give --cls_scope=NAME to begin with a new output layer",
-        what,
-    )
+        raise UserError(f"{what}; {remedy}")
+    _log.warning("note: %s, in this order; %s", what, remedy)

@@ -222,24 +222,19 @@ def arrays_of(
     [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
     the windows of each example, whose sum is m)."""
     # All texts are tokenized in one call, which is faster than one for each.
-    texts = [
-        text
-        for example in examples
-        for pair in example.choices
-        for text in pair
-        if text is not None
-    ]
+    texts = []
+    for example in examples:
+        for pair in example.choices:
+            texts += [text for text in pair if text is not None]
     ids = iter(tokenizer.encode_lines(texts))
 
-    records: list[
-        list[tuple]
-    ] = []  # of all examples; a record has a pair of each choice
+    # Of all examples; a record has a pair of each choice.
+    records: list[list[tuple]] = []
     counts, tokens_read, tokens = [], [], []  # of each example
     for example in examples:
-        choices = [
-            (next(ids), None if text_b is None else next(ids))
-            for _, text_b in example.choices
-        ]
+        choices = []
+        for _, text_b in example.choices:
+            choices.append((next(ids), None if text_b is None else next(ids)))
         windows_of = [fit_to_length(ids_a, ids_b, layout) for ids_a, ids_b in choices]
         count = max(map(len, windows_of))
         first_record = len(records)

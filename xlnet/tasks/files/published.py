@@ -17,24 +17,27 @@ from xlnet.tasks.task import Row, Task
 def read(task: Task, path: str) -> Optional[Table]:
     """The records of a directory of a published set, or of an article; None: `path` is a table."""
     form = task.files.directory_form
-    if path != "-" and os.path.isdir(path):
-        if form == "folders":
-            columns = [task.columns.id or "", *task.columns.label, *task.columns.text_a]
-            return _table(columns, _in_folders(task, path))
-        if form == "race":
-            return _table(_race_columns(task), _in_race(task, path))
-    if declared_form(task, path).name == "race":
-        text = "\n".join(lines(path, f"task {task.name}"))
-        return _table(_race_columns(task), _race_questions(path, text))
-    return None
+    named = task.columns
+    texts = [*named.text_a, *named.text_b, *named.choices]
+    if form == "folders" and os.path.isdir(path):
+        columns = [named.id or "", *named.label, *texts]
+        rows = _in_folders(task, path)
+    elif form == "race" and os.path.isdir(path):
+        columns = [named.id or "", *texts, *named.label]
+        rows = _in_race(task, path)
+    elif declared_form(task, path).name == "race":
+        columns = [named.id or "", *texts, *named.label]
+        rows = _race_questions(path, "\n".join(lines(path, f"task {task.name}")))
+    else:
+        return None
+    return Table(columns, _by_names(columns, rows))
 
 
-def _table(columns: list[str], rows: Iterator[tuple[str, Any]]) -> Table:
-    named = (
-        (place, cells if isinstance(cells, str) else dict(zip(columns, cells)))
-        for place, cells in rows
-    )
-    return Table(columns, named)
+def _by_names(
+    columns: list[str], rows: Iterator[tuple[str, Any]]
+) -> Iterator[tuple[str, Any]]:
+    for place, cells in rows:
+        yield place, cells if isinstance(cells, str) else dict(zip(columns, cells))
 
 
 def _in_folders(task: Task, path: str) -> Iterator[tuple[str, Any]]:
@@ -52,12 +55,6 @@ def _in_race(task: Task, path: str) -> Iterator[tuple[str, Any]]:
     for folder in list(filter(os.path.isdir, levels)) or [path]:
         for file in _texts_in(folder, task):
             yield from _race_questions(file, _text_of(file))
-
-
-def _race_columns(task: Task) -> list[str]:
-    columns = task.columns
-    texts = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label)
-    return [columns.id or "", *texts]
 
 
 def _race_questions(path: str, text: str) -> Iterator[tuple[str, Any]]:

@@ -264,8 +264,8 @@ class TableReader:
             texts[1] if columns.text_b else None,
             [cells.get(name) for name in columns.choices],
             [
-                f"column '{' '.join(names)}'"
-                for names in (columns.text_a, columns.text_b)
+                f"column '{' '.join(columns.text_a)}'",
+                f"column '{' '.join(columns.text_b)}'",
             ],
         )
         if error:
