@@ -5,31 +5,26 @@ import dataclasses
 import pytest
 
 from xlnet.finetuning.data import MOST_LENGTHS, compiled_multiple
-from xlnet.finetuning.run import in_steps
+from xlnet.finetuning.run import derived, in_steps
 from xlnet.runs import task_settings
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.finetuning import ClassifierSettings, TaskOptimizationSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
 
 
-def settings_of(directory, **values):
-    return ClassifierSettings(model_dir=str(directory), do_train=True, **values)
-
-
-def length_of(directory, *given, run=None, **values):
+def length_of(directory, *given, run=None, optimization=None, **values):
     """The settings of a run, on the files of a released checkpoint."""
-    settings = settings_of(
-        directory,
+    settings = ClassifierSettings(
+        model_dir=str(directory),
+        do_train=True,
         task_name="rte",
         data_dir="d",
         spiece_model_file="x",
         model_config_path="y",
         **values,
     )
-    found = task_settings.resolve(
-        settings, NetworkSettings(), OptimizationSettings(), given, run
-    )
+    optimization = optimization or TaskOptimizationSettings()
+    found = task_settings.resolve(settings, NetworkSettings(), optimization, given, run)
     return found[0], found[2]
 
 
@@ -40,22 +35,47 @@ def run_of(directory, **resolved):
     )
 
 
-def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
-    caplog.set_level("INFO", "xlnet")
-    for run in (
-        None,
-        dataclasses.replace(run_of(tmp_path), program=None),
-    ):  # a converted model
-        settings, optimization = length_of(tmp_path, run=run)
-        assert settings.epochs == 3
-        message = caplog.messages.pop()
-        assert message == "note: neither epochs nor train_steps is given: 3 epochs"
-    settings, optimization = in_steps(settings, optimization, 400)
-    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (
-        150,
-        50,
-        50,
+@pytest.mark.parametrize(
+    "width, rows, start, rate, batch, epochs, steps, warmup",
+    [
+        (1024, 400000, "x", 2e-5, 32, 3, 37500, 3750),
+        (768, 2000, "x", 3e-5, 32, 5, 312, 31),
+        (768, 500, None, 1e-4, 16, 10, 312, 31),
+        (128, 64, "x", 1e-3, 8, 20, 160, 16),
+        (128, 2000, None, 2e-3, 32, 5, 312, 31),
+    ],
+)
+def test_what_follows_from_the_network_and_the_rows(
+    tmp_path, width, rows, start, rate, batch, epochs, steps, warmup
+):
+    """As the table of docs/how_to/finetuning_options.md says."""
+    settings, optimization = length_of(tmp_path)
+    settings = dataclasses.replace(settings, init_checkpoint=start)
+    settings, optimization = derived(settings, optimization, width, rows, 1)
+    found = (optimization.learning_rate, settings.train_batch_size, settings.epochs)
+    assert found == (rate, batch, epochs)
+    assert (optimization.train_steps, optimization.warmup) == (steps, warmup)
+    # Batches are divided among the replicas.
+    settings = dataclasses.replace(settings, train_batch_size=None)
+    assert derived(settings, optimization, width, rows, 6)[0].train_batch_size % 6 == 0
+
+
+def test_what_is_given_is_taken(tmp_path):
+    given = TaskOptimizationSettings(learning_rate=0.5, train_steps=7, warmup_steps=0)
+    settings, optimization = length_of(
+        tmp_path,
+        optimization=given,
+        train_batch_size=4,
+        eval_steps=0,
+        save_steps=7,
+        log_steps=3,
     )
+    assert derived(settings, optimization, 128, 80, 1) == (settings, given)
+    assert in_steps(settings, 80, 7) == settings
+    by_ratio = TaskOptimizationSettings(warmup_ratio=0.5)
+    settings = dataclasses.replace(settings, epochs=2.0)
+    found = derived(settings, by_ratio, 128, 80, 1)[1]
+    assert (found.train_steps, found.warmup) == (40, 20)
 
 
 def test_a_run_that_goes_on_has_its_own_length(tmp_path):
@@ -66,28 +86,12 @@ def test_a_run_that_goes_on_has_its_own_length(tmp_path):
     assert length_of(tmp_path, "train_steps", run=run)[0].epochs is None
 
 
-def test_a_length_that_is_given_is_taken(tmp_path):
-    assert length_of(tmp_path, "train_steps")[0].epochs is None
-    assert length_of(tmp_path, "epochs", epochs=2.0)[0].epochs == 2
-
-
-@pytest.mark.parametrize(
-    "rows, changes, expected",
-    [
-        (21, {}, (8, 3, 3)),  # an epoch that is begun counts
-        (80000, {}, (30000, 10000, 1000)),
-        (80, dict(eval_steps=0, save_steps=7), (30, 0, 7)),
-        (3, {}, (1, 1, 1)),
-    ],
-)
-def test_once_an_epoch(tmp_path, rows, changes, expected):
-    settings = settings_of(tmp_path, epochs=3.0, **changes)
-    settings, optimization = in_steps(settings, OptimizationSettings(), rows)
-    assert (
-        optimization.train_steps,
-        settings.eval_steps,
-        settings.save_steps,
-    ) == expected
+@pytest.mark.parametrize("rows, expected", [(21, (3, 3)), (80000, (10000, 1000))])
+def test_once_an_epoch(tmp_path, rows, expected):
+    settings, _ = length_of(tmp_path, train_batch_size=8)
+    settings = in_steps(settings, rows, 100)
+    assert (settings.eval_steps, settings.save_steps) == expected
+    assert settings.log_steps == 5
 
 
 def test_batches_of_compiled_steps_have_few_lengths():

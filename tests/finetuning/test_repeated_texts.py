@@ -22,16 +22,6 @@ def test_a_text_is_the_same_however_it_is_written(caplog):
     ]
 
 
-def test_both_texts_count_and_no_names(caplog):
-    dev = [
-        Row("1", (("a", "c"),), 0),
-        Row("2", (("a", "b"),), 0, "q"),
-        Row("3", (("b", "a"),), 0),
-    ]
-    note_repeated_texts([Row("1", (("a", "b"),), 0)], {"dev": dev})
-    assert "dev: 1 of 3 rows" in caplog.text
-
-
 def test_contradictions_are_counted(caplog):
     note_repeated_texts(rows_of("a", "a ", "b", "b", labels=[0, 1, 2, 2]), {})
     assert caplog.messages == [

@@ -37,43 +37,60 @@ def test_appending_removing_sorting_and_relabelling_move_no_row():
         parts = parsing.hold_out(rows_of(changed, labels), 0.25)
         for part, before in zip(parts, (train, dev)):
             assert texts(part) & set(words) == texts(before) & set(changed)
+    larger = parsing.hold_out(rows_of(words), 0.4)[1]
+    assert texts(dev) < texts(larger)
 
 
-def test_appending_to_a_small_file_moves_no_row(tmp_path):
-    """Where none would be held out, that is an error, and no row is chosen in its place."""
+def test_each_label_of_two_texts_is_on_both_sides(caplog):
+    """Only a text that a rare label lends may move when rows are appended."""
+    caplog.set_level("INFO", "xlnet")
     for number in range(100):
-        words = [f"{number} {i}" for i in range(20)]
-        small = parsing.hold_out(rows_of(words[:10]), 0.1)
-        grown = parsing.hold_out(rows_of(words), 0.1)
-        for before, after in zip(small, grown):
-            assert texts(before) == texts(after) & set(words[:10])
+        words = [f"{number} {i}" for i in range(40)]
+        labels = ["common"] * 34 + ["rare"] * 2 + ["single"] + ["x"] * 3
+        rows = rows_of(words, labels)
+        parts = parsing.hold_out(rows, 0.1)
+        for part in parts:
+            assert {"common", "rare", "x"} <= {row.label for row in part}
+        more = [f"{number} more {i}" for i in range(40)]
+        grown = parsing.hold_out(rows + rows_of(more, ["common"]), 0.1)
+        for before, after in zip(parts, grown):
+            common = texts(row for row in before if row.label != "common")
+            assert common <= texts(after)
+    note = "note: 1 labels have a single text, in train or in dev: single"
+    assert set(caplog.messages) == {note}
+    # Several labels in a row, or one for each word.
+    rows = rows_of([f"text {i}" for i in range(30)], [("a", "b"), ("a",), ("c", "a")])
+    for part in parsing.hold_out(rows, 0.05):
+        assert {"a", "b", "c"} == {label for row in part for label in row.label}
+
+
+def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
+    for share in (0.02, 0.2):
+        words = ["text %s" % (i // 20) for i in range(80)]
+        train, dev = parsing.hold_out(rows_of(words), share)
+        assert train and dev and not texts(train) & texts(dev)
+        words = [f"text {i}" for i in range(80)]
+        rows = rows_of(words, query=lambda i: "q%s" % (i // 10))
+        train, dev = parsing.hold_out(rows, share)
+        assert train and dev
+        assert not {row.query for row in train} & {row.query for row in dev}
+    lines = [f"{i},{'ab'[i % 2]},author {i % 7}" for i in range(70)]
+    write(tmp_path, "by.csv", "text_a,label,by", *lines)
+    asked = settings(tmp_path / "by.csv", group_column="by")
+    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
+    authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
+    assert all(authors) and len(authors[0] | authors[1]) == 7
+    assert not authors[0] & authors[1]
+    asked = settings(tmp_path / "by.csv", group_column="author")
+    with pytest.raises(UserError, match="no column 'author'"):
+        custom.resolve_task(asked)
+
+
+def test_a_file_of_one_text_is_refused(tmp_path):
     write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
     task = custom.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
-    with pytest.raises(
-        UserError, match="expected some of both; --dev_share or --dev_file"
-    ):
+    with pytest.raises(UserError, match="two texts, or groups, or more; --dev_file"):
         parsing.read_parts(task, "", "train", True)
-
-
-def test_a_larger_fraction_holds_out_more_of_the_same():
-    words = [f"text {i}" for i in range(100)]
-    smaller, larger = (
-        texts(parsing.hold_out(rows_of(words), share)[1]) for share in (0.1, 0.3)
-    )
-    assert smaller < larger
-
-
-def test_equal_texts_and_the_rows_of_a_query_stay_together():
-    words = ["text %s" % (i // 2) for i in range(80)]
-    train, dev = parsing.hold_out(rows_of(words), 0.2)
-    assert train and dev and not texts(train) & texts(dev)
-    train, dev = parsing.hold_out(
-        rows_of([f"text {i}" for i in range(80)], query=lambda i: "q%s" % (i // 10)),
-        0.2,
-    )
-    assert (
-        train and dev and not {row.query for row in train} & {row.query for row in dev}
-    )
 
 
 @pytest.mark.parametrize(

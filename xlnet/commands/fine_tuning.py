@@ -9,16 +9,16 @@ from xlnet.settings.finetuning import (
     FineTuningSettings,
     SpanSettings,
     TaggerSettings,
+    TaskOptimizationSettings,
     TaskSettings,
 )
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
 
 
 def main(
     settings: FineTuningSettings,
     network: NetworkSettings,
-    optimization: OptimizationSettings,
+    optimization: TaskOptimizationSettings,
     device: TaskDeviceSettings,
 ) -> None:
     """Makes records, trains, evaluates and predicts as the settings say."""
@@ -92,7 +92,7 @@ def _run(group: type[TaskSettings], about: "str | None") -> None:
         main,
         group,
         NetworkSettings,
-        OptimizationSettings,
+        TaskOptimizationSettings,
         TaskDeviceSettings,
         about=about or "",
         unused=cli.UNUSED,

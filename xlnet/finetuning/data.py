@@ -161,7 +161,12 @@ class TaskData:
         )
 
     def batches(
-        self, made: encoding.Records, start: int, replicas: int, is_compiled: bool
+        self,
+        made: encoding.Records,
+        batch_size: int,
+        start: int,
+        replicas: int,
+        is_compiled: bool,
     ) -> tf.data.Dataset:
         """Shuffled batches of records to train on.
 
@@ -170,6 +175,7 @@ class TaskData:
 
         Args:
           made: the records.
+          batch_size: examples per step, over all replicas.
           start: the first step.
           replicas: each gets a part of a batch.
           is_compiled: whether XLA compiles what reads the batches, once for each length: they have
@@ -189,7 +195,7 @@ class TaskData:
             pads=padding.side,
             token_features=padding.token_features,
             num_examples=made.count,
-            batch_size=self._settings.train_batch_size,
+            batch_size=batch_size,
             shuffle_seed=self._settings.seed,
             start_step=start,
         )

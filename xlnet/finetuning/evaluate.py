@@ -13,18 +13,22 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Predictor
+from xlnet.finetuning import verdict
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import join
 from xlnet.runs.task_settings import read_model
 from xlnet.support import files
-from xlnet.tasks.evaluation import Evaluation
+from xlnet.tasks.evaluation import Evaluation, best_threshold
 from xlnet.tasks.files import readers
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
 
 _log = logging.getLogger(__name__)
+
+
+_CHOSEN = "threshold"  # in the result of an evaluation
 
 
 class _Predicted(NamedTuple):
@@ -61,8 +65,12 @@ class Evaluator:
         directory: Optional[str] = self._settings.model_dir
         if not files.is_writable(self._settings.model_dir):
             directory = self._settings.predict_dir
-        self._evaluation = Evaluation(
-            self._task, directory, self._settings.predict_threshold
+        self._evaluation = Evaluation(self._task, directory, self._settings.threshold)
+        # Thresholds of this run, or of the one that resumes, are chosen.
+        evaluations = self._selection().evaluations
+        self._chooses_threshold = self._settings.do_train and (
+            self._settings.predict_threshold is None
+            or any(_CHOSEN in one for one in evaluations)
         )
 
     # -- evaluation
@@ -89,7 +97,19 @@ class Evaluator:
         results = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluate(split, rows, step, prefix)[0])
-        return self._evaluation.mean(results)
+        result = self._evaluation.mean(results)
+        if _CHOSEN in results[0]:
+            result[_CHOSEN] = results[0][_CHOSEN]
+        return result
+
+    def choose_threshold(self, best: dict[str, Any]) -> Optional[float]:
+        """The threshold that the best evaluation while training chose, which holds from now on;
+        None: it chose none."""
+        threshold = best.get(_CHOSEN)
+        self._chooses_threshold = False
+        if threshold is not None:
+            self._evaluation.threshold = threshold
+        return threshold
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
@@ -108,13 +128,55 @@ class Evaluator:
             name = self._name_of(split)
             thresholds = {}
             if task.scorer.has_threshold:
-                thresholds["predict_threshold"] = self._settings.predict_threshold
+                thresholds["predict_threshold"] = evaluation.threshold
             constant = evaluation.constant_answer(split, rows)
             evaluation.keep_results(name, rows, constant, results, best, thresholds)
             # The tables show the best checkpoint; if none is better than others, the newest.
             evaluation.keep_tables(
                 name, rows, values[results.index(best) if best else -1]
             )
+
+    def _selection(self) -> best_checkpoint.BestCheckpoint:
+        """The evaluations while training."""
+        return best_checkpoint.BestCheckpoint(
+            self._settings.model_dir, self._task.metrics[0]
+        )
+
+    def note_verdict(self, usual_rate: float) -> None:
+        """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
+        they are evaluated. usual_rate: the learning rate by default."""
+        settings, task = self._settings, self._task
+        rows: Sequence[Row] = ()
+        split, values, result, constant = settings.eval_split, None, {}, None
+        chosen = best_checkpoint.best_or_newest(settings.model_dir)
+        assert chosen, "a directory without checkpoints was refused"
+        if settings.do_eval or settings.eval_steps != 0 and self._data.can_evaluate():
+            # Of several files the first.
+            split, rows = next(iter(self._data.of_split(split, True).items()))
+            predictions = self._predictions(split, rows, *chosen)
+            values = predictions.values
+            result = self._evaluation.score(predictions, rows)
+            constant = self._evaluation.constant_answer(split, rows)
+        train_rows: Sequence[Row] = ()
+        if settings.do_train:
+            train_rows = self._data.of_split("train", True)["train"]
+        seen = verdict.Evidence(
+            task,
+            split,
+            rows,
+            train_rows,
+            values,
+            self._evaluation.threshold,
+            result,
+            constant,
+            self._selection().evaluations,
+            chosen[0],
+            verdict.read_curve(settings.model_dir),
+            usual_rate,
+            settings.class_weights,
+        )
+        for line in verdict.verdict(seen):
+            _log.info("verdict: %s", line)
 
     def _evaluate(
         self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
@@ -123,7 +185,13 @@ class Evaluator:
         metrics."""
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, step, prefix)
-        result = self._evaluation.score(predictions, rows)
+        gold = self._task.scorer.gold_labels(rows)
+        has_several = isinstance(gold, np.ndarray) and gold.ndim > 1
+        chosen = {}
+        if self._chooses_threshold and has_several and self._task.scorer.has_threshold:
+            chosen = {_CHOSEN: best_threshold(predictions.values, gold)}
+            self._evaluation.threshold = chosen[_CHOSEN]
+        result = {**self._evaluation.score(predictions, rows), **chosen}
         if (split, step) not in self._reported:
             self._reported.add((split, step))
             self._evaluation.report(split, f"step {step}", result, rows)
@@ -159,7 +227,7 @@ class Evaluator:
                 rows,
                 self._predictions(split, rows, step, prefix).values,
                 step=step,
-                threshold=settings.predict_threshold,
+                threshold=self._evaluation.threshold,
                 output=settings.output,
                 is_official=not settings.predict_file
                 and split not in settings.named_files,

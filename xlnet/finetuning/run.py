@@ -22,7 +22,7 @@ from xlnet.runs.run_document import RunDocument
 from xlnet.runs.task_settings import AnySettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.support import errors
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
@@ -30,6 +30,8 @@ from xlnet.tasks.types import contract
 _log = logging.getLogger(__name__)
 
 _MOST_UNSAVED = 1000  # steps between checkpoints by default, if an epoch has more
+_MOST_UNLOGGED = 50  # steps of a log line
+_WARM_UP = 0.1  # of the steps, by default
 
 
 def train(
@@ -59,8 +61,15 @@ def train(
     """
     # Read the rows of all files: bad ones are found before hours of work.
     settings, task = model.tuned.settings, model.tuned.task
-    given = settings  # as they are kept: lengths in epochs
     rows = data.to_train()
+    settings, optimization = derived(
+        settings,
+        optimization,
+        model.config.d_model,
+        len(rows),
+        devices.replicas * settings.grad_accum_steps,
+    )
+    given = settings  # as they are kept: lengths in epochs
     labelled = data.of_split("train", need_labels=True)["train"]
     if not data.can_evaluate():
         _log.warning(
@@ -68,7 +77,7 @@ def train(
             settings.eval_split,
         )
         settings = dataclasses.replace(settings, eval_steps=0)
-    settings, optimization = in_steps(settings, optimization, len(rows))
+    settings = in_steps(settings, len(rows), optimization.train_steps)
     if settings.train_batch_size > len(rows):
         found = settings.train_batch_size, len(rows)
         _log.warning("note: train_batch_size is %d, of %d rows to train on", *found)
@@ -115,30 +124,96 @@ def train(
     )
     with errors.translated_errors(records=run.records.path):
         loop.fit(run, selection, evaluator if settings.eval_steps else None)
+    threshold = evaluator.choose_threshold(selection.best() or {})
+    if threshold is not None:
+        keep_threshold(settings.model_dir, threshold)
 
 
-def in_steps(
-    settings: AnySettings, optimization: OptimizationSettings, num_rows: int
+def keep_threshold(model_dir: str, threshold: float) -> None:
+    """Writes the threshold that training chose where the model's settings are, as if it had been
+    given: predictions and evaluations inherit it."""
+    for directory in (model_dir, os.path.join(model_dir, BEST)):
+        document = run_document.read(directory)
+        if document:
+            resolved = {**document.resolved, "predict_threshold": threshold}
+            run_document.write(
+                directory, dataclasses.replace(document, resolved=resolved)
+            )
+
+
+def derived(
+    settings: AnySettings,
+    optimization: OptimizationSettings,
+    width: int,
+    num_rows: int,
+    parts: int,
 ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with epochs over `num_rows` rows converted to steps.
+    """The settings of a training, with what follows from the network and the number of rows in
+    place of what is not given:
 
-    A row of several windows counts once, so an epoch passes over a part of the windows. By default
-    a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch has more.
+    - learning rate: 3e-5 for pretrained weights of width 768, as in the settings that the authors
+      published (2e-5 to 5e-5 for widths 768 and 1024), and 1e-4 for random ones, as in pretraining
+      on one GPU; both times (768 / width)^2, at most 2e-3, which fits the best rates of the
+      sample's width 128 (1e-3 and 2e-3, benchmarks/first_time.py).
+    - batch: 32 as in the published settings, 16 and 8 for files of fewer than 640 and 320 rows, so
+      that an epoch has 20 steps or more.
+    - epochs: 3, and so many more for small files that there are 300 steps, at most 20
+      (https://arxiv.org/abs/2006.04884 and https://arxiv.org/abs/2006.05987: small sets need more
+      steps than three epochs have).
+    - warm-up: a tenth of the steps, as in these papers.
+
+    Args:
+      settings: of the task; of the run.
+      optimization: of the optimizer.
+      width: `d_model` of the network.
+      num_rows: to train on.
+      parts: replicas x micro-batches, of which the batch is a multiple.
     """
-    # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches of 4
-    # are 5 steps.
-    epoch = num_rows / settings.train_batch_size
-    if settings.epochs:
-        optimization = dataclasses.replace(
-            optimization, train_steps=max(1, round(settings.epochs * epoch))
-        )
+    batch = settings.train_batch_size
+    if batch is None:
+        batch = 32 if num_rows >= 640 else 16 if num_rows >= 320 else 8
+        batch = parts * math.ceil(batch / parts)
+    epochs = settings.epochs
+    if epochs is None and optimization.train_steps is None:
+        epochs = math.ceil(min(20, max(3, 300 * batch / num_rows)))
+    steps = optimization.train_steps
+    if epochs:
+        # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches
+        # of 4 are 5 steps.
+        steps = max(1, round(epochs * num_rows / batch))
+    rate = optimization.learning_rate
+    if rate is None:
+        rate = default_rate(width, bool(settings.init_checkpoint))
+    warmup = optimization.warmup_steps
+    if warmup is None:
+        warmup = 0 if optimization.warmup_ratio else round(_WARM_UP * steps)
+    settings = dataclasses.replace(settings, train_batch_size=batch, epochs=epochs)
+    optimization = dataclasses.replace(
+        optimization, train_steps=steps, learning_rate=rate, warmup_steps=warmup
+    )
     optimization.check_warmup()
-    once = max(1, math.ceil(epoch))
+    return settings, optimization
+
+
+def default_rate(width: int, is_pretrained: bool) -> float:
+    """The learning rate of `derived`, with one digit."""
+    at_768 = 3e-5 if is_pretrained else 1e-4
+    return float(f"{min(2e-3, at_768 * (768 / width) ** 2):.0e}")
+
+
+def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:
+    """The settings with the intervals of a run in steps: by default it is evaluated and saved once
+    an epoch, and saved every 1,000 steps if an epoch has more; it has 20 log lines or more.
+
+    A row of several windows counts once, so an epoch passes over a part of the windows.
+    """
+    once = max(1, math.ceil(num_rows / settings.train_batch_size))
     return dataclasses.replace(
         settings,
         eval_steps=once if settings.eval_steps is None else settings.eval_steps,
         save_steps=settings.save_steps or min(once, _MOST_UNSAVED),
-    ), optimization
+        log_steps=settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED),
+    )
 
 
 class FineTuningRun:
@@ -169,7 +244,11 @@ class FineTuningRun:
 
     def batches(self, start: int) -> tf.data.Dataset:
         return self._data.batches(
-            self.records, start, self.devices.replicas, self.devices.xla
+            self.records,
+            self.settings.train_batch_size,
+            start,
+            self.devices.replicas,
+            self.devices.xla,
         )
 
     def check_host(self) -> None:
@@ -201,6 +280,7 @@ class FineTuningRun:
             "labels": task.scorer.counts_in_words(
                 self._data.of_split("train", True)["train"]
             ),
+            "rate": f"{self.optimization.learning_rate:g}",
             "length": f"{tuned.settings.max_seq_length} tokens, {tuned.settings.long_document}",
             "epochs": (
                 f"{epochs:,.1f}; evaluated every {settings.eval_steps:,} steps (0: never), saved "

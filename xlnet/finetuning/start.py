@@ -69,6 +69,10 @@ def run(run: TaskRun, device: DeviceSettings) -> None:
             )
         if settings.do_eval:
             evaluator.evaluate()
+        if settings.do_train or settings.do_eval:
+            is_pretrained = bool(settings.init_checkpoint)
+            rate = finetuning.default_rate(run.config.d_model, is_pretrained)
+            evaluator.note_verdict(rate)
         if settings.do_predict:
             evaluator.predict()
 
@@ -119,7 +123,7 @@ def _check_settings(
             settings.label_smoothing,
             f"0: {task.name} has no classes",
         )
-    if settings.do_train:
+    if settings.do_train and settings.train_batch_size:
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
 

@@ -80,7 +80,7 @@ def prediction_call(
 
 def _scorer(tuned: FineTunedTask, chosen: PredictSettings) -> tuple[Scorer, float]:
     """The scorer of the task and its threshold, or those that are given."""
-    scorer, threshold = tuned.task.scorer, tuned.settings.predict_threshold
+    scorer, threshold = tuned.task.scorer, tuned.settings.threshold
     if chosen.threshold is not None:
         if not scorer.has_threshold:
             raise wrong("threshold", chosen.threshold, f"none for {tuned.task.name}")

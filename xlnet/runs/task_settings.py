@@ -38,7 +38,6 @@ _COLUMNS = (
     "query",
 )  # fields of `Columns`
 _FORM = ("input_format", "encoding", "delimiter", "quoting", "header")
-_EPOCHS = 3.0  # the default length of training
 _MOST_SEGMENTS = 8  # of a text, with --long_document=memory
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
@@ -224,10 +223,6 @@ def resolve(
         settings = dataclasses.replace(
             settings, output_dir=os.path.join(settings.model_dir, "records")
         )
-    resumes = run is not None and run.program is not None
-    if settings.do_train and not resumes and not {"epochs", "train_steps"} & set(given):
-        _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
-        settings = dataclasses.replace(settings, epochs=_EPOCHS)
     return settings, network, optimization
 
 

@@ -7,12 +7,14 @@ from typing import ClassVar, Optional, Union
 from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import RunSettings
+from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support.errors import wrong
 
 QUESTION_SPECIAL_TOKENS = (
     3  # <sep> <sep> <cls> of a paragraph's window with its question
 )
+
+_THRESHOLD = 0.5  # of a label's probability
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,14 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help="SentencePiece model; if not given, that of model_dir or of init_checkpoint",
     )
     model_config_path: str = same_as(RunSettings, "model_config_path", default="")
-    # None until the size of an epoch is known (`finetuning.run.in_steps`).
+    # None until the number of rows is known (`finetuning.run.derived` and `in_steps`).
+    train_batch_size: int = same_as(
+        RunSettings,
+        "train_batch_size",
+        default=None,
+        help="examples per training step, over all devices; if not given, 8 to 32, by the number "
+        "of rows",
+    )
     save_steps: int = same_as(
         RunSettings,
         "save_steps",
@@ -77,6 +86,13 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         default=None,
         help="interval between the evaluations that choose model_dir/best [steps]; if not given, "
         "an epoch; 0: none",
+    )
+    log_steps: int = same_as(
+        RunSettings,
+        "log_steps",
+        default=None,
+        help="interval between log lines [steps]; if not given, a twentieth of the training, at "
+        "most 50",
     )
     max_save: int = same_as(RunSettings, "max_save", default=3)
     # What to do: train, evaluate, predict; on which split, and where the results go.
@@ -218,7 +234,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     epochs: Optional[float] = setting(
         None,
-        "length of training in epochs instead of train_steps; 3 if neither is given",
+        "length of training in epochs instead of train_steps; if neither is given, 3 to 20, by the "
+        "number of rows",
         above=0.0,
         instead_of="train_steps",
         help_group=HelpGroup.STEPS,
@@ -251,7 +268,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     program = ""
     long_document = "split"
     summary_type, use_summ_proj = "last", True
-    predict_threshold, is_regression = 0.5, False
+    predict_threshold, is_regression = None, False
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
 
@@ -274,6 +291,11 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             raise wrong("patience", f"no {needed}", "evaluations while training")
 
     @property
+    def threshold(self) -> float:
+        """`predict_threshold`, or the usual one."""
+        return _THRESHOLD if self.predict_threshold is None else self.predict_threshold
+
+    @property
     def named_files(self) -> dict[str, str]:
         """The files that flags name instead of those in `data_dir`, by split."""
         named = {"train": self.train_file, "dev": self.dev_file}
@@ -291,6 +313,28 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
             needed.add(self.predict_split)
         held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskOptimizationSettings(OptimizationSettings, help_group=HelpGroup.OPTIMIZER):
+    """Learning rate, optimizer and clipping of fine-tuning. What is None follows from the network
+    and the number of rows (`finetuning.run.derived`)."""
+
+    learning_rate: float = same_as(
+        OptimizationSettings,
+        "learning_rate",
+        default=None,
+        help="peak learning rate; if not given, by the width of the network and whether its "
+        "weights are pretrained",
+    )
+    train_steps: int = same_as(OptimizationSettings, "train_steps", default=None)
+    warmup_steps: int = same_as(
+        OptimizationSettings,
+        "warmup_steps",
+        default=None,
+        help="length of the warm-up of the learning rate [steps]; 0: none; if not given, a tenth "
+        "of the training",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,6 +356,10 @@ class ClassifierSettings(
     id_column: Optional[str] = setting(
         None,
         "custom: column of an example's name; row number if not given",
+    )
+    group_column: Optional[str] = setting(
+        None,
+        "custom: column of the author or the document; an automatic split keeps its rows together",
     )
     choice_columns: Optional[str] = setting(
         None,
@@ -347,9 +395,10 @@ class ClassifierSettings(
     )
 
     # Prediction.
-    predict_threshold: float = setting(
-        0.5,
-        "minimum probability of the second of two labels, or of each label with multi_label",
+    predict_threshold: Optional[float] = setting(
+        None,
+        "minimum probability of the second of two labels, or of each label with multi_label; if "
+        "not given, 0.5, and with multi_label the one that training chooses on eval_split",
         minimum=0.0,
         maximum=1.0,
         help_group=HelpGroup.PREDICTION,
@@ -531,6 +580,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     predict_threshold: float = same_as(
         ClassifierSettings,
         "predict_threshold",
+        default=0.5,
         help="probability of no answer above which none is given",
     )
     input_format: Optional[str] = same_as(

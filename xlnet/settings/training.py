@@ -1,6 +1,7 @@
 """Settings of all training: directory, steps, batches, learning rate, optimizer."""
 
 import dataclasses
+import math
 from typing import Optional
 
 from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, share
@@ -162,7 +163,8 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
 
     def check_warmup(self) -> None:
         """Raises UserError unless the peak learning rate is reached."""
-        # A warm-up that is given as a ratio cannot be longer than the training.
-        if self.warmup_steps > self.train_steps:
+        # A warm-up that is given as a ratio cannot be longer than the training. One of them may
+        # not be known yet.
+        if (self.warmup_steps or 0) > (self.train_steps or math.inf):
             expected = f"at most train_steps, {self.train_steps}"
             raise wrong("warmup_steps", self.warmup_steps, expected, "--warmup_ratio")

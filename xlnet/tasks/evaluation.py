@@ -27,7 +27,7 @@ def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[
     Args:
       task: the task.
       gold_labels: as of `Scorer.gold_labels`: ids [n], 0 and 1 [n,L], or scores [n].
-      threshold: as for `Scorer.decide`.
+      threshold: as for `Scorer.decide`; for several labels in a row the best one is taken.
 
     Returns:
       a dict of floats; None for a task that has neither probabilities of its labels nor scores.
@@ -41,7 +41,25 @@ def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[
     if names and gold_labels.ndim == 1:
         answer = np.bincount(gold_labels, minlength=len(names)) / len(gold_labels)
     values = np.broadcast_to(answer, (len(gold_labels), *np.shape(answer)))
+    if names and gold_labels.ndim > 1:
+        threshold = best_threshold(values, gold_labels)
     return task.scorer.evaluate(values, gold_labels, threshold)
+
+
+def best_threshold(values: np.ndarray, gold: np.ndarray) -> float:
+    """The threshold with the highest F1 over all labels of all rows: half-way between the last
+    probability that it takes and the next one.
+
+    Args:
+      values: probabilities [n,L].
+      gold: 0 and 1 [n,L].
+    """
+    order = np.argsort(-values, axis=None)
+    falling, are_right = values.ravel()[order], np.cumsum(gold.ravel()[order])
+    f1 = are_right / (np.arange(1, len(falling) + 1) + gold.sum())
+    after = np.append(falling[1:], 0.0)
+    last = int(np.argmax(np.where(after < falling, f1, 0.0)))
+    return float(falling[last] + after[last]) / 2
 
 
 class Evaluation:
@@ -51,7 +69,7 @@ class Evaluation:
     def __init__(self, task: Task, directory: Optional[str], threshold: float):
         self._task = task
         self._directory = directory
-        self._threshold = threshold
+        self.threshold = threshold
         self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
         self._constant: dict[
             str, Optional[dict]
@@ -62,7 +80,7 @@ class Evaluation:
         if split not in self._constant:
             gold_labels = self._task.scorer.gold_labels(rows)
             self._constant[split] = constant_answer(
-                self._task, gold_labels, self._threshold
+                self._task, gold_labels, self.threshold
             )
         return self._constant[split]
 
@@ -70,7 +88,7 @@ class Evaluation:
         """The task's metrics and the mean loss of the predictions for a split, a dict of floats."""
         scorer, values = self._task.scorer, predictions.values
         gold_labels = scorer.gold_labels(rows)
-        result = scorer.evaluate(values, gold_labels, self._threshold)
+        result = scorer.evaluate(values, gold_labels, self.threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         return result
 
@@ -165,7 +183,7 @@ class Evaluation:
         if self._directory:
             path = os.path.join(self._directory, f"errors_{split}.tsv")
             count = prediction_files.write_errors(
-                path, self._task, rows, values, self._threshold
+                path, self._task, rows, values, self.threshold
             )
             _log.info(
                 "wrong predictions %s %s  %d of %d rows, the worst first: %s",
@@ -175,7 +193,7 @@ class Evaluation:
                 len(rows),
                 path,
             )
-        text = scorer.table(values, scorer.gold_labels(rows), self._threshold)
+        text = scorer.table(values, scorer.gold_labels(rows), self.threshold)
         if text is None:
             return
         if self._directory:

@@ -68,9 +68,7 @@ def _answers(
 ) -> dict[str, tf.Tensor]:
     tuned = _tuned(loaded)
     outputs = _finite(TaskModel(loaded.config, tuned, loaded.network).outputs(features))
-    return tuned.task.head.named_outputs(
-        outputs, features, tuned.settings.predict_threshold
-    )
+    return tuned.task.head.named_outputs(outputs, features, tuned.settings.threshold)
 
 
 def _finite(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Sequence
 
 from xlnet.support.errors import wrong
 from xlnet.tasks.files import readers
 from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.task import Row, Task
+
+_log = logging.getLogger(__name__)
+
+_LABELS_NAMED = 20  # at most
 
 # --- Splits
 
@@ -34,26 +39,62 @@ def read_parts(
     parts = hold_out(rows, task.files.dev_share)
     if not all(parts):
         found = f"{len(parts[0])} rows to train on and {len(parts[1])} held out as dev"
-        raise wrong(path, found, "some of both", "--dev_share or --dev_file")
+        raise wrong(path, found, "two texts, or groups, or more", "--dev_file")
     return dict(zip(("train", "dev"), parts))
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Splits rows into (train, dev) by a hash of their text, or of their query, alone: a row stays
-    in its part when others are added, removed, sorted or labelled in another way.
+    """Splits rows into (train, dev), so that identical texts, and the rows of a group or a query,
+    are on one side.
 
-    share: about the fraction of the texts, or of the queries, that is dev.
+    The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
+    added, removed, sorted or labelled in another way. One rule comes before: of each label with two
+    texts or more at least one is on each side. A rare label whose hashes are all on one side lends
+    the text with the lowest hash to dev, or the one with the highest to train, and only such a
+    text may change its side when texts of its label are added. A note names the labels with a
+    single text.
+
+    Args:
+      rows: those of the train file.
+      share: about the fraction of the texts, or of the groups, that is dev.
     """
-
-    def is_dev(row: Row) -> bool:
-        texts = itertools.chain.from_iterable(row.pairs)
-        # Hashes are spread evenly over [0, 2^64).
-        return (
-            digest(row.query or "\0".join(text or "" for text in texts)) < share * 2**64
+    hashes = [_hash_of(row) for row in rows]
+    texts_of: dict[str, set[int]] = {"": set(hashes)}  # of each label; of all rows
+    for number, row in zip(hashes, rows):
+        for label in _labels_of(row):
+            texts_of.setdefault(label, set()).add(number)
+    # Hashes are spread evenly over [0, 2^64).
+    dev = {number for number in texts_of[""] if number < share * 2**64}
+    for _, texts in sorted(texts_of.items()):
+        if len(texts) > 1 and not texts & dev:
+            dev.add(min(texts))
+    for _, texts in sorted(texts_of.items()):
+        if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
+            dev.remove(max(texts))
+    del texts_of[""]
+    single = sorted(label for label, texts in texts_of.items() if len(texts) == 1)
+    if single:
+        _log.info(
+            "note: %d labels have a single text, in train or in dev: %s",
+            len(single),
+            ", ".join(single[:_LABELS_NAMED]),
         )
+    train = store_rows(row for row, each in zip(rows, hashes) if each not in dev)
+    return train, store_rows(row for row, each in zip(rows, hashes) if each in dev)
 
-    train = store_rows(row for row in rows if not is_dev(row))
-    return train, store_rows(filter(is_dev, rows))
+
+def _hash_of(row: Row) -> int:
+    """The number of what stays on one side of a split: a group, a query, or a text."""
+    if row.group is not None or row.query:
+        return digest(row.query if row.group is None else row.group)
+    texts = itertools.chain.from_iterable(row.pairs)
+    return digest("\0".join(text or "" for text in texts))
+
+
+def _labels_of(row: Row) -> Sequence[str]:
+    """The names among the labels of a row: one, several, or those of its words."""
+    labels = row.label if isinstance(row.label, tuple) else (row.label,)
+    return [label for label in labels if isinstance(label, str)]
 
 
 def read_file(task: Task, path: str, need_labels: bool) -> Sequence[Row]:

@@ -209,6 +209,8 @@ class TableReader:
             needed.append(columns.query)
         if need_labels:
             needed += columns.label
+            if columns.group and self.task.files.dev_share:
+                needed.append(columns.group)
         if columns.id and columns.id_required:
             needed.append(columns.id)
         form = readers.declared_form(self.task, path)
@@ -237,6 +239,7 @@ class TableReader:
             "choice_columns": columns.choices,
             "query_id_column": (columns.query,),
             "id_column": (columns.id,),
+            "group_column": (columns.group,),
         }
         return next((flag for flag, names in by_flag.items() if column in names), "")
 
@@ -270,9 +273,11 @@ class TableReader:
         )
         if error:
             return None, error
-        id, query = readers.to_text(id), None
+        id, query, group = readers.to_text(id), None, None
         if columns.query and cells.get(columns.query) is not None:
             query = readers.to_text(cells[columns.query])
+        if columns.group and cells.get(columns.group) is not None:
+            group = readers.to_text(cells[columns.group])
         if not is_text(id + (query or "")):
             return None, NOT_TEXT
         named = (*columns.label, *columns.choices)
@@ -280,7 +285,7 @@ class TableReader:
         if error and need_labels:
             return None, error
         # A label that is not needed may be wrong.
-        row = Row(id, pairs, label, query)
+        row = Row(id, pairs, label, query, group=group)
         return row, self.check_row(
             row if need_labels else row._replace(label=None), seen
         )

@@ -43,8 +43,8 @@ LEAST_ERROR = 1e-9  # of a wrong prediction
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 _LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out
 
-# Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
-# None: all 1.
+# Options of the loss in training. class_weights: floats [L], weights of the rows by their label, or
+# of each of several labels that a row has; None: all 1.
 LossOptions = collections.namedtuple(
     "LossOptions", "label_smoothing class_weights", defaults=(0.0, None)
 )
@@ -633,7 +633,8 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
 
     Args:
       text: "balanced" (labels / (L * labels of the name), so that labels have the same total
-        weight), or "label:weight,...", 1 for other labels.
+        weight; where a row has several labels, rows without / rows with the label, so that those
+        with it weigh as much as the others), or "label:weight,...", 1 for other labels.
       rows: those of the train file.
     """
     if "class_weights" not in task.type.loss_options:
@@ -641,6 +642,8 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
     names = task.class_names
     if text == "balanced":
         counts = label_counts(rows)
+        if task.reader.label_shape:
+            return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
         total = sum(counts.values())
         return [total / (len(names) * max(counts[name], 1)) for name in names]
     weights = dict.fromkeys(names, 1.0)

@@ -202,7 +202,12 @@ def _table_columns(settings: Any) -> dict[str, Any]:
         if len(set(names)) < len(names) and flag != "text_a_column":
             raise wrong(flag, f"'{given}'", "columns that differ")
     _check_type_flags(settings)
-    return dict(columns, query=settings.query_id_column, label_form=settings.label_form)
+    return dict(
+        columns,
+        query=settings.query_id_column,
+        group=settings.group_column,
+        label_form=settings.label_form,
+    )
 
 
 def _check_type_flags(settings: Any) -> None:

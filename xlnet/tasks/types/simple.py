@@ -182,13 +182,18 @@ def softmax_loss(nn: Any, logits: Any, labels: Any, options: LossOptions) -> Any
 
 
 def logistic_loss(nn: Any, logits: Any, labels: Any, options: LossOptions) -> Any:
-    """The mean over the labels; logits and labels float32 [B,L]."""
+    """The mean over the labels; logits and labels float32 [B,L]. class_weights are those of the
+    labels that a row has; others weigh 1."""
     import tensorflow.compat.v1 as tf
 
-    smoothing = options.label_smoothing
+    smoothing, are_labels = options.label_smoothing, labels
     if smoothing:
         labels = labels * (1.0 - smoothing) + smoothing / 2
-    return tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
+    loss = nn.sigmoid_cross_entropy(logits, labels)
+    if options.class_weights is not None:
+        weights = tf.constant(options.class_weights, tf.float32)
+        loss *= 1.0 + are_labels * (weights - 1.0)
+    return tf.reduce_mean(loss, axis=1)
 
 
 def squared_loss(nn: Any, logits: Any, labels: Any, options: LossOptions) -> Any:
@@ -426,7 +431,7 @@ MULTI_LABEL = contract.TaskType(
     parse=parse_names,
     targets=indicators,
     loss=logistic_loss,
-    loss_options=("label_smoothing",),
+    loss_options=("label_smoothing", "class_weights"),
     activation="sigmoid",
     decide=above_threshold,
     label_of=names_of,
