@@ -89,7 +89,7 @@ def test_the_best_checkpoint_is_complete(place, selected):
     )
     rows, dev = map(int, re.search(held_out, selected).groups())
     assert rows + dev == 30 and dev
-    assert re.search(r"\nsteps +0 to 4, 1 of warm-up\n", selected)
+    assert re.search(r"\nsteps +0 to 4, 1 of warm-up, ", selected)
     counts = re.search(
         r"\nlabels +animal: (\d+), plant: (\d+), stone: (\d+)\n", selected
     )
@@ -159,8 +159,8 @@ def test_what_is_not_given_follows_from_the_rows(place):
     assert run["resolved"]["learning_rate"] == 2e-3
     steps, epoch = round(2 * rows / 8), math.ceil(rows / 8)
     warmup = round(0.1 * steps)
-    assert re.search(rf"\nsteps +0 to {steps}, {warmup} of warm-up\n", out)
-    assert re.search(r"\nrate +0.002\n", out) and re.search(r"\nbatch +8 = 8 x 1", out)
+    assert re.search(rf"\nsteps +0 to {steps}, {warmup} of warm-up, of 8 = ", out)
+    assert re.search(r"\nrate +0.002\n", out)
     kept = json.loads((place.directory / "derived" / "evaluations.json").read_text())
     assert [one["step"] for one in kept["evaluations"]] == [epoch, steps]
     assert out.count("verdict: ") in (1, 2, 3) and "verdict: dev: accuracy" in out
