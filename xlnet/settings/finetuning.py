@@ -268,7 +268,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     program = ""
     long_document = "split"
     summary_type, use_summ_proj = "last", True
-    predict_threshold, is_regression = None, False
+    predict_threshold: ClassVar[Optional[float]] = None
+    is_regression = False
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
 
