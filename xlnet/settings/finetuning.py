@@ -2,7 +2,7 @@
 
 import csv
 import dataclasses
-from typing import ClassVar, Optional, Union
+from typing import ClassVar, Optional, Union, cast
 
 from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
@@ -268,7 +268,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     program = ""
     long_document = "split"
     summary_type, use_summ_proj = "last", True
-    predict_threshold: ClassVar[Optional[float]] = None
+    predict_threshold = cast(Optional[float], None)
     is_regression = False
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
