@@ -153,6 +153,19 @@ def test_a_gold_score_keeps_its_digits(tmp_path):
     ]
 
 
+def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):
+    """With six decimals their order was lost."""
+    random = np.random.default_rng(0)
+    scores = random.normal(0, 1e-6, 50).astype(np.float32)
+    labels = [float(score + random.normal(0, 2e-7)) for score in scores]
+    rows = [Row(str(i), (("x", "y"),), label) for i, label in enumerate(labels)]
+    printed = TASKS["sts-b"].scorer.evaluate(scores, np.float32(labels))
+    lines = write(tmp_path, TASKS["sts-b"], rows, scores).read_text().splitlines()[1:]
+    written, gold = np.array([line.split("\t")[1:] for line in lines], np.float64).T
+    assert (np.argsort(written) == np.argsort(scores)).all()
+    assert np.corrcoef(written, gold)[0, 1] == pytest.approx(printed["pearson"])
+
+
 def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     path = tmp_path / "errors_dev.tsv"
     assert (

@@ -73,17 +73,16 @@ def write(
     if task.published.submitted_range:
         values = np.clip(values, *task.published.submitted_range)
     texts = task.scorer.texts(values, threshold)
+    named = ((row.id, text) for row, text in zip(rows, texts))
     if task.published.submission_form == "json":
         objects = []
-        for row, text in zip(rows, texts):
-            objects.append(
-                {"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
-            )
-        files.write_lines(path, json_lines(objects))
+        for name, text in named:
+            id = int(name) if name.isdecimal() else name
+            objects.append({"id": id, "label": text})
+        lines = json_lines(objects)
     else:
-        files.write_lines(
-            path, tsv([("index", [row.id for row in rows]), ("prediction", texts)])
-        )
+        lines = tsv(("index", "prediction"), named)
+    files.write_lines(path, lines)
     _log.info("for the server of %s: %s", task.name, path)
 
 
@@ -99,51 +98,35 @@ def write_errors(
 ) -> int:
     """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
     number."""
+    has_pairs = bool(task.columns.text_b or task.columns.choices)
+    places = {"text_a": 0, "text_b": 1} if has_pairs else {"text_a": 0}
+    query = ["query"] if has_query_names(task) else []
+    compared = ["error", "gold", "predicted", "probability"]
     wrong = []
-    for number, case in enumerate(task.scorer.compare(rows, values, threshold)):
-        if case.error:
-            wrong.append((number, case))
-    wrong.sort(key=lambda one: -one[1].error)
-    table: list[tuple[str, list[str]]] = [
-        ("row", [str(number + 1) for number, _ in wrong]),
-        ("id", [rows[number].id for number, _ in wrong]),
-    ]
-    if has_query_names(task):
-        table.append(("query", [rows[number].query for number, _ in wrong]))
-    table += [
-        ("error", [f"{case.error:.9g}" for _, case in wrong]),
-        ("gold", [case.gold for _, case in wrong]),
-        ("predicted", [case.predicted for _, case in wrong]),
-        (
-            "probability",
-            [
-                "" if case.probability is None else f"{case.probability:.9g}"
-                for _, case in wrong
-            ],
-        ),
-    ]
-    names = (
-        ("text_a", "text_b")
-        if task.columns.text_b or task.columns.choices
-        else ("text_a",)
-    )
-    for place, name in enumerate(names):
-        texts = []
-        for number, _ in wrong:  # choices have one text in common
-            each = dict.fromkeys(
-                pair[place] for pair in rows[number].pairs if pair[place]
-            )
-            texts.append(" | ".join(each))
-        table.append((name, texts))
-    files.write_lines(path, tsv(table))
+    cases = task.scorer.compare(rows, values, threshold)
+    for number, (row, case) in enumerate(zip(rows, cases), 1):
+        if not case.error:
+            continue
+        cells = [str(number), row.id]
+        if query:
+            cells.append(row.query)
+        cells += [f"{case.error:.9g}", case.gold, case.predicted]
+        cells.append("" if case.probability is None else f"{case.probability:.9g}")
+        for place in places.values():  # choices have one text in common
+            texts = dict.fromkeys(pair[place] for pair in row.pairs if pair[place])
+            cells.append(" | ".join(texts))
+        wrong.append((case.error, cells))
+    wrong.sort(key=lambda one: -one[0])
+    names = ["row", "id", *query, *compared, *places]
+    files.write_lines(path, tsv(names, (cells for _, cells in wrong)))
     return len(wrong)
 
 
-def tsv(columns: Sequence[tuple]) -> Iterator[str]:
-    """Yields the lines of a table, the columns' names first, of (name, texts) of each column. Cells
-    with a tab, a line end or a quotation mark are between quotation marks."""
-    yield _line([name for name, _ in columns], "\t")
-    for cells in zip(*(texts for _, texts in columns)):
+def tsv(names: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yields the lines of a table, the columns' names first. Cells with a tab, a line end or a
+    quotation mark are between quotation marks."""
+    yield _line(names, "\t")
+    for cells in rows:
         yield _line(cells, "\t")
 
 

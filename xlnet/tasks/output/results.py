@@ -7,6 +7,7 @@ were not counted, as in prediction files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 
@@ -24,6 +25,11 @@ class Label(NamedTuple):
     def labels(self) -> tuple[str, ...]:
         """The label alone, as of `Labels`."""
         return (self.label,)
+
+    def named(self, names: Sequence[str]) -> dict[str, Any]:
+        """As of an exported model; names: of all labels."""
+        probabilities = list(self.probabilities.values())
+        return {"label": self.label, "probabilities": probabilities}
 
 
 class Labels(NamedTuple):
@@ -45,6 +51,12 @@ class Labels(NamedTuple):
         """That of `label`."""
         return self.probabilities[self.label]
 
+    def named(self, names: Sequence[str]) -> dict[str, Any]:
+        """As of an exported model; names: of all labels."""
+        are_labels = [name in self.labels for name in names]
+        probabilities = list(self.probabilities.values())
+        return {"is_label": are_labels, "probabilities": probabilities}
+
 
 class Choice(NamedTuple):
     """The right one of several answers."""
@@ -55,6 +67,11 @@ class Choice(NamedTuple):
     tokens_read: Optional[int] = None
     tokens: Optional[int] = None
     unknown_tokens: Optional[int] = None
+
+    def named(self, names: Sequence[str]) -> dict[str, Any]:
+        """As of an exported model; names: of the answers that a row may have."""
+        absent = [0.0] * (len(names) - len(self.probabilities))
+        return {"label": self.label, "probabilities": [*self.probabilities, *absent]}
 
 
 class Ranked(NamedTuple):
@@ -85,6 +102,18 @@ class Answer(NamedTuple):
     tokens: Optional[int] = None
     unknown_tokens: Optional[int] = None
 
+    def named(self, names: Sequence[str]) -> dict[str, Any]:
+        """As of an exported model."""
+        return {
+            "answer": self.text,
+            "start": -1 if self.start is None else self.start,
+            "end": -1 if self.end is None else self.end,
+            "probability": self.best[0].probability if self.best else 0.0,
+            "null_probability": self.null_probability,
+            "texts": [span.text for span in self.best],
+            "probabilities": [span.probability for span in self.best],
+        }
+
 
 class Entity(NamedTuple):
     """Characters `start` to before `end` of a text, or of the words of a sentence."""
@@ -106,43 +135,21 @@ class Tagged(NamedTuple):
     tokens: Optional[int] = None
     unknown_tokens: Optional[int] = None
 
+    def named(self, names: Sequence[str]) -> dict[str, Any]:
+        """As of an exported model."""
+        return {
+            "words": list(self.words),
+            "tags": list(self.tags),
+            "entity_labels": [each.label for each in self.entities],
+            "entity_starts": [each.start for each in self.entities],
+            "entity_ends": [each.end for each in self.entities],
+            "entity_scores": [each.score for each in self.entities],
+        }
+
 
 def as_json(result: Any, names: Any) -> dict[str, Any]:
-    """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model;
+    """A result of `Scorer.results` by the names of `Head.named_outputs`, as of an exported model;
     names: of all labels."""
-    if isinstance(result, Label):
-        return {
-            "label": result.label,
-            "probabilities": list(result.probabilities.values()),
-        }
-    if isinstance(result, Choice):
-        absent = [0.0] * (len(names) - len(result.probabilities))
-        return {
-            "label": result.label,
-            "probabilities": [*result.probabilities, *absent],
-        }
-    if isinstance(result, Labels):
-        return {
-            "is_label": [name in result.labels for name in names],
-            "probabilities": list(result.probabilities.values()),
-        }
-    if isinstance(result, Answer):
-        return {
-            "answer": result.text,
-            "start": -1 if result.start is None else result.start,
-            "end": -1 if result.end is None else result.end,
-            "probability": result.best[0].probability if result.best else 0.0,
-            "null_probability": result.null_probability,
-            "texts": [span.text for span in result.best],
-            "probabilities": [span.probability for span in result.best],
-        }
-    if isinstance(result, Tagged):
-        return {
-            "words": list(result.words),
-            "tags": list(result.tags),
-            "entity_labels": [each.label for each in result.entities],
-            "entity_starts": [each.start for each in result.entities],
-            "entity_ends": [each.end for each in result.entities],
-            "entity_scores": [each.score for each in result.entities],
-        }
+    if hasattr(result, "named"):
+        return result.named(names)
     return {"score": result}

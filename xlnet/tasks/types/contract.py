@@ -411,17 +411,16 @@ class Scorer(_TaskComponent):
             yield self.text_of(label)
 
     def text_of(self, label: Any) -> str:
-        """A label as text. Several have separators between, or are a list in JSON if some name of
-        the task has the separator."""
+        """A label as text. Several have commas between, or are a list in JSON if some name of the
+        task has a comma."""
         if isinstance(label, str):
             return label
         if not isinstance(label, tuple):
             return f"{label:.9g}"
         texts = [self.text_of(each) for each in label]
-        separator = getattr(self.options, "separator", " ")
-        if any(separator in name for name in self.task.labels or ()):
+        if any("," in name for name in self.task.labels or ()):
             return json.dumps(texts, ensure_ascii=False)
-        return separator.join(texts)
+        return ",".join(texts)
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -463,18 +462,18 @@ class Scorer(_TaskComponent):
         scores that are not finite are a UserError."""
         values = checked(self, values, len(rows))
         # Texts are made one at a time to save memory.
-        columns = [
-            ("id", (row.id for row in rows)),
-            (self.type.column, self.texts(values, threshold)),
-        ]
+        columns: dict[str, Any] = {}
         if has_query_names(self.task):
-            columns.insert(0, ("query", (row.query for row in rows)))
+            columns["query"] = (row.query for row in rows)
+        columns["id"] = (row.id for row in rows)
+        columns[self.type.column] = self.texts(values, threshold)
         for name, column in zip(self.probabilities, values.T):
-            columns.append(("p_" + name, map("%.9g".__mod__, column)))
+            columns["p_" + name] = map("%.9g".__mod__, column)
         if any(row.label is not None for row in rows):
             cases = self.compare(rows, values, threshold)
-            columns.append(("gold", (case.gold for case in cases)))
-        return [PredictionFile("tsv", None, tsv(columns))]
+            columns["gold"] = (case.gold for case in cases)
+        lines = tsv(list(columns), zip(*columns.values()))
+        return [PredictionFile("tsv", None, lines)]
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

@@ -98,7 +98,7 @@ def parse_names(task: Task, cells: list) -> tuple[str, ...]:
         text = to_text(values).strip()
         # As pandas and databases write lists: never names.
         is_list = text[:1] in ("[", "(", "{")
-        values = None if is_list else text.split(task.options.separator)
+        values = None if is_list else text.split(",")
     if not isinstance(values, list) or not_plain(columns[0], values):
         found, expected = to_text(cells[0]), "names, or a list with --label_form"
         raise ValueError(f"column '{columns[0]}': '{found:.80}', expected {expected}")
@@ -392,16 +392,6 @@ def _answers(choices: list) -> list[str]:
     return texts
 
 
-# ---- several labels: between what
-
-
-@dataclasses.dataclass(frozen=True)
-class MultiLabelOptions:
-    """separator: the text between the labels of a cell."""
-
-    separator: str = ","
-
-
 # ---- the table
 
 CLASSIFICATION = contract.TaskType(
@@ -446,7 +436,6 @@ MULTI_LABEL = contract.TaskType(
     has_labels=True,
     scope="classification",
     selecting_flag="multi_label",
-    options=MultiLabelOptions(),
 )
 
 REGRESSION = contract.TaskType(
