@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from xlnet.support.errors import UserError
+from xlnet.support.errors import UserError, wrong
 
 # A metric: a function of (labels, decisions, values) to a number. Labels and decisions are ids [n],
 # 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
@@ -148,30 +148,23 @@ def class_table(
     """
     from sklearn import metrics
 
-    is_one = np.ndim(labels) > 1 and len(label_names) == 1
     width = max(map(len, label_names))
     names = np.array([name.rjust(width) for name in label_names], object)
+    is_one = np.ndim(labels) > 1 and len(names) == 1
     labels, predictions, occurring = _occurring(labels, predictions)
-
-    def report(ids: Any) -> tuple[str, str, str]:
-        return (
-            metrics.classification_report(
-                labels,
-                predictions,
-                labels=ids,
-                target_names=names if is_one else names[ids],
-                digits=4,
-                zero_division=0,
-            )
-            .rstrip()
-            .rpartition("\n\n")
+    # scikit-learn averages over the labels that it shows.
+    parts = []
+    for ids in (occurring if is_one else np.arange(len(names)), occurring):
+        report = metrics.classification_report(
+            labels,
+            predictions,
+            labels=ids,
+            target_names=names if is_one else names[ids],
+            digits=4,
+            zero_division=0,
         )
-
-    every_label, averages = (
-        occurring if is_one else np.arange(len(names)),
-        report(occurring)[2],
-    )
-    return "\n\n".join([report(every_label)[0], averages])
+        parts.append(report.rstrip().rpartition("\n\n"))
+    return "\n\n".join([parts[0][0], parts[1][2]])
 
 
 def confusion_table(
@@ -188,11 +181,10 @@ def confusion_table(
 
     matrix = confusion_matrix(labels, predictions, labels=range(len(names)))
     width = max(*map(len, names), len(str(matrix.max())), len("true"))
-    lines = [
-        "  ".join(name.rjust(width) for name in ("true", *names)) + "   <- predicted"
-    ]
-    for name, row in zip(names, matrix):
-        lines.append("  ".join(cell.rjust(width) for cell in (name, *map(str, row))))
+    lines = []
+    for cells in (("true", *names), *zip(names, *matrix.T)):
+        lines.append("  ".join(str(cell).rjust(width) for cell in cells))
+    lines[0] += "   <- predicted"
     return "\n".join(lines)
 
 
@@ -247,16 +239,12 @@ def own(name: str) -> Metric:
             function = getattr(importlib.import_module(place), function_name)
         parameters = inspect.signature(function).parameters.values()
     except Exception as e:
-        raise UserError(
-            f"metric: '{name}' cannot be loaded: {type(e).__name__}: {e}; expected "
-            "file.py:function or module:function"
-        ) from None
+        found = f"'{name}', which cannot be loaded: {type(e).__name__}: {e}"
+        raise wrong("metric", found, "file.py:function or module:function") from None
     needed = 0
     for parameter in parameters:
-        needed += (
-            parameter.default is parameter.empty
-            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        )
+        is_positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        needed += is_positional and parameter.default is parameter.empty
 
     def metric(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
         try:

@@ -316,10 +316,10 @@ class Scorer(_TaskComponent):
     @functools.cached_property
     def own_metrics(self) -> dict[str, split_metrics.Metric]:
         """The functions of `Task.own_metrics`, loaded once: a file may be edited in a run."""
-        return {
-            name: split_metrics.own(each)
-            for name, each in self.task.own_metrics.items()
-        }
+        found = {}
+        for name, each in self.task.own_metrics.items():
+            found[name] = split_metrics.own(each)
+        return found
 
     @property
     def probabilities(self) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -123,18 +124,16 @@ def complete(task: Task, data_dir: str) -> Task:
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    scorer = task.scorer
     given: dict[str, str] = {}  # name, as results have it -> as the flag has it
+    own = {}
     for each in names_in(name):
-        scorer.check_metric(each)
+        task.scorer.check_metric(each)
         its_name = split_metrics.name_of(each)
         if given.setdefault(its_name, each) != each:
-            raise wrong(
-                "metric", f"two functions called '{its_name}'", "names that differ"
-            )
-    own = {
-        its_name: each for its_name, each in given.items() if split_metrics.is_own(each)
-    }
+            found = f"two functions called '{its_name}'"
+            raise wrong("metric", found, "names that differ")
+        if split_metrics.is_own(each):
+            own[its_name] = each
     metrics = tuple(dict.fromkeys((*given, *task.metrics)))
     return dataclasses.replace(task, metrics=metrics, own_metrics=own)
 
@@ -270,9 +269,8 @@ def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
         elif split != "dev":
             # These names are shown where the file is needed. A missing dev is a part of train.
             extensions = reader.own_forms or ("txt", "jsonl")
-            found[split] = tuple(
-                f"{name}.{each}" for name in names for each in extensions
-            )
+            pairs = itertools.product(names, extensions)
+            found[split] = tuple(f"{name}.{each}" for name, each in pairs)
     return found, _DEV_SHARE if "dev" not in found else 0.0
 
 
@@ -301,10 +299,9 @@ def _named(
 
 def _with_named_files(task: Task, settings: Any) -> Task:
     """The task with the files that flags name instead of those in `data_dir`."""
-    named = {
-        split: readers.Paths.of(paths, split + "_file")
-        for split, paths in settings.named_files.items()
-    }
+    named = {}
+    for split, paths in settings.named_files.items():
+        named[split] = readers.Paths.of(paths, split + "_file")
     if not named:
         return task
     if "train" in named and os.path.isfile(settings.data_dir):
@@ -313,11 +310,10 @@ def _with_named_files(task: Task, settings: Any) -> Task:
             "expected one of them"
         )
     found = dict(task.files.by_split if settings.data_dir else {}, **named)
-    groups = {
-        split: parts
-        for split, parts in task.files.groups.items()
-        if split not in named and set(parts) <= set(found)
-    }
+    groups = {}
+    for split, parts in task.files.groups.items():
+        if split not in named and set(parts) <= set(found):
+            groups[split] = parts
     share = 0.0
     if "train" in found and "dev" not in (*found, *groups):
         usual = _DEV_SHARE if task.name == CUSTOM else known.DEV_SHARE

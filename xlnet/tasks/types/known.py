@@ -31,16 +31,13 @@ from xlnet.tasks.types.simple import (
 # The task types by name; the flags for your own files choose the first one that fits. `register`
 # adds others.
 TASK_TYPES = {
-    each.name: each
-    for each in (
-        SPANS,
-        TAGGING,
-        RANKING,
-        REGRESSION,
-        MULTIPLE_CHOICE,
-        MULTI_LABEL,
-        CLASSIFICATION,
-    )
+    "spans": SPANS,
+    "tagging": TAGGING,
+    "ranking": RANKING,
+    "regression": REGRESSION,
+    "multiple_choice": MULTIPLE_CHOICE,
+    "multi_label": MULTI_LABEL,
+    "classification": CLASSIFICATION,
 }
 
 DEV_SHARE = 0.05  # of the train file of a known task that has no file of dev
