@@ -126,25 +126,6 @@ def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
     assert "outside" in message or MANIFEST_NAME in str(error.value)
 
 
-def test_remote_records_that_cannot_be_read_are_named(monkeypatch):
-    import tensorflow as tf2
-
-    def unreachable(path):
-        raise tf2.errors.FailedPreconditionError(
-            None, None, "Could not resolve host\n  when ..."
-        )
-
-    with pytest.raises(
-        UserError, match="record_info_dir: no manifest.json in ram://absent; make"
-    ):
-        Manifest.read("ram://absent")
-    monkeypatch.setattr(tf2.io.gfile, "exists", unreachable)
-    with pytest.raises(
-        OSError, match="Could not resolve host: 'ram://absent/manifest.json'$"
-    ):
-        Manifest.read("ram://absent")
-
-
 # What the files hold.
 
 
@@ -192,16 +173,6 @@ def test_a_damaged_record_is_named(whole, place, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_file_of_other_records_is_named(whole):
-    (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"widow 77") * 3)
-    with pytest.raises(UserError, match="a.tfrecord: found sha256"):
-        Manifest.read(str(whole)).verify(str(whole))
-    (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"window 0") * 3)
-    (whole / "spiece.model").write_bytes(b"other")
-    with pytest.raises(UserError, match="spiece.model: found sha256"):
-        Manifest.read(str(whole)).verify(str(whole))
-
-
 def test_sequences_that_the_file_does_not_have_are_refused(whole):
     stream = json.loads((whole / MANIFEST_NAME).read_text())["streams"][0]
     rewrite(whole, windows_per_stream=2, streams=[dict(stream, windows=2)])
@@ -213,31 +184,6 @@ def test_a_file_that_is_cut_off_is_named(whole):
     path = whole / "a.tfrecord"
     path.write_bytes(path.read_bytes()[:-5])
     assert tfrecord.first_damaged(str(path)) == 2
-
-
-def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
-    """A line each; their sizes are compared with a listing."""
-    streams = tuple(
-        {
-            "file": f"{i}.tfrecord",
-            "direction": 0,
-            "windows": 2,
-            "bytes": 6,
-            "sha256": "0" * 64,
-        }
-        for i in range(1000)
-    )
-    for stream in streams:
-        (tmp_path / stream["file"]).write_bytes(b"123456")
-    manifest = Manifest(**dict(VALUES, num_streams=1000, streams=streams))
-    manifest.write(str(tmp_path))
-    assert (tmp_path / MANIFEST_NAME).stat().st_size < 160 * 1000
-    opened = []
-    monkeypatch.setattr(tfrecord, "first_size", lambda path: opened.append(path) or 3)
-    assert Manifest.read(str(tmp_path)) == manifest and len(opened) == 1
-    (tmp_path / "900.tfrecord").write_bytes(b"12345")
-    with pytest.raises(UserError, match="900.tfrecord: found 5 bytes, expected 6"):
-        Manifest.read(str(tmp_path))
 
 
 @pytest.mark.parametrize("value", [-1, 301])

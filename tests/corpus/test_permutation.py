@@ -188,20 +188,6 @@ def test_too_many_targets_are_refused():
             settings.check(most + 3 if settings is SETTINGS else 64)
 
 
-@pytest.mark.parametrize("budget", [0, 30, 61])
-def test_any_budget_and_a_text_that_is_one_word(budget):
-    is_special, _ = text()
-    for starts in (np.zeros(LENGTH, bool), np.ones(LENGTH, bool)):
-        picked = permutation.sample_targets(
-            Random(0, 0, range(50), [0] * 50),
-            np.tile(is_special, (50, 1)),
-            np.tile(starts, (50, 1)),
-            np.full(50, budget),
-            SETTINGS,
-        )
-        assert (picked.sum(axis=1) == budget).all() and not (picked & is_special).any()
-
-
 # ---- statistical: chances ----
 
 
@@ -249,16 +235,6 @@ def test_both_directions_draw_the_same_spans():
             )
         )
     assert_same_shares(pairs(spans[0]), pairs(spans[1])[::-1], 10000)
-
-
-def test_neighbours_are_picked_together_as_often_everywhere():
-    """Also at the edges: words of one piece, the seam of the ring left out."""
-    one_piece = np.zeros((20000, 48), bool), np.ones((20000, 48), bool)
-    picked = permutation.sample_targets(
-        Random(0, 0, range(20000), [0] * 20000), *one_piece, np.full(20000, 8), SETTINGS
-    )
-    share = pairs(picked)
-    assert_share(share, share.mean(), 20000)
 
 
 def test_ngrams_have_sizes_with_weight_1_over_n():
@@ -387,19 +363,6 @@ def test_wrong_ranks_of_an_order_are_refused(own_order, ranks, said):
             np.zeros_like(is_target),
             own_order(wrong),
         )
-
-
-def test_names_of_orders():
-    with pytest.raises(
-        UserError, match="'unform', expected .*did you mean 'uniform'.*_module"
-    ):
-        dataclasses.replace(SETTINGS, factorization_order="unform").check(LENGTH)
-    with pytest.raises(ValueError, match="'uniform' is the library's"):
-
-        def uniform(random, is_permuted, perm_size):
-            return None
-
-        permutation.register_order(uniform)
 
 
 def test_given_targets_fill_slots_from_the_left():

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import gzip
-import json
 import multiprocessing
 import os
 import shutil
@@ -13,7 +12,6 @@ import time
 import pytest
 from helpers.preparation import make_documents, make_workspace
 
-from xlnet.commands import data as data_utils
 from xlnet.commands import data as merge_records
 from xlnet.corpus import merging, preparation, reading
 from xlnet.corpus.manifest import Manifest
@@ -259,19 +257,6 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
     assert_as_made_at_once(settings)
 
 
-def test_what_a_corpus_repeats_is_said(settings, tmp_path, capsys):
-    line = "All rights reserved by the owner of this page."
-    others = [" ".join(document) for document in make_documents(3, 60)]
-    text = "\n".join(f"{line}\n" * 9 + other + "\n" for other in others)
-    (tmp_path / "text.txt").write_text(text)
-    settings = dataclasses.replace(settings, input_glob=str(tmp_path / "text.txt"))
-    data_utils.make(settings)
-    assert (
-        f"repeated sentences: 89.8 %, 540 of 600 are '{line}'"
-        in capsys.readouterr().out
-    )
-
-
 # Several machines.
 
 
@@ -331,16 +316,6 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize("num_task", [1, 3])
-def test_parts_are_runs_of_about_equal_size(num_task):
-    chunks = [reading.Chunk("a", 100 * i, 100 * i + 100) for i in range(50)]
-    chunks += [reading.Chunk("b", 0, 30), reading.Chunk("c.gz", 0, 250)]
-    parts = preparation.split_chunks(chunks, num_task)
-    assert len(parts) == num_task and sum(parts, []) == chunks
-    sizes = [sum(chunk.end - chunk.begin for chunk in part) for part in parts]
-    assert max(sizes) - min(sizes) <= 350
-
-
 @pytest.mark.parametrize("total", [50_000_000, 20_000_000_000])
 def test_what_a_merge_of_32_tasks_cuts_is_little(total):
     """All tasks are cut to the shortest."""
@@ -360,33 +335,6 @@ def beam():
 
 
 @pytest.mark.slow
-def test_beam_makes_the_same_files(beam, settings, small_pieces, tmp_path):
-    rows = [
-        json.dumps({"text": " ".join(document)}) for document in make_documents(2, 10)
-    ]
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-    settings = dataclasses.replace(
-        settings, input_glob=f"{settings.input_glob},{tmp_path / 'rows.jsonl'}"
-    )
-    preparation.make_records(settings)
-    on_beam = moved(settings, "beam")
-    assert beam.run(on_beam)
-    assert content(on_beam.save_dir) == content(settings.save_dir)
-    assert not beam.run(on_beam)
-    os.remove(os.path.join(on_beam.save_dir, preparation.stream_name(1, 4)))
-    assert beam.run(on_beam)
-    assert content(on_beam.save_dir) == content(settings.save_dir)
-    with pytest.raises(
-        UserError, match="has records of other settings or input: seed 0 there, 1"
-    ):
-        beam.run(dataclasses.replace(on_beam, seed=1))
-    with pytest.raises(
-        UserError, match="^num_task is 2: Beam divides the text among its workers"
-    ):
-        beam.run(dataclasses.replace(settings, num_task=2))
-
-
-@pytest.mark.slow
 def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypatch):
     """As Dask's does when its cluster is gone."""
     create = beam.beam.Create
@@ -397,67 +345,3 @@ def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypa
         ):
             beam.run(settings)
     assert beam.run(settings)
-
-
-@pytest.mark.slow
-def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
-    """A file system that Beam alone knows, by its scheme."""
-    from apache_beam.io.filesystem import FileMetadata, MatchResult
-    from apache_beam.io.localfilesystem import LocalFileSystem
-
-    local = LocalFileSystem
-
-    def below(path):
-        return path.replace("box://", os.path.dirname(settings.save_dir) + "/")
-
-    class Box(LocalFileSystem):
-        @classmethod
-        def scheme(cls):
-            return "box"
-
-        def match(self, patterns, limits=None):
-            found = [
-                result.metadata_list
-                for result in local.match(self, list(map(below, patterns)))
-            ]
-            root = below("box://")
-            return [
-                MatchResult(
-                    pattern,
-                    [
-                        FileMetadata(m.path.replace(root, "box://"), m.size_in_bytes)
-                        for m in part
-                    ],
-                )
-                for pattern, part in zip(patterns, found)
-            ]
-
-        def delete(self, paths):
-            for path in map(below, paths):
-                os.remove(path)
-
-        def rename(self, sources, targets):
-            local.rename(self, list(map(below, sources)), list(map(below, targets)))
-
-    def moved_below(method):
-        return lambda self, path, *arguments, **how: method(
-            self, below(path), *arguments, **how
-        )
-
-    for name in ("create", "open", "exists", "mkdirs"):
-        setattr(Box, name, moved_below(getattr(local, name)))
-    with (
-        open(settings.input_glob, "rb") as f,
-        open(below("box://a.txt"), "wb") as plain,
-        gzip.open(below("box://b.txt.gz"), "wb") as packed,
-    ):
-        text = f.read()
-        plain.write(text)
-        packed.write(text)
-    remote = dataclasses.replace(
-        settings, input_glob="box://*.txt,box://*.gz", save_dir="box://remote"
-    )
-    assert beam.run(remote) and not beam.run(remote)
-    here = below("box://a.txt") + "," + below("box://b.txt.gz")
-    preparation.make_records(dataclasses.replace(settings, input_glob=here))
-    assert content(below("box://remote")) == content(settings.save_dir)

@@ -107,14 +107,6 @@ def test_chunks_cover_each_file():
     assert not reading.cut([], [])
 
 
-@pytest.mark.parametrize(
-    "total, chunk_bytes",
-    [(100, 256), (2 << 20, 1 << 14), (100 << 20, 1 << 18), (1 << 40, 1 << 22)],
-)
-def test_chunks_are_enough_for_many_machines_and_not_too_many(total, chunk_bytes):
-    assert reading.chunk_size(total) == chunk_bytes
-
-
 # Forms: what comes out.
 
 
@@ -229,17 +221,6 @@ def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
     assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
     train, left_out = read(path, split="train")
     assert left_out == len(held_out) and len(train) == 2 * (2000 - left_out)
-
-
-def test_the_beginning_of_a_very_long_document_decides(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "HASHED_LENGTH", 6)
-    begins = [f"abc {number:02}" for number in range(60)]
-    short = write(tmp_path / "a.txt", "\n\n".join(begins))
-    long = write(tmp_path / "b.txt", "\n\n".join(begin + "\nmore" for begin in begins))
-    for split in ("train", "heldout"):
-        expected = documents(short, split=split, heldout_share=0.5)
-        found = documents(long, 7, split=split, heldout_share=0.5)
-        assert found == [[begin, "more"] for (begin,) in expected]
 
 
 def test_sentences_that_follow_without_a_space_are_joined(tmp_path):

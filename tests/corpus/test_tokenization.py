@@ -4,7 +4,6 @@ import functools
 import itertools
 import json
 import pathlib
-import pickle
 import unicodedata
 
 import numpy as np
@@ -175,12 +174,6 @@ def test_ids_as_array_are_those_of_each_line(tiny):
     assert tiny.encode_lines([]) == []
 
 
-def test_absent_optional_ids_are_none(tmp_path):
-    t = Tokenizer(train_tiny_model(tmp_path / "m", ["<eod>", "<sep>", "<cls>"], ()))
-    assert t.mask_id is None and t.eop_id is None
-    assert t.id_to_piece(t.cls_id) == "<cls>"
-
-
 def test_uncased_lowers_before_pieces(tiny):
     uncased = Tokenizer(tiny.path, uncased=True)
     assert uncased.ids("The CAT") == tiny.ids("the cat") != tiny.ids("The CAT")
@@ -298,15 +291,6 @@ def test_word_starts(tiny):
     ]
 
 
-def test_decode_gives_the_text_back(tiny):
-    ids = np.array(tiny.ids("the cat ran in 13 rivers") + [tiny.sep_id, tiny.cls_id])
-    assert tiny.decode(ids) == "the cat ran in 13 rivers"
-
-
-def test_tokenizer_can_be_sent_to_another_process(tiny):
-    assert pickle.loads(pickle.dumps(tiny)).ids("the 3, cat") == tiny.ids("the 3, cat")
-
-
 def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
     (tmp_path / "text").write_bytes(b"hello\n")
     (tmp_path / "nothing").write_bytes(b"")
@@ -331,12 +315,6 @@ def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
 def either(request):
     found = request.getfixturevalue(request.param)
     return found if request.param == "tiny" else found[False]
-
-
-def test_words_between_spaces_are_encoded_as_their_text(either):
-    words = "Café 2,000 `` don't '' 1999, ( U.S. )".split()
-    ids = either.encode_words(words, [True] * len(words))
-    assert sum(ids, []) == either.ids(" ".join(words)) and all(ids)
 
 
 def test_words_without_a_space_have_no_mark_of_one(released):

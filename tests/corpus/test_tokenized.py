@@ -195,24 +195,6 @@ def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
     assert seen[0] != text.tolist() and seen == seen[:1] * 4
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
-    """Else each of many streams would read whole blocks for a small part of one."""
-    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
-    text, read = np.arange(40, dtype=np.uint32), []
-    layout = tokenized.TokenLayout(
-        sequences.StreamPlan(4, False, 10, 1), [15, 25], seed=0
-    )
-
-    def read_chunk(chunk, begin, end):
-        read.append(end - begin)
-        return text[15 * chunk :][begin:end]
-
-    part = layout.part_reader(read_chunk, 1, number)(2, 8)
-    assert len(part) == 6 and (sum(read) == 6) == (number == 0)
-    assert number or part.tolist() == list(range(12, 18))
-
-
 # Text that goes on without a space.
 
 

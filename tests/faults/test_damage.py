@@ -37,37 +37,3 @@ def test_damage_is_named_or_harmless(subject, tmp_path):
     cases = laboratory.cases(CASES or 2 * len(mutations.KINDS))
     for outcome in damage.try_cases(laboratory, cases, subject.is_native):
         assert outcome.what in damage.GOOD, outcome
-
-
-def test_what_is_wrong_is_seen(tmp_path):
-    """Readers that raise, take another content for theirs, or do not name the file."""
-    from helpers.subjects import Subject
-
-    from xlnet.support.errors import UserError
-
-    def make(folder, version):
-        (folder / "x").write_bytes(b"%d" % version * 100)
-
-    def raises(folder):
-        return {}[(folder / "x").read_bytes()[:0] or "known"] if changed(folder) else 0
-
-    def changed(folder):
-        return (folder / "x").read_bytes() not in (b"0" * 100, b"1" * 100)
-
-    def vague(folder):
-        if changed(folder):
-            raise UserError("it is damaged")
-
-    def reads(folder):
-        return (folder / "x").read_bytes()
-
-    for read, expected in (
-        (raises, "traceback"),
-        (vague, "does not name the file"),
-        (reads, "wrong in silence"),
-    ):
-        laboratory = damage.Laboratory(
-            Subject("x", make, read, ("x",), True), tmp_path / expected
-        )
-        (case,) = (case for case in laboratory.cases(8) if case.kind == "cut")
-        assert laboratory.try_case(case).what == expected

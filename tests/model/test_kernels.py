@@ -1,10 +1,7 @@
 """Each tuned kernel gives what its plain form says, in values and gradients, for random sizes."""
 
-import contextlib
-
 import numpy as np
 import pytest
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close
 from helpers.kernel_laws import attention_weights, compare, laws, values_and_gradients
@@ -348,27 +345,6 @@ def test_a_loop_rounds_once(graph):
     exact = 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
     error, plain_error = (np.abs(y / exact - 1.0).max() for y in (in_loop, plain))
     assert error < 2.0**-8 < plain_error
-
-
-def test_a_matmul_that_broadcasts_over_the_batch_is_noticed(graph):
-    """By `helpers.matmuls`, in every graph that a test builds, within functions and gradients."""
-    keys, loss = (
-        tf.ones([1, 2, 4, 3]),
-        lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_b=True)),
-    )
-    for heads, is_fine in ((2, True), (1, False)):
-        function = tf2.function(
-            lambda x: tf.matmul(x, keys[:, :heads], transpose_b=True)
-        )
-        with (
-            contextlib.nullcontext()
-            if is_fine
-            else pytest.raises(
-                AssertionError, match=r"batch dimensions \[\[1, 2\], \[1, 1\]\]"
-            )
-        ):
-            function(tf.ones([1, 2, 5, 3]))
-    assert tf.gradients(loss(keys), keys)
 
 
 # ---- the choice ----

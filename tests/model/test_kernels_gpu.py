@@ -209,7 +209,7 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
     assert np.abs(np.array(whole) - losses(True, 0.0)).max() > 1e-3
 
 
-@pytest.mark.parametrize("targets", (0, 24))
+@pytest.mark.parametrize("targets", (24,))
 def test_the_check_before_a_run_sees_no_difference(targets, on_numpy):
     found = kernels_gpu_check.differences(
         (9, 0), tf.float32, 16, targets, None, lambda f: f

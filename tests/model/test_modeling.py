@@ -9,7 +9,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
 from helpers.paths import GOLDEN
-from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from xlnet.model import heads, kernels, kernels_tuned, modeling
@@ -571,39 +570,6 @@ def train_run(**changes):
     )
 
 
-@pytest.mark.parametrize("recompute", (False, True))
-@pytest.mark.slow
-def test_gradients_of_a_model_that_a_session_has_run(graph, recompute):
-    """In whatever order code written for the reference does it; the numbers of `traced_once`."""
-    random = np.random.RandomState(0)
-    ids = tf.constant(random.randint(0, 50, [6, 2]), tf.int32)
-
-    def loss(traced_once):
-        run = xlnet.RunConfig(
-            **dict(
-                RUN,
-                is_training=True,
-                recompute=recompute,
-                init_std=0.5,
-                traced_once=traced_once,
-            )
-        )
-        return tf.reduce_sum(
-            xlnet.XLNetModel(tiny(), run, ids, ids % 2, None).get_pooled_out("last")
-            ** 2
-        )
-
-    plain, once = loss(False), loss(True)
-    wanted = tf.gradients(once, tf.trainable_variables())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run(plain)
-        for _ in range(2):
-            found = tf.gradients(plain, tf.trainable_variables())
-            for mine, other in zip(*session.run([found, wanted])):
-                assert_close(mine, other, rtol=1e-5)
-
-
 @pytest.mark.parametrize("is_training", (False, True))
 @pytest.mark.parametrize("has_slots", (False, True))
 @pytest.mark.slow
@@ -663,47 +629,12 @@ def test_slots_of_a_causal_network(graph):
     assert_close(mine, other, rtol=1e-5)
 
 
-@pytest.mark.parametrize("recompute", (False, True))
-@pytest.mark.slow
-def test_loops_have_the_numbers_of_operations(graph, monkeypatch, recompute):
-    run = train_run(recompute=recompute)
-    pretraining_step(run)
-    assert not hasattr(graph, "loops")
-    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
-    in_loops = pretraining_step(run)
-    # Forward and backward of activations and probabilities; dropout, whose backward is the same.
-    assert len(graph.loops) == 5
-    monkeypatch.setattr(kernels_tuned, "loop", lambda function: function)
-    plain = pretraining_step(run)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        plain, in_loops = session.run([plain, in_loops])
-    for name, value in plain.items():
-        assert_close(in_loops[name], value, name, rtol=5e-6)
-
-
 def nodes_of_functions(graph):
     return [
         node
         for function in graph.as_graph_def().library.function
         for node in function.node_def
     ]
-
-
-@pytest.mark.slow
-def test_recompute_changes_memory_not_gradients(graph):
-    kept, again = (
-        pretraining_step(train_run(recompute=flag)) for flag in (False, True)
-    )
-    again_nodes = sum("recomputed" in node.name for node in nodes_of_functions(graph))
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        kept, again = session.run([kept, again])
-    assert again_nodes > 0
-    for name, value in kept.items():
-        np.testing.assert_allclose(
-            again[name], value, rtol=1e-6, atol=1e-7, err_msg=name
-        )
 
 
 @pytest.mark.parametrize("recompute", (False, True))
@@ -720,49 +651,6 @@ def test_layers_are_traced_once_for_training(monkeypatch, recompute):
     (few_in_functions, few), (many_in_functions, many) = nodes(3), nodes(6)
     assert many_in_functions == few_in_functions
     assert many - few < few_in_functions
-
-
-@pytest.mark.parametrize("loops_from", (0, kernels_tuned.LOOPS_FROM))
-@pytest.mark.slow
-def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
-    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", loops_from)
-    plain = pretraining_step(train_run())
-    names = sorted(plain)
-
-    def step():
-        gradients = pretraining_step(train_run())
-        return [gradients[name] for name in names]
-
-    compiled = xla.compile(step)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        plain, compiled = session.run([plain, compiled])
-    for name, value in zip(names, compiled):
-        np.testing.assert_allclose(
-            value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name
-        )
-
-
-@pytest.mark.parametrize("loops_from", (0, kernels_tuned.LOOPS_FROM))
-@pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.02)))
-@pytest.mark.slow
-def test_half_precision_is_close_to_float32(
-    graph, monkeypatch, precision, tolerance, loops_from
-):
-    """Weights, loss and gradients stay float32; the gradient keeps its direction."""
-    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", loops_from)
-    tf.set_random_seed(0)
-    exact, rounded = (
-        pretraining_step(train_run(precision=p)) for p in ("fp32", precision)
-    )
-    assert all(x.dtype == tf.float32 for x in rounded.values())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        exact, rounded = session.run([exact, rounded])
-    assert 0 < abs(exact["loss"] - rounded["loss"]) < 0.02 * exact["loss"]
-    for name, value in exact.items():
-        error = np.linalg.norm(rounded[name] - value) / np.linalg.norm(value)
-        assert error < tolerance, name
 
 
 def test_precision_is_named(graph):

@@ -80,16 +80,6 @@ def test_each_number_folded_in_gives_another_seed(graph, dtype):
     assert len({tuple(each) for each in found}) == len(seeds) * len(numbers)
 
 
-def test_hashes_of_a_seed_of_32_bits_need_no_wider_numbers():
-    with tf.Graph().as_default() as graph:
-        seed = stateless_random.seed_of(7, tf.placeholder(tf.int32, []), tf.uint32)
-        stateless_random.hashed([3, 5], stateless_random.fold_in(seed, -1), 2)
-    wide = {tf.int64, tf.uint64}
-    assert not [
-        op for op in graph.get_operations() for x in op.outputs if x.dtype in wide
-    ]
-
-
 @pytest.mark.parametrize(
     "draw", (stateless_random.uniform, stateless_random.bits16, stateless_random.hashed)
 )

@@ -179,38 +179,3 @@ def test_bad_text_is_one_line(workspace, killed):
     assert status == 1 and last.startswith(
         "xlnet data beam: {}, line 2: found byte 0xff".format(workspace.path("bad.txt"))
     ), last
-
-
-def test_a_lost_cluster_is_one_line_and_a_second_start_finishes(workspace):
-    with dask() as (scheduler, workers, address):
-        process = begin(workspace, "lost", address)
-        wait_for(workspace, "lost", "stream-*.tfrecord", process)
-        for each in (*workers, scheduler):
-            each.kill()
-        status, _, last = end(process)
-    assert (
-        status == 1
-        and last.startswith("xlnet data beam: the pipeline ")
-        and (
-            last.endswith(
-                "; finished work is kept: run the same command again to resume"
-            )
-        )
-    ), last
-    found, plain = (
-        content_of_streams(workspace, "lost"),
-        content(workspace.path("plain")),
-    )
-    assert found and all(plain[name] == value for name, value in found.items())
-    assert not os.path.exists(workspace.path("lost", "manifest.json"))
-    with dask(workers=1) as (_, _, address):
-        status, _, last = end(begin(workspace, "lost", address))
-    assert status == 0, last
-    assert content(workspace.path("lost")) == plain
-
-
-def content_of_streams(workspace, save_dir):
-    return {
-        path.name: path.read_bytes()
-        for path in pathlib.Path(workspace.path(save_dir)).glob("stream-*.tfrecord")
-    }

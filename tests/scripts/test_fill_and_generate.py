@@ -1,6 +1,5 @@
 """fill_mask.py and generate.py, and the methods of a loaded model behind them."""
 
-import concurrent.futures
 import json
 
 import pytest
@@ -63,28 +62,6 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     )
     (found,) = map(json.loads, done.stdout.splitlines())
     assert (found["prompt"], found["unknown_tokens"]) == ("the cat", 0)
-
-
-def test_a_text_is_shown_as_it_is_written(model, runs):
-    written = model.generate("the cat", max_tokens=6, seed=1)
-    done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1")
-    assert done.stdout == f"the cat{written.text}\n"
-    stop = written.text[2:4]
-    done = runs(
-        "generate",
-        "--text=the cat",
-        "--max_tokens=6",
-        "--seed=1",
-        "--stop=" + json.dumps(["never", stop]),
-    )
-    assert done.stdout == f"the cat{written.text[: written.text.index(stop)]}\n"
-
-
-@pytest.mark.parametrize("program", ["fill", "generate"])
-def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program):
-    """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs."""
-    done = runs(program, "--text=caf\udce9 ___")
-    assert (done.returncode, done.stdout) == (1, "") and "UTF-8" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -150,17 +127,6 @@ def test_a_bad_line_is_one_line(runs, tmp_path, bad, said, has_output):
     assert line.startswith(f"xlnet fill: input {path}, line 3: {said}")
 
 
-def test_nothing_is_written_where_every_text_is_bad(runs, tmp_path):
-    (tmp_path / "in").write_text("no blank\nnor here\n")
-    for given in ("--text=no blank", "--input=%s" % (tmp_path / "in")):
-        done = runs("fill", given, "--output=%s" % (tmp_path / "out"))
-        assert (
-            done.returncode == 1
-            and "found 'no blank', expected one with a blank" in done.stderr
-        )
-        assert [path.name for path in tmp_path.iterdir()] == ["in"]
-
-
 def test_prompts_of_a_file_are_continued_as_each_alone(model, runs, tmp_path):
     prompts = ["the cat", "a", "on the mat the dog", "two"]
     (tmp_path / "in").write_text("\n".join(prompts))
@@ -176,27 +142,3 @@ def test_prompts_of_a_file_are_continued_as_each_alone(model, runs, tmp_path):
         (prompt, model.generate(prompt, max_tokens=5, seed=2).text)
         for prompt in prompts
     ]
-
-
-def test_without_a_seed_the_program_samples_another_text_each_time(runs):
-    assert (
-        len(
-            {
-                runs("generate", "--text=the cat", "--max_tokens=12").stdout
-                for _ in range(4)
-            }
-        )
-        == 4
-    )
-
-
-def test_threads_take_turns(model):
-    prompts = ["the cat", "a dog sat", "two", "on a mat the cat"]
-    alone = model.generate(prompts, max_tokens=8, seed=1)
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        together = list(
-            pool.map(
-                lambda prompt: model.generate(prompt, max_tokens=8, seed=1), prompts * 4
-            )
-        )
-    assert [one.text for one in together] == [one.text for one in alone] * 4

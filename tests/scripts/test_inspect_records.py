@@ -3,9 +3,6 @@
 import dataclasses
 import os
 import re
-import shutil
-import types
-import warnings
 
 import numpy as np
 import pytest
@@ -144,18 +141,6 @@ def test_sequences_and_samples_are_the_trainers(place, mask_mode):
         )
 
 
-def test_all_streams_are_those_read_one_by_one(place):
-    together = place.sequences(stream=None, count=2)
-    for stream in range(STREAMS):
-        alone = place.sequences(stream=stream, count=2)
-        for field in dataclasses.fields(alone):
-            np.testing.assert_array_equal(
-                getattr(together, field.name)[stream::STREAMS],
-                getattr(alone, field.name),
-                err_msg=field.name,
-            )
-
-
 @pytest.mark.parametrize("width", (40, 1000))
 def test_the_text_of_a_sequence_has_its_pieces_targets_and_order(place, width):
     """A backward sequence is read from its end."""
@@ -188,14 +173,6 @@ def test_the_text_of_a_sequence_has_its_pieces_targets_and_order(place, width):
             if is_target[i]:
                 expected = f"⟦{expected}⟧{np.sum(rank[is_target] <= rank[i])}"
             assert piece == expected
-
-
-def test_what_would_steer_the_terminal_is_escaped():
-    pieces = types.SimpleNamespace(id_to_piece=lambda id: "▁a\x1b[2J")
-    text = inspection.text(
-        made_sequences(), 0, "title", tokenizer=pieces, reuse_len=4, width=80
-    )
-    assert "\x1b" not in text and " ▁a\\x1b[2J" in text
 
 
 # ---- counts ----
@@ -239,35 +216,6 @@ def test_masks_of_an_order_made_by_hand():
     assert ["".join("01"[int(seen)] for seen in row) for row in query] == expected
     itself = np.eye(5, 7, 2, dtype=bool)
     np.testing.assert_array_equal(content, query | itself)
-
-
-def sentence(place, text, predict=85):
-    return masks.of_text(
-        text,
-        place.tokenizer,
-        dataclasses.replace(SETTINGS, num_predict=predict),
-        0,
-        most=40,
-    )
-
-
-def test_a_sentence_is_predicted_whole_or_as_asked(place):
-    excerpt = sentence(place, "ka lomi $x$ sun")
-    assert "".join(excerpt.pieces).replace("▁", " ").strip() == "ka lomi $x$ sun"
-    assert excerpt.is_target.all() and len(set(excerpt.rank.tolist())) == len(
-        excerpt.rank
-    )
-    part = sentence(place, "ka lomi torve sun", predict=2)
-    assert part.is_target.sum() == 2 and (part.rank[~part.is_target] == -1).all()
-
-
-def test_pictures_in_any_script(place, tmp_path):
-    excerpt = sentence(place, "ka αβ $x$")._replace(title="ka αβ $x$")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        masks.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
-    assert (tmp_path / "masks.png").read_bytes().startswith(b"\x89PNG")
-    assert os.listdir(tmp_path) == ["masks.png"]
 
 
 # ---- the command line ----
@@ -319,36 +267,6 @@ def test_bad_requests_are_refused_in_one_line(
     assert (
         re.search(message, done.stderr) and not done.stdout and not os.listdir(tmp_path)
     )
-
-
-def test_damaged_records_are_named_in_one_line(place):
-    shutil.copytree(place.path("records"), place.path("damaged"))
-    path = place.manifest.stream_paths(place.path("damaged"))[0]
-    with open(path, "r+b") as f:
-        f.seek(40)
-        f.write(b"\xff" * 40)
-    assert f"{path}: record 0 is damaged; " in place.inspect(
-        directory="damaged", run=command.refused
-    )
-
-
-def test_a_plot_has_the_factorization_order_of_training(place, monkeypatch):
-    """A sentence is plotted in the order that is chosen, as a sequence is."""
-    monkeypatch.setattr(permutation, "ORDERS", dict(permutation.ORDERS))
-
-    @permutation.register_order
-    def right_to_left(random, is_permuted, perm_size):
-        length = is_permuted.shape[1]
-        return np.where(is_permuted, length - 1 - np.arange(length), -1)
-
-    settings = dataclasses.replace(SETTINGS, factorization_order="right_to_left")
-    excerpt = masks.of_text("kalomi suntor ve", place.tokenizer, settings, 0, 40)
-    assert excerpt.is_target.any()
-    rank = excerpt.rank[excerpt.is_target]
-    assert (np.diff(rank) < 0).all() and (excerpt.rank[~excerpt.is_target] == -1).all()
-    sequence = place.sequences(0, 1, permutation=settings)
-    ordered = sequence.is_target[0, :REUSE_LEN]
-    assert (np.diff(sequence.rank[0, :REUSE_LEN][ordered]) < 0).all()
 
 
 def test_masks_are_plotted_in_an_order_of_ones_own(place, tmp_path):

@@ -1,7 +1,5 @@
 """Any language: vocabularies by language, words without blanks, and a whole run on Chinese text."""
 
-import collections
-import gzip
 import hashlib
 import json
 import pathlib
@@ -11,7 +9,6 @@ import pytest
 from helpers import command
 from helpers.paths import DATA, SPIECE
 
-from xlnet.commands import data_vocabulary as train_sentencepiece
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer, begins_word
 
@@ -77,18 +74,6 @@ def test_the_released_vocabulary_has_the_words_of_its_marks():
     ).all()
 
 
-def test_the_released_vocabulary_by_the_authors_rule():
-    if not SPIECE.exists():
-        pytest.skip("the released SentencePiece model is not there")
-    tokenizer = Tokenizer(str(SPIECE))
-    starts = {
-        tokenizer.id_to_piece(id)
-        for id in np.flatnonzero(tokenizer.is_legacy_word_start)
-    }
-    assert {"▁the", "<cls>", "<unk>", ".", ",", "-", '"', "(", "}", "~"} <= starts
-    assert not {"'", "=", ">", "!!", "–", "s", "1"} & starts
-
-
 # ---- vocabularies ----
 
 
@@ -137,20 +122,6 @@ def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cle
     }
 
 
-def test_a_file_of_somebody_beside_the_vocabulary_is_not_replaced(tmp_path):
-    """`tokenizer.json` is a name of Hugging Face's, and that of the description of `tokenizer`."""
-    (tmp_path / "text.txt").write_text("the cat sat\n")
-    theirs = tmp_path / "tokenizer.json"
-    theirs.write_text("{}")
-    line = command.refused(
-        "xlnet data vocabulary",
-        input_glob=tmp_path / "text.txt",
-        sp_path=tmp_path / "tokenizer",
-        language="english",
-    )
-    assert f"sp_path: {theirs} is there already" in line and theirs.read_text() == "{}"
-
-
 def test_a_vocabulary_of_characters(tmp_path):
     """It has the text's characters, or the most frequent ones, and no limit to reach."""
     text = sentences_of("宝玉 黛玉 贾母 说 道 来 去 不".split(), 200, "")
@@ -164,24 +135,6 @@ def test_a_vocabulary_of_characters(tmp_path):
     )
     assert fewer.vocab_size == 15 and ": 15 pieces, cased" in said
     assert fewer.id_to_piece(9) == tokenizer.id_to_piece(9) == "玉"
-
-
-def test_the_presets_are_only_defaults(tmp_path):
-    text = sentences_of("Ｔｏｋｙｏ Straße ÉTÉ côté été".split(), 200, " ")
-    tokenizer, said = train(
-        tmp_path,
-        "own",
-        text,
-        language="english",
-        uncased=True,
-        keep_accents=True,
-        vocab_size=26,
-    )
-    assert "uncased, accents kept, character coverage 0.99995" in said
-    assert tokenizer.pieces("ÉTÉ Ｔ") == tokenizer.pieces("été t")
-    assert tokenizer.unk_id not in tokenizer.ids(
-        "été"
-    )  # full-width T is folded by the model
 
 
 @pytest.mark.parametrize(
@@ -198,42 +151,6 @@ def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message
         TRAINER, **dict(dict(input_glob="text.txt", sp_path="a.model"), **flags)
     ).errors
     assert message in line and sorted(tmp_path.iterdir()) == [tmp_path / "text.txt"]
-
-
-def test_the_trainer_reads_what_data_utils_reads(tmp_path):
-    """The same sentences as .gz, as .jsonl and in a directory give the same vocabulary."""
-    sentences = sentences_of(
-        "one two three four five six seven".split(), 150, " "
-    ).split("\n")
-    text = "\n".join(sentences[:-1]) + "\n"
-    plain, _ = train(tmp_path, "plain", text, vocab_size=30)
-    other = tmp_path / "corpus"
-    other.mkdir()
-    with gzip.open(other / "a.txt.gz", "wt") as f:
-        f.write("\n".join(sentences[:70]) + "\n")
-    (other / "b.jsonl").write_text(json.dumps({"body": "\n".join(sentences[70:150])}))
-    mixed, said = train(
-        tmp_path, "mixed", "", input_glob=other, text_a_column="body", vocab_size=30
-    )
-    assert mixed.sha256 == plain.sha256
-    assert "2 files, 150 sentences" in said
-
-
-def test_sentences_are_drawn_evenly_and_few_are_held():
-    draw = train_sentencepiece.draw
-    assert draw(iter("abc"), 5, 0) == (["a", "b", "c"], 3)
-    assert draw(iter(()), 5, 0) == ([], 0)
-    counts = collections.Counter()
-    for seed in range(4000):
-        drawn, number = draw(iter(range(20)), 5, seed)
-        assert number == 20 and len(set(drawn)) == 5
-        counts.update(drawn)
-    # Binomial with mean 1,000 and standard deviation 27: five of them.
-    assert set(counts) == set(range(20)) and all(
-        abs(n - 1000) < 137 for n in counts.values()
-    )
-    assert draw(iter(range(1000)), 9, 1)[0] == draw(iter(range(1000)), 9, 1)[0]
-    assert draw(iter(range(1000)), 9, 1)[0] != draw(iter(range(1000)), 9, 2)[0]
 
 
 # ---- the whole road in Chinese ----

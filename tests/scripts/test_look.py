@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from helpers.language_model import CLAMP_LEN
 
-import xlnet
-from xlnet.support.errors import UserError
-
 TEXT = "the cat sat on a mat"
 
 
@@ -64,25 +61,6 @@ def test_attention_is_that_of_the_formula(permuted, model, order):
         sees = ~hides.all(axis=1)
         np.testing.assert_allclose(shown[1].sum(axis=-1)[:, sees], 1, atol=1e-5)
         assert not shown[:, :, ~sees].any()
-
-
-def test_a_causal_model_has_one_stream(causal):
-    with xlnet.load(str(causal.folder), device="cpu") as model:
-        found = model.attention(TEXT, layers=[2])
-        (places,) = {
-            tuple(model.attention(TEXT, layers=[2], order=order).places)
-            for order in (None, "left_to_right")
-        }
-        for order in ("random", "none", "2,1"):
-            with pytest.raises(
-                UserError, match=f"order: found {order}, expected left_to_right"
-            ):
-                model.attention(TEXT, layers=[2], order=order)
-    assert places == tuple(found.places)
-    assert set(found.streams) == {"content"} and list(found.places) == sorted(
-        found.places
-    )
-    assert not np.triu(found.streams["content"][0, 0], 1).any()
 
 
 def test_a_picture(runs, tmp_path):
