@@ -44,23 +44,21 @@ API = {
         "xlnet.corpus.tokenizer.Tokenizer",
         "xlnet.support.errors.UserError",
     ),
-    "Task types": tuple(
-        "xlnet.tasks.types.contract." + name
-        for name in ("TaskType", "Reader", "Head", "Scorer")
+    "Task types": (
+        "xlnet.tasks.types.contract.TaskType",
+        "xlnet.tasks.types.contract.Reader",
+        "xlnet.tasks.types.contract.Head",
+        "xlnet.tasks.types.contract.Scorer",
     ),
 }
 
 
 def main() -> None:
     write("docs/reference/programs.md", *pages_of_programs())
-    write(
-        "docs/reference/api.md",
-        "# Python API",
-        *(
-            "\n".join(["## " + title, *("::: " + name for name in names)])
-            for title, names in API.items()
-        ),
-    )
+    sections = ["# Python API"]
+    for title, names in API.items():
+        sections.append("\n::: ".join(["## " + title, *names]))
+    write("docs/reference/api.md", *sections)
     for path in NOTEBOOKS:
         notebook = path + ".ipynb"
         content = notebooks.as_markdown(notebooks.read(pathlib.Path(notebook)))
@@ -80,10 +78,11 @@ def pages_of_programs() -> Iterator[str]:
     yield "---\nhide: [toc]\n---"
     yield "# Programs and their flags"
     known = list(commands.COMMANDS.values())
-    yield "\n".join(
-        f"- [`xlnet {command.name}`](#{anchor(command.name)}): {command.about}"
-        for command in known
-    )
+    lines = []
+    for command in known:
+        link = f"[`xlnet {command.name}`](#{anchor(command.name)})"
+        lines.append(f"- {link}: {command.about}")
+    yield "\n".join(lines)
     for command in known:
         about, groups = program_of(command)
         yield f"## xlnet {command.name} {{#{anchor(command.name)}}}"
