@@ -1,6 +1,5 @@
 """Command lines: what is shown where, and how a program ends."""
 
-import logging
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from helpers import command
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.commands import cli
 from xlnet.support.errors import UserError
 
 PROGRAM = """
@@ -58,13 +56,6 @@ def start(command, **options):
         env=dict(os.environ, PYTHONPATH=str(ROOT)),
         **options,
     )
-
-
-@pytest.mark.slow
-def test_the_log_is_bare_text_notes_on_stderr(program):
-    stdout, stderr = start(program).communicate()
-    assert stdout.split("\n")[0] == "1 shown" and len(stdout.splitlines()) == 4
-    assert stderr == "note: shown too\n"
 
 
 @pytest.mark.slow
@@ -137,24 +128,6 @@ def test_a_closed_output_ends_without_a_traceback(program, flags):
     stderr = process.stderr.read()
     process.stderr.close()
     assert process.wait() == 141 and "rror" not in stderr and "Traceback" not in stderr
-
-
-def test_handlers_go_with_the_program(capsys):
-
-    log = logging.getLogger("xlnet")
-    before = list(log.handlers), log.level, log.propagate
-    with cli._showing_log():
-        logging.getLogger("xlnet.engine").info("step %d", 3)
-    assert capsys.readouterr().out == "step 3\n"
-    assert (log.handlers, log.level, log.propagate) == before
-
-
-def test_errors_are_value_errors():
-    with pytest.raises(ValueError, match="d_model"):
-        from xlnet import XLNetConfig
-
-        XLNetConfig(n_layer=3)
-    assert issubclass(UserError, ValueError)
 
 
 @pytest.mark.parametrize(

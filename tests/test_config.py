@@ -22,7 +22,6 @@ from xlnet.settings.finetuning import (
     TaskSettings,
 )
 from xlnet.settings.network import (
-    ARCHITECTURE_KEYS,
     ArchitectureSettings,
     NetworkSettings,
 )
@@ -83,17 +82,6 @@ def test_shared_settings_have_one_type_and_one_range():
                     )
 
 
-def test_architecture_flags_are_those_of_the_architecture():
-    names = [field.name for field in dataclasses.fields(ArchitectureSettings)]
-    assert tuple(names) == ARCHITECTURE_KEYS
-    assert set(dataclasses.asdict(ArchitectureSettings()).values()) == {None}
-
-
-def test_a_missing_setting_is_named():
-    with pytest.raises(TypeError, match="CorpusSettings: missing input_glob, sp_path"):
-        CorpusSettings(save_dir="x")
-
-
 # ---- frozen ----
 
 
@@ -151,21 +139,6 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
     ):
         with pytest.raises(UserError, match=message):
             dataclasses.replace(run, **values)
-
-
-def test_a_run_config_from_flags():
-    class Flags:
-        use_tpu, use_bfloat16, dropout, mem_len, reuse_len = False, True, 0.3, 7, 5
-        device = "auto"  # of the program, not of ours
-
-    run = xlnet.create_run_config(False, False, Flags)
-    assert (run.precision, run.dropout, run.dropatt, run.mem_len) == (
-        "bf16",
-        0.3,
-        0.1,
-        7,
-    )
-    assert xlnet.create_run_config(False, True, Flags).mem_len is None
 
 
 def test_a_run_config_has_all_settings_of_flags():
@@ -278,19 +251,6 @@ def test_defaults_pass(group):
 
 
 # ---- on the command line ----
-
-
-def data_utils(tmp_path, *flags):
-    """Ends at the text, which is not there."""
-    done = command.run(
-        "data_utils.py",
-        "--input_glob=%s" % (tmp_path / "no.txt"),
-        "--save_dir=out",
-        "--sp_path=no.model",
-        *flags,
-    )
-    assert done.returncode == 1
-    return done.stderr.splitlines()
 
 
 def classifier(tmp_path, preset, *flags):

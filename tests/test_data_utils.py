@@ -1,16 +1,13 @@
 """data_utils.py from the command line: what it writes, that it repeats itself, what it refuses."""
 
-import dataclasses
 import hashlib
 import json
 import os
 import shutil
-import types
 
 import numpy as np
 import pytest
 from helpers import command
-from helpers.paths import ROOT
 from helpers.preparation import (
     REUSE_LEN,
     SEQ_LEN,
@@ -19,12 +16,9 @@ from helpers.preparation import (
     make_workspace,
 )
 
-from xlnet.commands import data as data_utils
 from xlnet.corpus import feature_spec
 from xlnet.corpus.manifest import Manifest
-from xlnet.pretraining import data
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.pretraining import PretrainingSettings
 
 STREAMS, PASSES = 4, 2
 
@@ -215,32 +209,6 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
         "--seq_len=32", "--reuse_len=16", "--num_streams=6", save_dir=tmp_path / "out"
     )
     assert "nothing to do" in same.stdout
-
-
-def test_records_for_an_odd_batch_have_pairs_of_streams(monkeypatch):
-    monkeypatch.setattr(data_utils.cli, "preset_value", lambda name: 3)
-    asked = CorpusSettings(input_glob="-", save_dir="-", sp_path="-")
-    for reads_backwards, streams in ((True, 6), (False, 3)):
-        settings = dataclasses.replace(asked, bi_data=reads_backwards)
-        assert data_utils.with_streams(settings).num_streams == streams
-    given = dataclasses.replace(asked, num_streams=4)
-    assert data_utils.with_streams(given).num_streams == 4
-
-
-def test_records_for_eight_gpus_serve_one_gpu_too():
-    """As the README shows it; what follows from the lengths is what the authors used."""
-    presets = {
-        path.stem: json.loads(path.read_text(encoding="utf-8"))
-        for path in (ROOT / "configs" / "pretrain").glob("base_*.json")
-    }
-    streams = presets["base_8gpus"]["train_batch_size"]
-    assert len(presets) > 3
-    for name, preset in presets.items():
-        assert streams % preset["train_batch_size"] == 0, name
-        assert (preset["seq_len"], preset["reuse_len"]) == (512, 256), name
-        manifest = types.SimpleNamespace(seq_len=512, reuse_len=256)
-        settings = data.with_lengths(PretrainingSettings(record_info_dir="-"), manifest)
-        assert (settings.num_predict, settings.perm_size) == (85, 256)
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from helpers import command
 from helpers.paths import ROOT
 from packaging.requirements import Requirement
 
-from xlnet.commands.main import COMMANDS
 from xlnet.settings import presets
 from xlnet.support.errors import UserError
 
@@ -187,20 +186,6 @@ def test_licences_are_in_the_wheel(installed):
         assert archive.read("LICENSE.txt") == sample
 
 
-def test_messages_name_packages_of_the_extras():
-    """By names that work in a checkout and with a wheel, and the versions of pyproject.toml."""
-    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    count = 0
-    for path in sorted((ROOT / "xlnet").rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        assert "xlnet[" not in re.sub(r"xlnet\[\w*\]\.", "", text), path
-        assert not re.search(r"pip install '?\.\[", text), path
-        for requirement in re.findall(r"'([\w-]+(?:\[\w+\])?>=[\d.]+)'", text):
-            count += 1
-            assert f'"{requirement}"' in declared, (path, requirement)
-    assert count > 3
-
-
 def test_what_is_installed(installed):
     place = installed.site / "xlnet"
     modules = {
@@ -365,42 +350,6 @@ def test_locked_packages_are_those_that_are_required(name, inputs, tensorflow, v
                     assert required.specifier.contains(found[required.name]), line
 
 
-def test_checks_change_no_package_of_the_programs():
-    for tensorflow, version in LISTS:
-        programs, checks = (
-            locked(name, tensorflow, version)[0] for name in ("programs", "dev")
-        )
-        assert checks["tensorflow-text"].startswith(tensorflow)
-        assert programs.items() <= checks.items()
-
-
-def test_help_speaks_of_subcommands(installed, tmp_path):
-    done = installed.run("xlnet", "--help", cwd=tmp_path)
-    assert done.returncode == 0 and not done.stderr
-    assert all(f"  {name}  " in done.stdout for name in COMMANDS)
-    assert (
-        len(done.stdout.splitlines()) < 48
-        and max(map(len, done.stdout.splitlines())) <= 100
-    )
-    for name in ("pretrain", "data make", "export"):
-        done = installed.run("xlnet " + name, "--help", cwd=tmp_path)
-        assert done.returncode == 0 and not done.stderr, (name, done.stderr)
-        assert done.stdout.startswith(f"xlnet {name}: ") and not re.search(
-            r"(?<!FILE)\.py", done.stdout
-        ), name
-
-
-def test_texts_name_other_programs_by_their_subcommands():
-    """Those that are printed: files at the root are for the original's command lines alone."""
-    for path in sorted((ROOT / "xlnet").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not re.search(r"\b(train_gpu|run_\w+)\.py\b", node.value), (
-                    path,
-                    node.value,
-                )
-
-
 @pytest.mark.parametrize(
     "words, status, said",
     (
@@ -447,18 +396,6 @@ def test_presets_by_name_and_a_run(installed, place, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "model" / "model.ckpt-1.index").is_file()
-
-
-CALLS = """
-import pathlib, sys, xlnet
-assert pathlib.Path(sys.argv[1]) in pathlib.Path(xlnet.__file__).parents, xlnet.__file__
-assert xlnet.XLNetConfig(json_path="base").n_layer == 12 and callable(xlnet.load)
-"""
-
-
-def test_from_python(installed, tmp_path):
-    done = installed.run("python", "-c", CALLS, str(installed.site), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
 
 
 # Names of what comes along.

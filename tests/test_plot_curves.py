@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import struct
 
 from helpers import command
@@ -58,51 +57,6 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
     found = curves.read(str(runs[1]), "model_dir")
     assert found.loss == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
-
-
-def test_a_directory_of_any_name_is_in_the_legend_as_it_is(tmp_path, monkeypatch):
-    """Matplotlib leaves out labels that begin with _, and reads $ as the mark of mathematics."""
-    drawn = []
-    monkeypatch.setattr(
-        curves.figure, "save", lambda figure, path: drawn.append(figure)
-    )
-    monkeypatch.chdir(tmp_path)
-    names = ["_first/model", "a$b$_{c"]
-    for name in names:
-        make_run(tmp_path / name, metric="accuracy")
-    curves.plot("c.png", [curves.read(name, "model_dir") for name in names])
-    losses, evaluated = (panel.get_legend().get_texts() for panel in drawn[0].axes)
-    shown = [f"{what}, {name}" for name in names for what in ("training", "evaluation")]
-    assert [text.get_text() for text in losses] == shown
-    assert [text.get_text() for text in evaluated] == shown[1::2]
-    assert not any(text.get_parse_math() for text in (*losses, *evaluated))
-
-
-def test_an_undefined_metric_is_a_gap(tmp_path):
-    """`null` in the file, with the keys that an evaluation may have."""
-    run = make_run(tmp_path / "run", metric="auc")
-    (run / "evaluations.json").write_text(
-        json.dumps(
-            {
-                "metric": "auc",
-                "evaluations": [
-                    {
-                        "step": 4,
-                        "auc": None,
-                        "loss": 0.7,
-                    },
-                    {"step": 8, "auc": 0.75, "loss": 0.6, "interval": [0.5, 0.9]},
-                ],
-            }
-        )
-    )
-    found = curves.read(str(run), "model_dir")
-    assert [step for step, value in found.evaluated if math.isnan(value)] == [4]
-    assert found.evaluated[1:] == [(8, 0.75)] and found.held_out == [(4, 0.7), (8, 0.6)]
-    curves.plot(str(tmp_path / "curves.png"), [found])
-    curves.plot(
-        str(tmp_path / "curves.png"), [found._replace(evaluated=found.evaluated[:1])]
-    )
 
 
 def test_what_is_not_a_run_is_refused(tmp_path):

@@ -1,8 +1,6 @@
 """xlnet predict: a model of any task type, from the standard input to the standard output."""
 
 import io
-import json
-import shutil
 
 import pytest
 from helpers import command
@@ -91,34 +89,6 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     )
 
 
-def test_a_table_without_the_names_of_rows(tmp_path):
-    """The flag that the message speaks of is one of this program."""
-    model = make_model(
-        tmp_path / "model", "classification", text_b_column=None, id_column="name"
-    )
-    (tmp_path / "new.csv").write_text("first\nkamat\nka\n")
-    done = command.run("xlnet predict", model_dir=model, input=tmp_path / "new.csv")
-    assert done.returncode == 1 and "expected one; --id_column" in done.stderr
-    done = command.succeed(
-        "xlnet predict", model_dir=model, input=tmp_path / "new.csv", id_column=""
-    )
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [
-        "id",
-        "0",
-        "1",
-    ]
-    done = command.run(
-        "xlnet predict",
-        model_dir=make_model(tmp_path / "tags", "tagging"),
-        input=tmp_path / "new.csv",
-        id_column="id",
-    )
-    assert (
-        done.returncode == 1
-        and "models of the type tagging have no such setting" in done.stderr
-    )
-
-
 def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, model_of):
     """Also the words of a tagger, whose flag had no effect."""
     (tmp_path / "new.csv").write_text("body\nkamat\nka\n")
@@ -138,21 +108,6 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
     done = command.run("xlnet predict", text_a_column="word", header="names", **flags)
     assert done.returncode == 1
     assert "found n, token, expected one column 'word'; --text_a_column" in done.stderr
-
-
-def test_the_columns_of_a_known_task_have_no_flags(tmp_path, model_of):
-    """They had no effect."""
-    model = shutil.copytree(model_of("classification"), tmp_path / "model")
-    described = json.loads((model / "run.json").read_text())
-    described["task"]["task"] = described["resolved"]["task_name"] = "rte"
-    (model / "run.json").write_text(json.dumps(described))
-    line = command.refused(
-        "xlnet predict", model_dir=model, input="-", text_a_column="x"
-    )
-    assert (
-        "text_a_column is for --task_name=custom; the columns of task rte are known"
-        in line
-    )
 
 
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
@@ -201,20 +156,6 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
-def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
-    """As the test set of IMDb and RACE is."""
-    from xlnet.finetuning import start
-
-    asked = []
-    monkeypatch.setattr(
-        start, "run", lambda run, device: asked.append(run.tuned.settings.predict_file)
-    )
-    command.succeed(
-        "xlnet predict", model_dir=model_of("regression"), input=str(tmp_path)
-    )
-    assert asked == [str(tmp_path)]
-
-
 def test_a_bad_file_is_one_line(tmp_path, monkeypatch, model_of):
     """Before anything is predicted."""
     monkeypatch.chdir(tmp_path)
@@ -259,53 +200,6 @@ def test_predictions_do_not_replace_others(
     assert len(done.errors) == 1 and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["documents.tsv", "queries.tsv"])
-def test_the_ranking_of_a_run_does_not_replace_its_texts(tmp_path, model_of, name):
-    (tmp_path / "t.run").write_text("q Q0 d 1 1.0 x\n")
-    (tmp_path / "queries.tsv").write_text("q\tkamat\n")
-    (tmp_path / "documents.tsv").write_text("d\trokmi\n")
-    before = (tmp_path / name).read_text()
-    line = command.refused(
-        "xlnet predict",
-        model_dir=model_of("ranking"),
-        input=tmp_path / "t.run",
-        output=tmp_path / name,
-    )
-    assert (
-        f"{name} is an input, too" in line and (tmp_path / name).read_text() == before
-    )
-
-
-def test_the_model_says_how_distances_are_clipped(tmp_path):
-    model = make_model(tmp_path / "model", "regression")
-    (tmp_path / "new.txt").write_text("kamat rokmi ka mi kamat ro\n")
-    new = str(tmp_path / "new.txt")
-
-    def predict():
-        return command.succeed(
-            "xlnet predict", model_dir=model, input=new, input_format="text"
-        ).stdout
-
-    without = predict()
-    given = command.succeed(
-        "run_classifier.py",
-        "--do_predict",
-        model_dir=model,
-        clamp_len=1,
-        allow_changes=True,
-        predict_file=new,
-        input_format="text",
-        output="-",
-    ).stdout
-    path = tmp_path / "model" / "run.json"
-    stored = json.loads(path.read_text())
-    stored["resolved"]["clamp_len"] = 1
-    path.write_text(json.dumps(stored))
-    assert predict() == given != without
-    with xlnet.load(model) as loaded:
-        assert "{:.6f}".format(loaded.score("kamat rokmi ka mi kamat ro")) in given
-
-
 def test_a_model_keeps_its_columns_and_not_the_form_of_its_files(tmp_path):
     """Another file is read by its own form, as it is declared, or refused."""
     kept = dict(
@@ -338,27 +232,3 @@ def test_a_model_keeps_its_columns_and_not_the_form_of_its_files(tmp_path):
     with xlnet.load(model, device="cpu") as loaded:
         (asked,) = loaded.classify(['say "kamat"'])
     assert found["named"][1].split("\t")[1] == asked.label
-
-
-def test_equal_texts_of_other_words_have_predictions_of_their_own(tmp_path, model_of):
-    """Those of the evaluated file were written for words that only look the same when joined."""
-    (tmp_path / "dev.jsonl").write_text(
-        '{"text": ["kamat ro", "mi ka telok"], "tags": ["B-PER", "O"]}\n'
-    )
-    (tmp_path / "new.jsonl").write_text(
-        '{"text": ["kamat", "ro", "mi", "ka", "telok"]}\n'
-    )
-    model = shutil.copytree(model_of("tagging"), tmp_path / "model")
-    flags = dict(
-        model_dir=model,
-        device="cpu",
-        label_column="tags",
-    )
-    flags = dict(flags, predict_file=tmp_path / "new.jsonl", predict_dir=tmp_path)
-    written = tmp_path / "predictions_custom_new.jsonl"
-    command.succeed("xlnet tag", "--do_predict=True", **flags)
-    alone = json.loads(written.read_text())
-    written.unlink()
-    both = dict(flags, do_eval=True, dev_file=tmp_path / "dev.jsonl")
-    command.succeed("xlnet tag", "--do_predict=True", **both)
-    assert json.loads(written.read_text()) == alone

@@ -1,6 +1,5 @@
 """run_squad.py from the command line: a small network learns which word of a text is asked for."""
 
-import io
 import json
 import random
 import shutil
@@ -141,22 +140,6 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
         assert predictions[qa["id"]] == ("" if null[qa["id"]] > 0.5 else best)
 
 
-def test_the_settings_of_the_run_are_a_config(place, trained):
-    done = command.run(
-        "run_squad.py",
-        "--do_train=False",
-        "--do_predict=False",
-        config=place / "model" / "run.json",
-    )
-    assert done.returncode == 0, done.stderr
-    line = next(
-        line
-        for line in trained.stdout.splitlines()[::-1]
-        if line.startswith("eval custom dev  step")
-    )
-    assert line in done.stdout
-
-
 def test_the_head_is_the_reference_s(place, trained):
     shapes = {
         name: value.shape for name, value in weights(place / "model" / "best").items()
@@ -250,23 +233,6 @@ def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_we
         )
 
 
-def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
-    """Padding, what stands in a batch, and how many devices answer."""
-    how = dict(predict_dir=tmp_path, train_file=None, xla=True, eval_batch_size=3)
-    done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
-    assert done.returncode == 0, done.stderr
-    for name in ("predictions_custom_dev.json", "predictions_custom_dev.na_prob.json"):
-        fixed, cut = (
-            json.loads((directory / name).read_text())
-            for directory in (tmp_path, place / "model")
-        )
-        assert list(fixed) == list(cut)
-        for key, value in fixed.items():
-            assert value == (
-                pytest.approx(cut[key], abs=1e-4) if "prob" in name else cut[key]
-            )
-
-
 def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
     """Its last checkpoint was not written, and what it had evaluated since is lost."""
     shutil.copytree(place / "model", tmp_path / "model")
@@ -288,30 +254,6 @@ def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
 
 def evaluations(model_dir):
     return json.loads((model_dir / "evaluations.json").read_text())["evaluations"]
-
-
-def test_a_model_copied_elsewhere_needs_nothing_but_the_standard_input(
-    place, trained, tmp_path, monkeypatch
-):
-    """Windows are as long, and the network's beams as wide, as they were in training. Files of the
-    working directory are not read."""
-    shutil.copytree(place / "model" / "best", tmp_path / "model")
-    (tmp_path / "train.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "sys.stdin", io.TextIOWrapper(io.BytesIO((place / "dev.json").read_bytes()))
-    )
-    done = command.succeed(
-        "run_squad.py",
-        model_dir="model",
-        do_predict=True,
-        predict_file="-",
-        output="-",
-        input_format="json",
-    )
-    assert json.loads(done.stdout) == json.loads(
-        (place / "model" / "predictions_custom_dev.json").read_text()
-    )
 
 
 def test_records_alone_need_no_network(place, trained, tmp_path):

@@ -1,10 +1,8 @@
 """run_tagger.py from end to end: a small network that learns which words are entities."""
 
-import io
 import json
 import random
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -175,32 +173,6 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
     assert value == dict(text=text, id=3)
 
 
-def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypatch):
-    """Sentences become JSON lines with spans; tokens come back with their tags."""
-    for flags, content, predicted in (
-        (
-            {"input_format": "text"},
-            "mi kamat telok dakar le\n",
-            [[3, 14, "PER"], [15, 20, "LOC"]],
-        ),
-        (
-            {"input_format": "jsonl", "text_a_column": "tokens"},
-            '{"tokens": ["mi", "kamat", "telok", "dakar"]}\n',
-            ["O", "I-PER", "I-PER", "I-LOC"],
-        ),
-    ):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-        done = command.succeed(
-            "run_tagger.py",
-            do_predict=True,
-            predict_file="-",
-            output="-",
-            model_dir=place.directory / "model",
-            **flags,
-        )
-        assert json.loads(done.stdout)["predicted"] == predicted
-
-
 def test_training_on_texts_with_spans(place, tmp_path):
     rng = random.Random(0)
     lines = []
@@ -274,32 +246,3 @@ def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
     )
     assert done.returncode in (1, 2) and re.search(message, done.stderr), done.stderr
     assert len(done.stderr.splitlines()) == 1 and not (place.directory / "no").exists()
-
-
-def test_a_model_directory_is_kept_for_its_tags(place, trained, tmp_path):
-    shutil.copytree(place.directory / "data", tmp_path / "data")
-    (tmp_path / "data" / "train.txt").write_text("a I-ORG\nb O\n")
-    done = place.run("--do_train=True", data_dir=tmp_path / "data")
-    assert done.returncode == 1
-    assert (
-        "run.json has labels O/B-LOC/I-LOC/B-PER/I-PER, not O/B-ORG/I-ORG"
-        in done.stderr
-    )
-
-
-def test_the_other_program_names_this_one(place):
-    done = command.run(
-        "run_classifier.py",
-        do_train=True,
-        task_name="conll2003",
-        data_dir=place.directory / "data",
-        model_dir="m",
-        output_dir="o",
-        spiece_model_file=place.directory / "sp.model",
-        model_config_path=RELEASED / "xlnet_config.json",
-    )
-    assert done.returncode == 1
-    assert (
-        done.stderr
-        == "run_classifier.py: task_name: conll2003 is a task of xlnet tag\n"
-    )

@@ -10,7 +10,7 @@ import pytest
 from helpers import command
 from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
-from helpers.pretraining import TINY, flags_of, losses, train, weights
+from helpers.pretraining import flags_of, losses, train, weights
 
 from xlnet.corpus import tfrecord
 from xlnet.engine import checkpoint
@@ -106,18 +106,6 @@ def test_weights_alone_are_evaluated(place, trained):
     assert found[0] == "0" and found[1:] == expected[1:]
 
 
-@pytest.mark.slow
-def test_the_vocabulary_of_the_records_decides_n_token(place, tmp_path):
-    config = dict(json.loads((place / "tiny.json").read_text()), n_token=1000)
-    (tmp_path / "other.json").write_text(json.dumps(config))
-    done = train(
-        place, tmp_path / "m", model_config_path=tmp_path / "other.json", train_steps=2
-    )
-    assert done.returncode == 0, done.stderr
-    kept = json.loads((tmp_path / "m" / "xlnet_config.json").read_text())["n_token"]
-    assert kept == json.loads((place / "tiny.json").read_text())["n_token"]
-
-
 def test_the_model_directory_can_be_used_alone(place, trained, graph):
     import tensorflow.compat.v1 as tf
 
@@ -194,41 +182,6 @@ def test_starts_from_weights_without_slots(place, trained):
             )
 
 
-@pytest.mark.slow
-def test_architecture_from_flags(place, trained):
-    done = train(
-        place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY
-    )
-    assert done.returncode == 0, done.stderr
-    kept = [
-        json.loads((place / folder / "xlnet_config.json").read_text())
-        for folder in ("flags", "whole")
-    ]
-    assert kept[0] == kept[1]
-    done = train(place, "beside", train_steps=1, warmup_steps=0, n_layer=1)
-
-
-def test_initial_weights_that_are_not_finite_are_refused_before_training(
-    place, trained
-):
-    name = "model/transformer/layer_0/ff/layer_1/kernel"
-    damaged = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
-    damaged[name][1, 2] = np.nan
-    shutil.copytree(place / "whole" / "best", place / "diverged")
-    for path in (place / "diverged").glob("*ckpt*"):
-        path.unlink()
-    (place / "diverged" / "checkpoint").unlink()
-    checkpoint.write_arrays(str(place / "diverged" / "xlnet_model.ckpt"), damaged)
-    for flags in ({}, dict(do_eval=True)):
-        done = train(place, "never", init_checkpoint=place / "diverged", **flags)
-        (line,) = done.errors
-        assert (
-            done.returncode == 1
-            and f"diverged/xlnet_model.ckpt: {name}: found 1 of " in line
-        )
-    assert not (place / "never").exists()
-
-
 def manifest_of(split=None, share=0.05, content="x", streams="ab"):
     """A manifest whose streams have these digests."""
     made = dict(split=split, heldout_share=share, input_content=content)
@@ -253,23 +206,6 @@ def test_held_out_text_that_is_trained_on_is_noted(
     assert bool(caplog.messages) == is_noted
     for message in caplog.messages:
         assert message.startswith("note: eval_record_info_dir: its text is trained on")
-
-
-def test_weights_without_some_variables_are_not_evaluated(place, trained, tmp_path):
-    """Random numbers took their place."""
-    arrays = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
-    name = "model/transformer/layer_0/ff/layer_1/bias"
-    del arrays[name]
-    checkpoint.write_arrays(str(tmp_path / "xlnet_model.ckpt"), arrays)
-    done = train(
-        place,
-        "none",
-        do_eval=True,
-        init_checkpoint=tmp_path / "xlnet_model.ckpt",
-        record_info_dir=place / "heldout",
-    )
-    (line,) = done.errors
-    assert done.returncode == 1 and f"found no {name}" in line
 
 
 BAD = {

@@ -11,7 +11,6 @@ import pytest
 
 from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
-from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.contract import Predictions
@@ -151,20 +150,6 @@ def test_entities(found, true, expected):
     assert "nan" not in table  # 0, as in seqeval's report
 
 
-def test_macro_f1_is_the_macro_average_of_the_table():
-    labels, decisions = [0, 0, 2, 2], [0, 2, 2, 2]  # label 1 does not occur
-    found = THREE.scorer.evaluate(np.eye(3)[decisions], labels)["macro_f1"]
-    rows = {
-        line.split()[0]: line.split()
-        for line in split_metrics.class_table(
-            THREE.labels, np.array(decisions), np.array(labels)
-        ).splitlines()
-        if line
-    }
-    assert rows["macro"][4] == f"{found:.4f}"
-    assert rows[THREE.labels[1]][1:] == ["0.0000", "0.0000", "0.0000", "0"]
-
-
 # ---- what becomes of it
 
 
@@ -203,26 +188,3 @@ def test_an_undefined_metric_chooses_nothing(tmp_path):
     assert chosen.is_over()
     stored = json.loads((tmp_path / "evaluations.json").read_text())["evaluations"]
     assert [one["auc"] for one in stored] == [None, 0.5, None]
-
-
-@pytest.mark.parametrize(
-    "metric, lower_is_better", [("own.py:f", False), ("mse", True)]
-)
-def test_training_and_evaluation_choose_the_same(tmp_path, metric, lower_is_better):
-    results = [
-        {"step": 1, metric: math.nan, "loss": 0.1},
-        {"step": 2, metric: 0.5, "loss": math.nan},
-        {"step": 3, metric: 0.5, "loss": 1.0},
-        {"step": 4, metric: 0.5, "loss": 1.0},
-    ]
-    chosen = best_checkpoint.BestCheckpoint(
-        str(tmp_path), metric, lower_is_better=lower_is_better
-    )
-    for one in results:
-        chosen.add(one["step"], {name: one[name] for name in (metric, "loss")}, None)
-    assert (
-        chosen.best()["step"]
-        == best_checkpoint.best_evaluation(results, metric, lower_is_better)["step"]
-        == 3
-    )
-    assert best_checkpoint.best_evaluation(results[:2], metric, lower_is_better) is None

@@ -3,9 +3,7 @@
 import collections
 import contextlib
 import json
-import os
 import pathlib
-import signal
 
 import numpy as np
 import pytest
@@ -283,28 +281,6 @@ def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
         write(tmp_path / "again", examples, tiny, label_names=LABELS, workers=2)
     )
     assert path.read_bytes() == alone
-
-
-def _killed(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_killed_worker_is_named_and_leaves_nothing(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 1)
-    with pytest.raises(
-        UserError,
-        match="a worker process was killed, perhaps for want of memory; start it with fewer cores",
-    ):
-        encoding.write_records(
-            str(tmp_path),
-            "x",
-            _examples(3),
-            tiny,
-            Layout(16),
-            encode=_killed,
-            workers=2,
-        )
-    assert not list(tmp_path.iterdir())
 
 
 def test_scores_labels_and_choices_in_records(tiny, tmp_path):

@@ -158,10 +158,10 @@ def without_ends(rows):
 
 
 def test_all_forms_give_the_same_records(records):
-    """Of 10,000 tables; a table between delimiters is refused where its cells are no cells of such
+    """Of 2,000 tables; a table between delimiters is refused where its cells are no cells of such
     a table."""
     rng, read = random.Random(0), 0
-    for number in range(10000):
+    for number in range(2000):
         rows = random_table(rng)
         quoting = rng.choice([None, "standard"])
         for name in ("jsonl", "json"):
@@ -176,7 +176,7 @@ def test_all_forms_give_the_same_records(records):
                 continue
             assert without_ends(found) == without_ends(rows), content
             read += 1
-    assert read > 0.6 * 20000
+    assert read > 0.6 * 4000
 
 
 def test_cells_without_quotation_marks_are_read_back_equal_or_refused(records):
@@ -376,13 +376,6 @@ def test_byte_order_marks_of_files_that_were_joined_are_no_text(tmp_path):
     assert len(rows) == 4
 
 
-def test_names_of_columns_in_another_form_of_unicode_are_no_row(tmp_path):
-    """Those of the second one of two files that were joined."""
-    names = "gro\u0308\u00dfe,text,label\n"
-    with pytest.raises(UserError, match="x.csv:4: the names of the columns again"):
-        trained(tmp_path, f"{names}1,a,x\n2,b,y\n{names}3,c,x\n")
-
-
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
 def test_a_label_is_text(tmp_path, caplog, name, multi_label):
@@ -398,38 +391,6 @@ def test_a_label_is_text(tmp_path, caplog, name, multi_label):
     task = custom.resolve_task(tasks.settings(tmp_path / name, dev_share=0.0, **flags))
     assert task.labels == ("té", "x")
     assert f"{name}:{len(lines)}: found bytes or escapes" in caplog.text
-
-
-def test_numbers_of_columns_are_cells_like_others(tmp_path):
-    """A row "1,2" of a file without names is not its names again."""
-    rows = "1,2\nx,2\ny,1\n1,2\n"
-    columns = {"text_a_column": "1", "label_column": "2", "header": "none"}
-    _, found = trained(tmp_path, rows, **columns)
-    assert [(row.pairs[0][0], row.label) for row in found] == [
-        ("1", "2"),
-        ("x", "2"),
-        ("y", "1"),
-        ("1", "2"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "name, flags", [("x.parquet", {}), ("x.csv", {"input_format": "parquet"})]
-)
-def test_what_is_called_parquet_and_is_none_is_refused(tmp_path, name, flags):
-    pytest.importorskip("pyarrow")
-    with pytest.raises(UserError, match=f"{name}: .*expected Parquet"):
-        trained(tmp_path, "text,label\na,b\n", name, **flags)
-
-
-def test_an_object_as_a_text_is_called_so(tmp_path):
-    """It was called empty."""
-    rows = '{"text": {"a": "b"}, "label": "x"}\n{"text": "c", "label": "y"}\n'
-    with pytest.raises(UserError, match="x.jsonl:1: column 'text' is an object"):
-        trained(tmp_path, rows, "x.jsonl")
-    columns = {"text_a_column": "text.a"}
-    _, rows = trained(tmp_path, rows.replace('"c"', '{"a": "c"}'), "x.jsonl", **columns)
-    assert [row.pairs[0][0] for row in rows] == ["b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -449,14 +410,6 @@ def test_a_file_to_predict_that_misses_a_column_names_the_flag(tmp_path, name):
         UserError, match=f"{name}: found no column 'text' in body.*--text_a_column"
     ):
         parsing.read_to_predict(task, str(tmp_path / name))
-
-
-def test_a_tsv_file_without_a_column_is_not_read_as_one_column(tmp_path):
-    """Its extension says the delimiter, which no flag has declared."""
-    with pytest.raises(
-        UserError, match="no column 'text' in a, b, .*--text_a_column, --delimiter"
-    ):
-        trained(tmp_path, "a\tb\nx\ty\n", "x.tsv")
 
 
 @pytest.mark.parametrize("name", ["data", "version"])

@@ -13,7 +13,6 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, parsing, row_store
-from xlnet.tasks.files.table_rows import RowErrors
 from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import Columns, Files, Form, Task
 from xlnet.tasks.types import custom, known
@@ -149,14 +148,6 @@ def test_lines_are_those_of_any_encoding(name, tmp_path):
         assert list(forms.lines(str(path), "text", given)) == expected
 
 
-def test_bytes_of_another_encoding_stay_in_their_line(tmp_path):
-    """As half surrogates, which the parser of a row reports."""
-    path = tmp_path / "x"
-    path.write_bytes(b"naive\n" * 50 + "caf\xe9\n".encode("cp1252") + b"end\n")
-    assert list(forms.lines(str(path), "text"))[50] == "caf\udce9"
-    assert list(forms.lines(str(path), "text", "cp1252"))[50] == "café"
-
-
 @pytest.mark.parametrize("task", (SST, SKIPPING))
 def test_a_file_that_is_no_csv_is_refused_at_its_line(tmp_path, task):
     """Also where rows are skipped: what comes after the line may be anything."""
@@ -173,19 +164,6 @@ def test_a_quotation_mark_that_is_not_closed_is_refused_early(tmp_path, monkeypa
     path.write_text('sentence,label\nfine,1\n"open,0\n' + "fine,1\n" * 50)
     with pytest.raises(UserError, match=r"x.csv:3: found .*limit.*--quoting"):
         parsing.read_file(SST, str(path), True)
-
-
-def test_many_errors_take_little_memory(monkeypatch):
-    tracemalloc.start()
-    found = RowErrors()
-    for i in range(20000):
-        found.add(f"x:{i}", "fault %s" % (i % 1000))
-    assert tracemalloc.get_traced_memory()[0] < 20000
-    tracemalloc.stop()
-    assert found.count == 20000
-    with pytest.raises(UserError, match="^x:0: fault 0 .and 19999 more faulty row.s.."):
-        found.refuse()
-    RowErrors().refuse()
 
 
 # ---- the standard input

@@ -101,19 +101,6 @@ def test_the_second_label_is_the_positive_one():
         assert list(task.scorer.texts(values, 0.35)) == [*names, *names]
 
 
-def test_auc():
-    task = dataclasses.replace(TASKS["cola"], metrics=("auc",))
-    values = one_hot(task, [0, 0, 0]) + [[0, 0.1], [0, 0.3], [0, 0.2]]
-    assert task.scorer.evaluate(values, [0, 1, 0]) == {"auc": 1}
-    assert task.scorer.evaluate(values, [1, 0, 0]) == {"auc": 0}
-    assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])  # no curve
-    three = dataclasses.replace(TASKS["mnli"], metrics=("auc",))
-    # Label 2 has no rows: the mean is that of labels 0 and 1.
-    assert three.scorer.evaluate([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], [0, 1]) == {
-        "auc": 1
-    }
-
-
 def test_labels_that_are_numbers_are_in_their_order():
     names = contract.sorted_names({"10", "-1", "2", "0", "1"})
     assert names == ("-1", "0", "1", "2", "10")
@@ -125,12 +112,6 @@ def test_labels_that_are_numbers_are_in_their_order():
     )
     assert contract.sorted_names({"b", "10", "-1", "a"}) == ("-1", "10", "a", "b")
     assert contract.sorted_names({"nan", "1e3", "2"}) == ("1e3", "2", "nan")
-
-
-def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
-    values = np.full([1, 2], 0.7, np.float32)
-    assert MULTI.scorer.decide(values, 0.7).tolist() == [[1, 1]]
-    assert TASKS["cola"].scorer.decide(values, 0.7).tolist() == [1]
 
 
 def test_table():

@@ -4,23 +4,18 @@ import importlib.metadata
 import json
 import random
 import re
-import subprocess
 import sys
 
 import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED, ROOT
-from helpers.tasks import settings
 
 import xlnet
 from xlnet import tasks
-from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.finetuning.data import TaskData
-from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support import own_modules
 from xlnet.support.errors import UserError
-from xlnet.tasks.types import custom, known
+from xlnet.tasks.types import known
 from xlnet.tasks.types.simple import CLASSIFICATION
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -133,45 +128,6 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
         assert [one.label for one in loaded.classify(texts)] == [
             line.split("\t")[1] for line in lines[1:]
         ]
-
-
-READER = """
-import dataclasses
-from xlnet import tasks
-from xlnet.tasks.features import encoding
-from xlnet.tasks.types import contract
-from xlnet.tasks.types.simple import CLASSIFICATION
-class Reader(contract.Reader):
-    def encode(self, examples, tokenizer, layout):
-        changed = [encoding.Example((("SECOND", None),), label) for _, label in examples]
-        return encoding.arrays_of(changed, tokenizer, layout)
-tasks.register(dataclasses.replace(CLASSIFICATION, name="mine", reader=Reader))
-"""
-
-
-def test_records_of_an_own_type_are_those_of_its_code(registry, tmp_path):
-    """With another `encode` they are made again, although the rows are the same."""
-    make_files(tmp_path)
-    tokenizer = Tokenizer(str(tmp_path / "sp.model"))
-    found = []
-    for text in ("ka", "ka ka", "ka"):
-        (tmp_path / "mine.py").write_text(READER.replace("SECOND", text))
-        sys.modules.pop("mine", None)
-        known.TASK_TYPES.pop("mine", None)
-        forget_modules()
-        asked = settings(
-            tmp_path,
-            own_module=str(tmp_path / "mine.py"),
-            output_dir=str(tmp_path),
-            max_seq_length=16,
-        )
-        tuned = FineTunedTask(custom.resolve_task(asked), asked)
-        data = TaskData(tuned, tokenizer)
-        found.append(data.records(data.to_train()))
-    assert found[0].path == found[2].path != found[1].path
-    # The code that runs counts, not that of a file that was edited meanwhile.
-    (tmp_path / "mine.py").write_text(READER.replace("SECOND", "ka ka"))
-    assert data.records(data.to_train()).path == found[2].path
 
 
 def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
@@ -288,35 +244,6 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
     )
 
 
-def test_several_label_columns_are_for_types_that_take_them(registry, tmp_path):
-    make_files(tmp_path)
-    done = command.run(
-        "run_classifier.py",
-        "--do_train",
-        **flags(tmp_path, label_column="label,text_a"),
-    )
-    assert done.returncode == 1 and "label_column: found several columns" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["levels", "ordinal", "two_towers"])
-def test_the_examples_run_outside_of_a_checkout(name, tmp_path):
-    """Each imports only what is installed."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from xlnet.tasks.types import known; print(known.load({!r})[0].name)".format(
-                str(ROOT / "examples" / "own_task_type" / (name + ".py"))
-            ),
-        ],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == name + "\n", done.stderr
-
-
 @pytest.mark.parametrize(
     "content, said",
     [
@@ -366,24 +293,6 @@ def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
         "run_classifier.py", "--do_train", **dict(asked, train_steps=4)
     )
     assert "the files of an own task type (--own_module) have other content" in line
-
-
-def test_a_relative_module_is_that_of_the_working_directory(
-    registry, tmp_path, monkeypatch
-):
-    for directory in ("one", "two"):
-        (tmp_path / directory).mkdir()
-        (tmp_path / directory / "mine.py").write_text(LEVELS.read_text())
-    monkeypatch.chdir(tmp_path / "one")
-    known.load("mine.py")
-    monkeypatch.chdir(tmp_path / "two")
-    with pytest.raises(
-        UserError, match="there is another module mine, .*one/mine.py; rename"
-    ):
-        known.load("mine.py")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="own_module: no such file: "):
-        known.load("mine.py")
 
 
 def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(
@@ -459,18 +368,3 @@ def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
         **again,
     )
     assert "  cost 7.0000" in done.stdout
-
-
-def test_a_metric_of_a_library_may_be_lower(registry):
-    from xlnet.tasks.types import custom
-
-    task = known.find_task("sst-2")
-    assert not custom.with_metric(
-        task, "sklearn.metrics:accuracy_score"
-    ).lower_is_better
-    lower = custom.with_metric(task, "sklearn.metrics:hamming_loss:min")
-    assert lower.lower_is_better and lower.metrics == ("hamming_loss", "accuracy")
-    import numpy as np
-
-    values = np.array([[0.2, 0.8], [0.7, 0.3]])
-    assert lower.scorer.evaluate(values, np.array([1, 1]))["hamming_loss"] == 0.5

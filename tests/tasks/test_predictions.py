@@ -138,21 +138,6 @@ def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
     ]
 
 
-def test_a_gold_score_keeps_its_digits(tmp_path):
-    rows = [
-        Row("a", (("x", "y"),), 1234567.0),
-        Row("b", (("x", "y"),), 0.1),
-        Row("c", (("x", "y"),), 3.14159265),
-    ]
-    path = write(tmp_path, TASKS["sts-b"], rows, np.array([1.0, 2.0, 3.0]))
-    assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
-        "gold",
-        "1234567",
-        "0.1",
-        "3.14159265",
-    ]
-
-
 def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):
     """With six decimals their order was lost."""
     random = np.random.default_rng(0)
@@ -217,22 +202,6 @@ def test_errors_of_texts_that_are_read_apart_have_both(tmp_path):
     path = tmp_path / "errors_dev.tsv"
     prediction_files.write_errors(str(path), TASKS["sts-b"], rows, np.array([0.5]), 0.5)
     assert path.read_text().splitlines()[1] == "1\ta\t0.5\t1\t0.5\t\tone | other\t"
-
-
-def test_submission_file(tmp_path):
-    path = tmp_path / TASKS["mnli"].published.submissions["test_matched"]
-    assert path.name == "MNLI-m.tsv"
-    write(
-        tmp_path,
-        TASKS["mnli"],
-        ROWS,
-        np.eye(3)[[2, 0]],
-        "test_matched",
-        is_official=True,
-    )
-    assert (
-        path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"
-    )
 
 
 def test_scores_for_the_server_are_from_0_to_5(tmp_path):
@@ -308,16 +277,6 @@ def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
     assert (tmp_path / "afqmc_predict.json").read_text() == '{"id": 0, "label": "1"}\n'
 
 
-@pytest.mark.parametrize(
-    "name, values",
-    [("rte", np.zeros((2, 3))), ("rte", np.zeros((3, 2))), ("sts-b", np.zeros((2, 1)))],
-)
-def test_values_of_another_width_are_refused(tmp_path, name, values):
-    with pytest.raises(ValueError, match="expected"):
-        write(tmp_path, TASKS[name], ROWS, values)
-    assert not list(tmp_path.iterdir())
-
-
 def test_clues_server_takes_a_json_object_a_line(tmp_path):
     """As https://github.com/CLUEbenchmark/CLUE describes it, for the test sets of CLUE 1.1."""
     rows = [Row(id, (("x", None),), None) for id in ("0", "1")]
@@ -352,6 +311,3 @@ def written(tmp_path, task, rows, values, name, **form):
         form=Form(**form),
     )
     return (tmp_path / name).read_bytes()
-
-
-GERMAN = dict(delimiter=";", encoding="utf-8-sig", decimal=",")

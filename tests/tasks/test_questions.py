@@ -182,19 +182,6 @@ def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(tmp_path, cap
     assert files["dev"] == str(tmp_path / "new.json")
 
 
-def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
-    (tmp_path / "train.csv").write_text("id;context;question;answer\n1;a b;what?;b\n")
-    alone = dict(
-        task_name="custom", data_dir=str(tmp_path / "train.csv"), name="new.csv"
-    )
-    alone.update(delimiter=";")
-    for answer, splits, share in (("", ["train"], 0.1), ("b", ["train", "dev"], 0.0)):
-        task = given(
-            tmp_path, f"id;context;question;answer\n1;a b;what?;{answer}\n", **alone
-        )
-        assert (list(task.files.by_split), task.files.dev_share) == (splits, share)
-
-
 def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.json").write_text("{}")
@@ -386,30 +373,6 @@ def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
     assert equal > 40
 
 
-def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
-    context = " ".join(["one two three four five"] * 6)
-    start = context.index("three", 40)
-    asked = [Question(context, "what?", start, start + len("three four"))]
-    arrays, counts = encode(golden[1], asked, 16, stride=4, max_query_length=4)
-    inside = arrays["is_impossible"] == 0
-    assert counts[0] == len(inside) > inside.sum() > 0
-    for i in np.flatnonzero(inside):
-        begin = arrays["char_start"][i, arrays["start_positions"][i]]
-        end = arrays["char_end"][i, arrays["end_positions"][i]]
-        assert context[int(begin) : int(end)] == "three four"
-    outside = np.flatnonzero(~inside)
-    np.testing.assert_array_equal(
-        arrays["start_positions"][outside], arrays["cls_index"][outside]
-    )
-
-
-def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
-    asked = [Question("\u0301", "who is it that asks so much here?", -1, -1)]
-    arrays, counts = encode(golden[1], asked, 16, stride=4, max_query_length=3)
-    assert counts.tolist() == [1]
-    assert (arrays["paragraph_len"][0], arrays["cls_index"][0]) == (0, 5)
-
-
 # ---- answers
 
 
@@ -563,29 +526,6 @@ def test_characters_of_cmrc():
     # The longest run is 茂铁路: 3 of 4 and 3 of 5.
     assert answers.cmrc("广茂铁路", ["三茂铁路线"]) == (0, pytest.approx(2 * 3 / 9))
     assert answers.cmrc("上下", ["下上", "东"]) == (0, pytest.approx(0.5))
-
-
-def test_evaluation():
-    rows = [
-        row(answers=(("The dog", 13),)),
-        row(answers=(), id="q2"),
-        row(answers=(("the cat", 0),), id="q3"),
-    ]
-    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, span(0, 11, 0.1)]
-    result = SQUAD.scorer.evaluate(values, rows)
-    assert list(result)[:2] == ["f1", "exact"]
-    assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
-    # Answering the third one, too, would help; the second one then stays without an answer.
-    assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
-    assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
-    more = SQUAD.scorer.evaluate(values, rows, threshold=result["best_f1_thresh"])
-    assert more["f1"] == pytest.approx(result["best_f1"])
-    # Thresholds are shown where some questions have no answer, or if a metric is one.
-    assert SQUAD.scorer.evaluate(values[:1], rows[:1]) == {"f1": 100.0, "exact": 100.0}
-    chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
-    assert chosen.scorer.evaluate(values[:1], rows[:1])["best_f1"] == 100.0
-    with pytest.raises(UserError, match="not finite"):
-        SQUAD.scorer.evaluate([BestSpans([], math.nan)] * 3, rows)
 
 
 # The official script, version 2.0: its rules, shortened.

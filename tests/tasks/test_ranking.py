@@ -12,7 +12,6 @@ from helpers.paths import RELEASED
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
-from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.ranking import measures, ranking
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom
@@ -53,13 +52,6 @@ def test_measures_by_hand():
     assert list(result) == list(names)
 
 
-def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
-    rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
-    judged = RANKING.scorer.gold_labels(rows)
-    result = measures.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1], judged)
-    assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
-
-
 def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in_the_file():
     rows = rows_of(0, 1, 0)
     for order in ([0, 1, 2], [2, 1, 0]):
@@ -69,33 +61,6 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in
         assert names == ["c", "b", "a"]
         judged = RANKING.scorer.gold_labels(shuffled)
         assert measures.evaluate(("map",), np.zeros(3), judged) == {"map": 0.5}
-
-
-# Values of pytrec_eval-terrier 0.5.11 for these judgements and scores.
-TREC_EVAL = {
-    "map": 0.4194444,
-    "mrr": 0.375,
-    "p@2": 0.25,
-    "recall@2": 0.1666667,
-    "success@3": 0.5,
-    "map@2": 0.0833333,
-    "trec_ndcg@3": 0.2813636,
-}
-
-
-def test_measures_of_trec_eval():
-    judged = RANKING.scorer.gold_labels(
-        rows_of(0, 2, 1, 0, 1) + rows_of(1, 0, 0, 0, query="r")
-    )
-    scores = np.array([5, 4, 3, 2, 1, 1, 4, 3, 2], np.float64)
-    for name, value in TREC_EVAL.items():
-        RANKING.scorer.check_metric(name)
-        assert measures.evaluate((name,), scores, judged) == {
-            name: pytest.approx(value, abs=1e-6)
-        }
-    for name in ("P", "map@0", "bpref", "p@", "p@2@3"):
-        with pytest.raises(UserError, match="metric of task ranking: found " + name):
-            RANKING.scorer.check_metric(name)
 
 
 # --- Pairs
@@ -246,28 +211,6 @@ def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, ca
         read(tmp_path)
 
 
-def test_a_relevant_document_that_a_run_lacks_counts_as_in_the_judgements(tmp_path):
-    write_trec(tmp_path)
-    write(tmp_path, "dev.run", "7 Q0 x 1 9.5 bm25")
-    write(tmp_path, "dev.qrels", "7 0 y 1", "7 0 x 2", "7 0 none 1", "7 0 z 0")
-    task = custom.with_metric(RANKING, "recall@9,err@1")
-    rows = read_rows(task, str(tmp_path), "dev")
-    found = task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))
-    assert (found["recall@9"], found["err@1"]) == (1 / 3, 3 / 4)
-
-
-def test_runs_with_documents_of_one_query_have_the_judgements_of_both(tmp_path):
-    write_trec(tmp_path)
-    for name, document in (("one", "x"), ("two", "y")):
-        write(tmp_path, f"{name}.run", f"7 Q0 {document} 1 9.5 bm25")
-        write(tmp_path, f"{name}.qrels", f"7 0 {document} 2")
-    paths = readers.Paths.of(f"{tmp_path}/one.run,{tmp_path}/two.run", "dev_file")
-    assert [(row.id, row.label) for row in RANKING.reader.read(paths, True)] == [
-        ("x", 2.0),
-        ("y", 2.0),
-    ]
-
-
 def test_queries_are_held_out_whole(tmp_path):
     write(
         tmp_path,
@@ -352,19 +295,6 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
     else:
         write(tmp_path, name, *lines)
     refused(tmp_path, message)
-
-
-def test_faults_of_judgements_next_to_a_run(tmp_path):
-    write_trec(tmp_path)
-    write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25", "7 Q0 z 1 3.5 bm25")
-    for line, message in (
-        ("7 0 z 0", "duplicate document 'z' of query '7'"),
-        ("7 0 a best", "column 'grade': 'best', expected"),
-    ):
-        write(tmp_path, "dev.qrels", "7 0 z 1", line)
-        refused(tmp_path, "dev.qrels:2: " + message)
-        # A run to predict needs none.
-        assert len(parsing.read_to_predict(RANKING, str(tmp_path / "dev.run"))) == 2
 
 
 def test_prediction_files():

@@ -220,16 +220,6 @@ def test_the_line_of_each_error_is_listed(tmp_path, caplog):
     assert ":4: found 1 columns" in caplog.text
 
 
-def test_labels_and_columns_in_two_forms_of_unicode_are_one(tmp_path):
-    composed, decomposed = "Geb\u00e4ude", "Geba\u0308ude"
-    content = f"w\t{decomposed}\na\tB-{composed}\nb\tB-{decomposed}\n"
-    flags = {"text_a_column": "w", "label_column": composed}
-    check(write(tmp_path, "a.tsv", content), flags, [f"a/B-{composed} b/B-{composed}"])
-    line = json.dumps({decomposed: "a", "t": [[0, 1, decomposed]]})
-    flags = {"text_a_column": composed, "label_column": "t"}
-    check(write(tmp_path, "a.jsonl", line), flags, [f"a/B-{composed}"])
-
-
 # --- Texts
 
 
@@ -410,13 +400,12 @@ def as_jsonl(sentences, rng):
 WRITERS = {"a.conll": as_conll, "a.tsv": as_quoted, "a.jsonl": as_jsonl}
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_damaged", [False, True])
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_is_written_is_read_back_or_refused(tmp_path, name, is_damaged, count):
+def test_what_is_written_is_read_back_or_refused(tmp_path, name, is_damaged):
     """A damaged byte changes at most its word: no word is lost, joined or divided. (Where sentences
     end cannot be checked.)"""
-    rng, equal = random.Random(name), 0
+    rng, equal, count = random.Random(name), 0, 100
     pieces = PIECES if name == "a.conll" or is_damaged else [*PIECES, " "]
     for _ in range(count):
         sentences = random_sentences(rng, pieces)

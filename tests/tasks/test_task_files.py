@@ -1,11 +1,7 @@
 """Files of tasks: what is read from each form, what is refused, and the messages."""
 
-import dataclasses
 import io
 import json
-import os
-import threading
-import zipfile
 
 import numpy as np
 import pytest
@@ -15,14 +11,6 @@ from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Columns, Form, Row, Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
-
-
-def zipped(name):
-    """A .zip with one file."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as file:
-        file.writestr(name, "a")
-    return content.getvalue()
 
 
 def with_form(task, **declared):
@@ -164,17 +152,6 @@ def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
     ]
 
 
-def test_a_pipe_is_read_once(tmp_path):
-    path = tmp_path / "dev.tsv"
-    os.mkfifo(path)
-    writer = threading.Thread(
-        target=path.write_text, args=("sentence\tlabel\nit ran\t1\n",)
-    )
-    writer.start()
-    assert rows_of("sst-2", tmp_path, "dev") == [Row("0", (("it ran", None),), "1")]
-    writer.join()
-
-
 @pytest.mark.parametrize("task, split, name, lines, expected", FILES)
 def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
     (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -229,19 +206,6 @@ def test_odd_beginnings(tmp_path, name, content, encoding, text):
     assert parsing.read_file(task, str(tmp_path / name), True) == [
         Row("0", ((text, None),), "1")
     ]
-
-
-def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
-    header = "index\tsentence1\tsentence2\tlabel"
-    write(
-        tmp_path, "test.tsv", header, "0\ta\tb\t", "1\ta\tb\t?", "2\ta\tb\tentailment"
-    )
-    rows = read_rows(TASKS["rte"], tmp_path, "test")
-    assert [row.label for row in rows] == [None, None, "entailment"]
-    with pytest.raises(UserError, match="column 'label' is empty"):
-        read_rows(TASKS["rte"], tmp_path, "test", need_labels=True)
-    write(tmp_path, "dev.tsv", "sentence1\tsentence2", "a\tb")
-    assert read_rows(TASKS["rte"], tmp_path, "dev", need_labels=False)[0].label is None
 
 
 # --- Other forms
@@ -476,13 +440,6 @@ def test_a_table_is_read_with_its_delimiter_and_not_without(tmp_path):
     assert rows == [Row("7", (("naïve; or, say, café", None),), "1")]
 
 
-def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
-    write(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel", '"a, b\tc, d\tentailment')
-    assert parsing.read_file(TASKS["rte"], str(tmp_path / "x.tsv"), True)[0].pairs == (
-        ('"a, b', "c, d"),
-    )
-
-
 # --- Files to be predicted
 
 
@@ -497,23 +454,3 @@ def test_an_article_is_predicted(tmp_path):
     (tmp_path / "8.txt").write_text('{"article": "a"')
     with pytest.raises(UserError, match="8.txt: not valid JSON"):
         parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
-
-
-def test_a_row_whose_name_is_null_is_not_called_as_another_one(tmp_path):
-    """As where a cell of a table is empty; its number is the name of the first row."""
-    columns = Columns(("text",), (), ("label",), id="id", id_required=True)
-    write(tmp_path, "x.jsonl", '{"id": 1, "text": "a"}', '{"id": null, "text": "b"}')
-    task = dataclasses.replace(TASKS["cola"], columns=columns)
-    rows = parsing.read_to_predict(task, str(tmp_path / "x.jsonl"))
-    assert [row.id for row in rows] == ["1", ""]
-
-
-SKIPPING = TASKS["rte"].with_files(skips_errors=True)
-
-
-def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):
-    (tmp_path / "x.tsv").write_text("sentence1\tsentence2\na\t\n\tb\n")
-    with pytest.raises(
-        UserError, match="x.tsv:2: column 'sentence2' is empty .and 1 more"
-    ):
-        parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))

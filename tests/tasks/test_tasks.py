@@ -4,15 +4,9 @@ import dataclasses
 import json
 
 import pytest
-from helpers.finetuning import make_vocabulary
 from helpers.tasks import read_rows, settings, write
 
-from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.finetuning.data import TaskData
-from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import UserError
-from xlnet.tasks.features import encoding
-from xlnet.tasks.files import parsing
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Row, expand_split
 from xlnet.tasks.types import custom, known
@@ -81,15 +75,6 @@ def test_kinds_of_tasks(name, kind, count):
     assert task.type.name == kind and (task.labels and len(task.labels)) == count
 
 
-def test_known_tasks_have_the_metrics_and_splits_that_they_name():
-    glue = "cola sst-2 mrpc sts-b qqp mnli qnli rte wnli ax".split()
-    assert list(TASKS)[: len(glue)] == glue and TASKS["sts-b"].is_regression
-    for task in TASKS.values():
-        for metric in task.metrics:
-            task.scorer.check_metric(metric)
-        assert set(task.published.submissions) <= set(task.files.by_split)
-
-
 def test_unknown_task():
     with pytest.raises(
         UserError, match="unknown task 'mprc'; did you mean 'mrpc'?"
@@ -156,21 +141,6 @@ def test_own_files(tmp_path):
     assert [row.id for row in read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
-def test_an_empty_name_of_the_id_column_is_no_column_of_an_index(tmp_path):
-    """pandas writes its index under an empty name; the names of all rows were empty."""
-    write(tmp_path, "train.csv", ",text_a,label", "7,a,x", "8,b,y")
-    task = custom.resolve_task(settings(tmp_path, id_column="", dev_share=0.0))
-    assert [row.id for row in read_rows(task, tmp_path, "train")] == ["0", "1"]
-
-
-def test_own_scores(tmp_path):
-    write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
-    write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")
-    task = custom.resolve_task(settings(tmp_path, is_regression=True))
-    assert task.is_regression and task.head.scope() == "regression_custom"
-    assert read_rows(task, tmp_path, "train")[0].label == 1.5
-
-
 def test_missing_columns_of_own_files(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel\tid", "a\t0\t5", "b\t1\t6")
     for column, asked in (
@@ -205,54 +175,6 @@ def test_one_file_is_enough(tmp_path):
     assert sizes[1] < len(read_rows(fifth, str(tmp_path), "dev")) <= 16
     with pytest.raises(UserError, match="no split 'test'.*splits: train, dev"):
         read_rows(task, str(tmp_path), "test")
-
-
-def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
-    write(tmp_path, "train.csv", "text_a,label", *(f"t{i},{i % 2}" for i in range(40)))
-    task, read, paths = own(tmp_path), parsing.read_file, []
-    monkeypatch.setattr(
-        parsing,
-        "read_file",
-        lambda task, path, *more, **others: (
-            paths.append(path),
-            read(task, path, *more, **others),
-        )[1],
-    )
-    rows = TaskData(FineTunedTask(task, settings(tmp_path)), None)
-    parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
-    assert sum(len(rows) for rows in parts.values()) == 40 and len(paths) == 1
-    assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
-
-
-def test_records_to_train_on_are_not_padded_to_a_length_that_no_text_has(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
-    make_vocabulary(tmp_path / "sp.model", 37)
-    write(tmp_path, "train.csv", "text_a,label", "ab,x", "ba,y")
-    asked = settings(
-        tmp_path,
-        max_seq_length=200,
-        output_dir=str(tmp_path),
-        predict_file=str(tmp_path / "train.csv"),
-    )
-    tuned = FineTunedTask(own(tmp_path, dev_share=0.0), asked)
-    data = TaskData(tuned, Tokenizer(str(tmp_path / "sp.model")))
-    (rows,) = data.to_predict().values()
-    with pytest.raises(
-        UserError, match="max_seq_length is 200, but no row of custom.train has"
-    ):
-        data.records(rows)
-
-
-def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
-    for name, message in (
-        ("train.csv", "column 'label': found a single label, 'x'"),
-        ("train.tsv", "found train.csv and train.tsv, expected one of them"),
-    ):
-        write(tmp_path, name, "label,text_a", "x,a", "x,b")
-        with pytest.raises(UserError, match=message):
-            own(tmp_path)
 
 
 def test_one_file_and_another_one_to_train_on_are_refused(tmp_path):
