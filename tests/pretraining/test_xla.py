@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-import types
 
 import numpy as np
 import pytest
@@ -53,7 +52,6 @@ def test_the_step_compiles_to_the_same_numbers(objective, changes):
         OptimizationSettings(
             learning_rate=0.01, train_steps=10, warmup_steps=1, weight_decay=0.1
         ),
-        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
     )
     plain, weights = losses(model, compile_it=False)
     compiled, compiled_weights = losses(model, compile_it=True)
