@@ -309,8 +309,9 @@ class Scorer(_TaskComponent):
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
         """The metrics of the task, by name."""
         found = dict(self.type.metrics)
-        if len(self.task.labels or ()) != 2:
-            found.pop("f1", None)  # of one of two labels
+        is_of_two = found.get("f1") is split_metrics.f1
+        if is_of_two and len(self.task.labels or ()) != 2:
+            del found["f1"]
         return found
 
     @functools.cached_property
