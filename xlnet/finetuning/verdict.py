@@ -195,7 +195,9 @@ def _of_predictions(seen: Evidence) -> list[str]:
     """Labels that no row is predicted to have, although two or more have them: rare ones, or those
     above the threshold."""
     task, gold = seen.task, _gold(seen)
-    if gold is None or not task.labels or task.head.fits_any_labels:
+    if gold is None or task.head.fits_any_labels:
+        return []
+    if tuple(task.scorer.probabilities) != task.labels:  # of a type of one's own
         return []
     values = np.asarray(seen.values)
     decisions = np.asarray(task.scorer.decide(values, seen.threshold))
