@@ -262,6 +262,8 @@ def _lacking(seen: Evidence) -> list[str]:
     gold, names = _gold(seen), seen.task.labels
     if gold is None or not names or seen.task.head.fits_any_labels:
         return []
+    if tuple(seen.task.scorer.probabilities) != names:  # of a type of one's own
+        return []
     counts = (
         gold.sum(axis=0) if gold.ndim > 1 else np.bincount(gold, minlength=len(names))
     )
