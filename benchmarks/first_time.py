@@ -207,7 +207,7 @@ def from_scratch(name, case, sample, directory):
         spiece = os.path.join(directory, "chinese.model")
         command = [sys.executable, "-m", "xlnet", "data", "vocabulary"]
         command += [f"--input_glob={case.path}", f"--sp_path={spiece}"]
-        command += ["--vocab_size=3000", "--character_coverage=0.9995"]
+        command += ["--vocab_size=3000"]
         subprocess.run(command, check=True, capture_output=True)
         values = dict(files.read_json(config, "config"), n_token=3000)
         config = os.path.join(directory, "chinese.json")

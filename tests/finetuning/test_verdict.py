@@ -143,6 +143,15 @@ def test_several_labels(tasks):
     assert line.startswith("dev: micro_f1 1.0000") and "constant answer 0.66" in line
 
 
+def test_many_rare_labels(tasks):
+    task = dataclasses.replace(tasks["many"], labels=tuple("abcdefghijklmnop"))
+    labels = [(each,) for each in task.labels] * 3
+    seen = seen_of(task, labels, np.full([48, 16], 0.06), np.full(20, 0.23))
+    assert "--class_weights=balanced" in verdict(seen)[1]
+    seen = seen._replace(class_weights="balanced")
+    assert "--train_steps=300" in verdict(seen)[1]
+
+
 def test_without_rows_or_a_curve(tasks):
     seen = seen_of(tasks["two"], HALF, RIGHT, STUCK, rows=(), train_rows=())
     assert "hardly moved" in verdict(seen)[0]

@@ -23,6 +23,7 @@ _SAMPLES = 100  # of the rows, for an interval
 _MOVED = 0.95  # of the loss at the start: above it, training has hardly moved the loss
 _ROSE = 0.3  # of the loss at the start: a rise by more is a divergence
 _TOLD_APART = 0.6  # of the AUC: above it, the labels are learned
+_RARE = 0.1  # of the rows have a label, on average over many labels
 _LABELS_NAMED = 5
 
 
@@ -79,6 +80,10 @@ def verdict(seen: Evidence) -> list[str]:
         metric, is_better = _metric(seen)
         lines.append(metric)
     wrong = _of_the_loss(seen, is_better)
+    if seen.rows and not is_better and _has_rare_labels(seen):
+        wrong = [
+            "each label is rare, and its absence alone is learned; --class_weights=balanced"
+        ]
     if not wrong and seen.rows:
         wrong = _overfitted(seen, is_better) or _of_predictions(seen)
         if not wrong and not is_better:
@@ -189,6 +194,13 @@ def _constant_loss(seen: Evidence) -> float:
         return float(-(shares * np.log(np.maximum(shares, 1e-9))).sum())
     shares = np.clip(labels.mean(axis=0), 1e-9, 1 - 1e-9)
     return float(-(shares * np.log(shares) + (1 - shares) * np.log1p(-shares)).mean())
+
+
+def _has_rare_labels(seen: Evidence) -> bool:
+    """Whether rows have a few of many labels, none of which weighs more than its absence."""
+    gold = _gold(seen)
+    is_many = gold is not None and gold.ndim > 1 and gold.mean() < _RARE
+    return is_many and not seen.class_weights
 
 
 def _of_predictions(seen: Evidence) -> list[str]:
