@@ -17,6 +17,7 @@ import numpy as np
 
 from xlnet.settings.training import JOURNAL_NAME
 from xlnet.tasks.task import Row, Task
+from xlnet.tasks.types import known
 
 MOST_LINES = 3
 _SAMPLES = 100  # of the rows, for an interval
@@ -121,7 +122,8 @@ def _interval(seen: Evidence) -> tuple[float, float]:
 
     scorer, name, gold = seen.task.scorer, seen.task.metrics[0], _gold(seen)
     value = seen.result[name]
-    if gold is None or math.isnan(value):
+    # A metric of one's own may not be defined for each sample of the rows.
+    if gold is None or math.isnan(value) or seen.task.own_metrics:
         return value, value
     count = len(gold)
     if name == "accuracy":
@@ -139,9 +141,10 @@ def _interval(seen: Evidence) -> tuple[float, float]:
 
 def _gold(seen: Evidence) -> Optional[np.ndarray]:
     """The labels of the rows as numbers: ids or scores [n], or 0 and 1 [n,L]; None: of another
-    form."""
+    form, or of a user's own type."""
     gold = seen.task.scorer.gold_labels(seen.rows)
-    return gold if isinstance(gold, np.ndarray) else None
+    is_known = isinstance(gold, np.ndarray) and known.is_built_in(seen.task.type)
+    return gold if is_known else None
 
 
 # ---- what is wrong
