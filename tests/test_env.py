@@ -7,7 +7,6 @@ import tensorflow as tf2
 from helpers import command
 
 import xlnet
-from xlnet.commands import env as show_environment
 
 
 def shown():
@@ -37,11 +36,3 @@ def test_variables_of_tensorflow_are_shown_but_no_paths_and_no_secrets(monkeypat
     line = shown()["variables"]
     assert "TF_XLA_FLAGS=--tf_xla_auto_jit=2" in line and "CUDA_HOME=(a path)" in line
     assert "secret" not in line and "anna" not in line
-
-
-def test_a_checkout_is_named_by_its_commit(monkeypatch):
-    monkeypatch.setattr(
-        show_environment, "_git", lambda root, word, *more: "0123456-dirty"
-    )
-    monkeypatch.setattr("os.path.exists", lambda path: path.endswith(".git"))
-    assert show_environment._origin() == "a checkout of 0123456-dirty"

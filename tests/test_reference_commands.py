@@ -1,6 +1,5 @@
 """The command lines of the authors' README and scripts, as they stand there: each flag works, or is
-noted. Only what a machine has is put in: paths, sizes and, in the place of its GPUs, the CPU. The
-evaluation of STS-B is in test_run_classifier.py."""
+noted. Only what a machine has is put in: paths, sizes and, in the place of its GPUs, the CPU."""
 
 import json
 import re

@@ -350,6 +350,7 @@ def test_a_full_disk_is_named(place, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
     shutil.copytree(RELEASED, place.path("other"))
     for path in list((place.directory / "other").glob("xlnet_model.ckpt.*")):

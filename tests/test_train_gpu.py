@@ -302,6 +302,7 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     assert not (place / "refused").exists()
 
 
+@pytest.mark.slow
 def test_remote_records_train_as_those_on_a_disk(place):
     """TensorFlow's file system in memory stands for gs://; blocks are smaller than the files."""
     from tensorflow.io import gfile

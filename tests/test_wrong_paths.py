@@ -57,30 +57,3 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
     )
     assert line.endswith(expected.format(place / "train", manifest.vocab_size))
     assert not (place / "refused").exists()
-
-
-@pytest.mark.usefixtures("quick_start")
-def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
-    """`run.json` has settings of other programs, too."""
-    command.succeed(
-        "train_gpu.py",
-        *flags_of(place, tmp_path / "run", train_steps=2, warmup_steps=1),
-    )
-    done = command.succeed(
-        "xlnet data inspect",
-        input=place / "train",
-        config=tmp_path / "run" / "run.json",
-    )
-    assert "stream 0, window 0" in done.stdout
-    (tmp_path / "x.json").write_text(
-        json.dumps({"record_info_dir": "x", "num_predcit": 3})
-    )
-    assert (
-        "unknown setting 'num_predcit'; did you mean 'num_predict'?"
-        in command.refused("xlnet data inspect", config=tmp_path / "x.json")
-    )
-    (tmp_path / "x.json").write_text('{"record_info_dir": "x", "seed": 1, "seed": 2}')
-    assert (
-        "x.json: not valid JSON: the key 'seed' twice in an object"
-        in command.refused("xlnet data inspect", config=tmp_path / "x.json")
-    )

@@ -14,11 +14,10 @@ from helpers.vocabulary import train_tiny_model
 from safetensors.numpy import load_file, save_file
 
 import xlnet
-from xlnet.convert import config_json, conversion, tokenizer_files, weights
+from xlnet.convert import config_json, conversion, tokenizer_files
 from xlnet.convert.weights import read_file, write_file
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.runs import model_files
 from xlnet.support.errors import UserError
 
 HF = GOLDEN / "hf"
@@ -173,16 +172,6 @@ def test_a_pickle_is_refused(folder, tmp_path):
         pickled.convert(tmp_path / "out")
 
 
-def test_integers_are_no_weights(folder, tmp_path):
-    """A buffer of positions, as some libraries save it, is left out."""
-    model = folder()
-    path = model.path / "model.safetensors"
-    tensors = load_file(path)
-    expected = model.convert(tmp_path / "before")
-    save_file(dict(tensors, **{"transformer.position_ids": np.arange(4)}), path)
-    same(model.convert(tmp_path / "after"), expected)
-
-
 def test_weights_that_are_no_numbers_are_refused(folder, tmp_path):
     """The server reported ready, and answered 500 to everything."""
     model = folder()
@@ -311,14 +300,6 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
         )
 
 
-def test_a_number_too_large_for_the_type_is_refused(tmp_path):
-    with pytest.raises(
-        UserError, match="x: found numbers up to 70000, expected numbers of"
-    ):
-        write_file(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
 def test_half_precision_there_and_back(folder, tmp_path, dtype):
     narrow = folder().write(folder("exact_gelu").tensors, dtype)
@@ -416,26 +397,6 @@ def test_the_tokenizer_goes_with_the_model(
     texts = ["The cat, (2010,) sat. ", "``on'' a Ünïcödé mat 13,"]
     assert again.encode_lines(texts) == ours.encode_lines(texts)
     assert (again.uncased, again.keep_accents) == (uncased, keep_accents)
-
-
-def test_a_vocabulary_without_padding_pads_with_unknown(tmp_path):
-    path = train_tiny_model(
-        tmp_path / "sp.model", control=["<cls>", "<sep>", "<eod>"], user_defined=()
-    )
-    ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
-    kept = stored(tmp_path / "out", "tokenizer_config.json")
-    assert kept["pad_token"] == "<unk>" and kept["mask_token"] is None
-    assert (
-        kept["additional_special_tokens"] == ["<eod>"]
-        and "model_max_length" not in kept
-    )
-    assert ids == {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-
-
-def test_ends_of_texts_that_a_vocabulary_lacks_have_no_ids(tmp_path):
-    path = train_tiny_model(tmp_path / "sp.model", bos_id=-1, eos_id=-1)
-    ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
-    assert (ids["bos_token_id"], ids["eos_token_id"]) == (None, None)
 
 
 def test_cleaning_and_size_of_a_vocabulary(folder, tmp_path, vocabulary):
@@ -554,17 +515,6 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
 
 
-def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocabulary):
-    """The defaults are for 512 tokens."""
-    for length, stride, query in ((512, 128, 64), (100, 49, 48), (5, 1, 1)):
-        target = tmp_path / f"ours_{length}"
-        model = Folder(tmp_path / f"theirs_{length}", "question_answering")
-        model.give_vocabulary(vocabulary, model_max_length=length).convert(target)
-        kept = model_files.read(str(target)).tuned.settings
-        found = (kept.max_seq_length, kept.doc_stride, kept.max_query_length)
-        assert found == (length, stride, query)
-
-
 @pytest.mark.parametrize(
     "name, entries, length, said",
     [
@@ -612,65 +562,6 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary):
     config = stored(tmp_path / "back", "config.json")
     assert config["summary_activation"] == "" and config["summary_use_proj"] is False
     same(read_file(str(tmp_path / "back" / "model.safetensors")), model.tensors)
-
-
-def test_labels_that_are_not_tags_are_weights_alone(
-    folder, tmp_path, vocabulary, caplog
-):
-    """Those of iob1 are none, whose entities begin with I: they would be decoded as of bio2."""
-    labels = dict(zip("01234", "O I-PER I-LOC B-LOC I-ORG".split()))
-    model = (
-        folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
-    )
-    with caplog.at_level(logging.WARNING):
-        model.convert(tmp_path / "ours")
-    assert (
-        "without a task: its labels are not the tags of bio2, bioes, bmes"
-        in caplog.text
-    )
-    assert stored(tmp_path / "ours", "run.json")["task"] is None
-
-
-def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
-    folder().give_vocabulary(vocabulary).convert(tmp_path / "ours")
-    edit_document(
-        tmp_path / "ours",
-        task=dict(stored(tmp_path / "ours", "run.json")["task"], kind="ordinal"),
-    )
-    with pytest.raises(UserError, match="kind: found 'ordinal', expected one of"):
-        to_huggingface(tmp_path, "out")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not os.environ.get("XLNET_TEST_ALL"),
-    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files",
-)
-def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
-    config, rng = xlnet.XLNetConfig(json_path="large"), np.random.default_rng(0)
-    (tmp_path / "ours").mkdir()
-    config.to_json(tmp_path / "ours" / "xlnet_config.json")
-    checkpoint.write_arrays(
-        str(tmp_path / "ours" / "xlnet_model.ckpt"),
-        {
-            pair.ours: rng.standard_normal(pair.shape, np.float32)
-            for pair in (
-                *weights.network(config, "transformer."),
-                *weights.output_layer(config, weights.LM, "", 1),
-            )
-        },
-    )
-    to_huggingface(tmp_path, "theirs")
-    conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "back"), config_json.Columns()
-    )
-    prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
-    names = sorted(checkpoint.names(prefixes[0]))
-    assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
-    for name, *both in zip(
-        names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)
-    ):
-        np.testing.assert_array_equal(*both, err_msg=name)
 
 
 def test_a_causal_model_comes_back_as_one(causal, tmp_path):

@@ -8,7 +8,6 @@ skipped without them. Tried with transformers 4.57.1 and 5.24.0.
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -237,64 +236,3 @@ def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
                 np.testing.assert_array_equal(
                     before[name], after[name], err_msg=path.name
                 )
-
-
-# Prints the tokens of greedy text: as by default, and with everything read again for each token.
-GREEDY = """
-import json, sys
-import transformers
-folder, ids, count = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
-import torch
-model = transformers.XLNetLMHeadModel.from_pretrained(folder).eval()
-banned = [[id] for id in json.loads(sys.argv[4])]
-for more in ({}, {"use_mems": False}):
-    found = model.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=count,
-                           bad_words_ids=banned, eos_token_id=None, **more)
-    print(json.dumps(found[0, len(ids):].tolist()))
-"""
-
-
-def test_how_their_greedy_text_reads_its_tokens(python, permuted, tmp_path):
-    """docs/how_to/come_from.md: the last two tokens again for each new one; everything with
-    use_mems=False, as here one token at a time. Here each token is read once."""
-    count, prompt = 10, permuted.tokenizer.ids("the cat sat on")
-    banned = np.flatnonzero(permuted.tokenizer.is_special).tolist()
-    # Not `clamp_len`, which they do not compute with.
-    source = tmp_path / "ours"
-    shutil.copytree(permuted.folder, source)
-    document = run_document.RunDocument(
-        "", "xlnet pretrain", {"objective": "permutation"}
-    )
-    run_document.write(str(source), document)
-    conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
-    done = subprocess.run(
-        [python, "-c", GREEDY, str(tmp_path / "theirs")]
-        + [json.dumps(prompt), str(count), json.dumps(banned)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    default, without_memory = map(json.loads, done.stdout.splitlines()[-2:])
-
-    def greedy(read_again):
-        """The tokens if so many of the last ones are read again for each new one."""
-        ids = list(prompt)
-        with model.reading(64) as reading:
-            begin = 0
-            while len(ids) < len(prompt) + count:
-                said = reading.read(
-                    np.array([ids[begin:]]),
-                    range(begin, len(ids)),
-                    [len(ids)],
-                    again_from=begin,
-                )[0, 0]
-                said[banned] = -np.inf
-                ids.append(int(said.argmax()))
-                begin = max(len(ids) - read_again, 0)
-        return ids[len(prompt) :]
-
-    with xlnet.load(source, device="cpu") as loaded:
-        model = loaded.inference.language_model()
-        assert greedy(2) == default
-        assert greedy(10**6) == without_memory
-        assert greedy(1) not in (default, without_memory)

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from helpers.paths import GOLDEN, SPIECE
-from helpers.vocabulary import ODD_TEXTS, train, train_odd_model, train_tiny_model
+from helpers.vocabulary import train_tiny_model
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.convert import config_json, conversion, tokenizer_files
@@ -174,39 +174,6 @@ def test_what_cannot_be_done_here_is_refused_with_the_flag(
     with pytest.raises(UserError, match=message) as e:
         tokenizer_files.read_json(str(write(tmp_path, values)))
     assert str(e.value).endswith("; --spiece_model_file") and "\n" not in str(e.value)
-
-
-@pytest.mark.parametrize("piece", ("3,", "\u0663,"))
-def test_a_piece_of_any_digit_and_a_comma_is_not_used_there(tmp_path, piece):
-    """And has its own score when the file is read again."""
-    path = train(
-        tmp_path / "spiece.model",
-        [f"a x{piece} y{piece}"] * 100 + list(ODD_TEXTS),
-        200,
-        character_coverage=1.0,
-        user_defined=("<eop>", piece),
-        hard_vocab_limit=False,
-        normalization_rule_name="identity",
-    )
-    tokenizer = Tokenizer(path, keep_accents=True)
-    assert piece in tokenizer.split_pieces
-    tokenizer_files.write_json(str(tmp_path / "tokenizer.json"), tokenizer)
-    written = json.loads((tmp_path / "tokenizer.json").read_text())
-    assert dict(map(tuple, written["model"]["vocab"]))[piece] == -100
-    scores = {text: score for text, score, _ in contents(tokenizer.model_bytes())[0]}
-    again = contents(tokenizer_files.read_json(str(tmp_path / "tokenizer.json"))[0])[0]
-    assert {text: score for text, score, _ in again} == pytest.approx(scores)
-
-
-def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
-    for name in ("bytes", "few"):
-        tokenizer_files.write_json(
-            str(tmp_path / name),
-            Tokenizer(train_odd_model(tmp_path / "spiece.model", name)),
-        )
-        written = json.loads((tmp_path / name).read_text())
-        assert written["model"]["byte_fallback"] is (name == "bytes")
-        assert ("ByteFallback" in json.dumps(written["decoder"])) is (name == "bytes")
 
 
 def test_it_goes_with_the_converted_model(vocabulary, tmp_path):

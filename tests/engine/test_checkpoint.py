@@ -71,17 +71,6 @@ def test_warm_start_takes_the_values_and_says_so(graph, caplog):
                 )
 
 
-def test_slots_are_left_out(graph, tmp_path):
-    weight = tf.get_variable("model/w", [2], use_resource=True)
-    for name in ("model/w/Adam", "model/w/Adam_1", "model/w/adam_m", "model/w/adam_v"):
-        tf.get_variable(name, [2], use_resource=True)
-    tf.train.get_or_create_global_step()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        prefix = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
-    assert checkpoint.compare(prefix, [weight]) == (["model/w"], [], [])
-
-
 @pytest.mark.parametrize(
     "counts, is_read",
     (
@@ -144,19 +133,6 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
         )
 
 
-def test_weights_of_another_type_are_refused(graph, tmp_path):
-    half = str(tmp_path / "x.ckpt")
-    checkpoint.write_arrays(
-        half,
-        {
-            name: array.astype(np.float16)
-            for name, array in checkpoint.read_weights(PREFIX).items()
-        },
-    )
-    with pytest.raises(UserError, match="found float16, expected float32"):
-        checkpoint.warm_start(half, config_of())
-
-
 def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
     """By all that read them: a start, an evaluation or a server, a conversion."""
     name = "model/transformer/layer_1/ff/layer_1/kernel"
@@ -173,15 +149,6 @@ def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
         restore(session, PREFIX)
         with pytest.raises(UserError, match=expected):
             restore(session, prefix)
-
-
-def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
-    prefix = str(tmp_path / "my.ckpt")
-    checkpoint.write_arrays(
-        prefix,
-        {"model/w": np.zeros([1], "f4"), "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")},
-    )
-    assert list(checkpoint.read_weights(prefix)) == ["model/w"]
 
 
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):

@@ -7,17 +7,15 @@ import re
 import resource
 import shutil
 import signal
-import socket
 
 import pytest
 from helpers.finetuning import assert_same
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
-from xlnet.engine import loop, progress
+from xlnet.engine import progress
 from xlnet.engine.predictor import Predictor
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.run import PretrainingRun
-from xlnet.support import lock
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
@@ -51,10 +49,6 @@ def check_same(place, name):
     assert found.read_text() == expected.read_text()
     assert (curve(place, name) == curve(place, "whole")).all()
     assert_same(weights(place, f"{name}/best"), weights(place, "whole/best"))
-
-
-def test_all_evaluations_have_one_session(whole):
-    assert len(whole) == 4 and len({id(session) for session in whole}) == 1
 
 
 class Killed(BaseException):
@@ -147,18 +141,6 @@ def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
     done = train(place, "ends_early", **run)
     assert done.returncode == 1 and len(done.errors) == 1
     assert "found the end of the data at step 2 of 6" in done.errors[0]
-
-
-def test_a_second_run_in_the_directory_is_refused(place, run, whole):
-    with lock.held(str(place / "busy" / loop.LOCK), "held"):
-        done = train(place, "busy", **run)
-    assert done.returncode == 1 and done.stderr.startswith(
-        (
-            "train_gpu.py: model_dir: a run trains in {} already, on host {} as process {} since "
-        ).format(place / "busy", socket.gethostname(), os.getpid())
-    )
-    assert len(done.stderr.splitlines()) == 1 and not list((place / "busy").iterdir())
-    assert not (place / "whole" / loop.LOCK).exists()
 
 
 @pytest.mark.parametrize("step", (0, 2))

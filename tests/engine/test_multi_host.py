@@ -26,10 +26,9 @@ from helpers.pretraining import (
     weights,
 )
 
-from xlnet.engine import loop, multi_host
+from xlnet.engine import multi_host
 from xlnet.engine.devices import connect
 from xlnet.settings.devices import DeviceSettings
-from xlnet.support import lock
 from xlnet.support.errors import UserError
 
 # Signals are sent right before an evaluation, so that they are there before many steps have passed.
@@ -344,24 +343,6 @@ def test_a_waiting_host_hears_signals(place, number, status, last):
 
 
 @pytest.mark.slow
-def test_a_host_lost_before_the_session_ends_the_other(place):
-    """Another run has the directory, behind the meeting and before there is a session."""
-    addresses = local_addresses(2)
-    with lock.held(str(place / "refused" / loop.LOCK), "held"):
-        printed = [
-            host.communicate(timeout=120)[0]
-            for host in [
-                start_one(place, "refused", addresses, index) for index in range(2)
-            ]
-        ]
-    assert "a run trains in" in printed[0].strip().split("\n")[-1], printed
-    assert printed[1].strip().split("\n")[-1] == (
-        f"train_gpu.py: lost host 0 ({addresses[0]}); start the same command again on all hosts"
-    ), printed
-    assert "Traceback" not in "".join(printed)
-
-
-@pytest.mark.slow
 def test_hosts_with_other_settings_end(place):
     """After one step, of a run that has nothing to compare with before."""
     addresses = local_addresses(2)
@@ -461,45 +442,3 @@ def test_a_host_lost_while_they_are_connected_ends_the_program():
         [sys.executable, "-c", _STUCK], cwd=ROOT, text=True, stderr=subprocess.PIPE
     )
     assert done.returncode == 1 and time.monotonic() - begun < 50, done.stderr
-
-
-_BUSY = """
-import threading, time
-import tensorflow.compat.v1 as tf
-from xlnet.commands import cli
-from xlnet.engine import multi_host
-
-def main():
-    with tf.Graph().as_default():
-        session, one = tf.Session(), tf.constant(1.)
-
-    def steps():
-        while True:
-            session.run(one)
-    for _ in range(8):
-        threading.Thread(target=steps, daemon=True).start()
-    time.sleep(0.5)
-    raise multi_host.Lost("host 1 (a:1)")
-
-cli.run(main)
-"""
-
-
-@pytest.mark.slow
-def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
-    """As where one closes the session of a step that waits for that host. Half of the programs
-    that take TensorFlow down then abort."""
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-c", _BUSY], cwd=ROOT, text=True, stderr=subprocess.PIPE
-        )
-        for _ in range(2)
-    ]
-    printed = [program.communicate()[1] for program in programs]
-    assert [program.returncode for program in programs] == 2 * [1], printed
-    for text in printed:
-        assert (
-            text.strip()
-            .split("\n")[-1]
-            .endswith("lost host 1 (a:1); start the same command again on all hosts")
-        )

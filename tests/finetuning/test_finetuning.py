@@ -1,19 +1,15 @@
 """Selection, training options and long documents, from the command line."""
 
-import io
 import json
 import math
-import os
 import re
-import types
 
 import numpy as np
 import pytest
 from helpers import official
 from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
-from helpers.paths import RELEASED
 
-from xlnet.engine import checkpoint, predictor
+from xlnet.engine import predictor
 from xlnet.finetuning import model
 from xlnet.model import heads, kernels, modeling
 from xlnet.runs.task_settings import FineTunedTask
@@ -113,28 +109,6 @@ def test_the_best_checkpoint_is_complete(place, selected):
     exported = weights(place.path("model", "best"))
     assert set(exported) == {name for name in whole if "Adam" not in name} < set(whole)
     assert all(np.array_equal(whole[name], exported[name]) for name in exported)
-
-
-@pytest.mark.slow
-def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch):
-    texts = b"kamat telok\nmitel\nlaskit\n"
-    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(texts)))
-    out = place.succeed(
-        "--do_predict=True",
-        "--predict_file=-",
-        "--input_format=text",
-        **arguments(
-            place,
-            model_dir=place.path("model", "best"),
-            predict_dir=place.path("answers"),
-            spiece_model_file=place.path("model", "best", "spiece.model"),
-        ),
-    )
-    _, lines, probabilities = place.predictions(
-        "answers", "predictions_custom_stdin.tsv"
-    )
-    assert "(3 rows)" in out and [line[0] for line in lines] == ["0", "1", "2"]
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -399,41 +373,6 @@ def test_too_few_and_too_many_files_are_refused_before_training(
     )
     assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
     assert message in done.stderr and not (tmp_path / "no").exists()
-
-
-@pytest.mark.slow
-def test_initial_weights_that_are_not_finite_are_refused_before_training(
-    place, tmp_path
-):
-    name = "model/transformer/layer_1/rel_attn/q/kernel"
-    damaged = checkpoint.read_weights(str(RELEASED / "xlnet_model.ckpt"))
-    damaged[name][0, 0, 1] = -np.inf
-    checkpoint.write_arrays(str(tmp_path / "xlnet_model.ckpt"), damaged)
-    done = place.run(
-        "--do_train=True",
-        **arguments(place, model_dir=place.path("never"), init_checkpoint=tmp_path),
-    )
-    (line,) = done.errors
-    assert done.returncode == 1 and f"xlnet_model.ckpt: {name}: found 1 of " in line
-    assert not os.path.exists(place.path("never"))
-
-
-def test_a_dev_share_of_0_trains_on_all_rows(place):
-    done = place.run(
-        "--do_train=True",
-        **arguments(
-            place,
-            model_dir=place.path("whole"),
-            dev_share=0,
-            eval_steps=None,
-            train_steps=1,
-        ),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "note: there is no file dev to evaluate on while training\n" in done.stderr
-    assert re.search(
-        "^task +custom: 30 rows, labels animal, plant, stone$", done.stdout, re.M
-    )
 
 
 # ---- without a run

@@ -228,12 +228,3 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
     assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(
         range(8)
     )
-
-
-@pytest.mark.parametrize(
-    "devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)]
-)
-def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
-    monkeypatch.setattr("xlnet.support.cores.available", lambda: 2)
-    connected = connect(DeviceSettings(device="cpu", **devices))
-    assert connected.parallel_batches == at_once

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from helpers.finetuning import make_workspace, weights
-from helpers.paths import RELEASED
 
 from xlnet.engine import optimizer
 
@@ -82,20 +81,3 @@ def test_steps_that_overflow_are_passed_over(place, monkeypatch):
     assert set(best) == {
         name for name in last if not re.search("Adam|loss_scale", name)
     }
-
-
-def test_options_go_together(place):
-    """Long texts with memory in float16, frozen layers, recomputing."""
-    loss, held_out = train(
-        place,
-        "together",
-        precision="fp16",
-        long_document="memory",
-        max_seq_length=8,
-        recompute=True,
-        freeze_layers=1,
-        train_steps=1,
-        log_steps=1,
-        init_checkpoint=str(RELEASED),
-    )
-    assert np.isfinite(loss + [held_out]).all()

@@ -89,7 +89,7 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
     check_same(place, name)
 
 
-@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT))
+@pytest.mark.parametrize("number", (signal.SIGUSR1, signal.SIGINT))
 def test_a_signal_in_the_prediction_after_training_is_not_the_end(
     place, monkeypatch, number
 ):

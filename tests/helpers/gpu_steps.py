@@ -1,6 +1,5 @@
 """Training steps for `gpu_graph` to look at: small networks over windows of real size."""
 
-import itertools
 import unittest.mock
 
 import tensorflow.compat.v1 as tf
@@ -123,8 +122,6 @@ def _fetches(model, features):
 
 # ---- which settings
 
-OBJECTIVES = ("permutation", "masked", "causal")
-PRECISIONS = ("fp32", "bf16", "fp16")
 
 # One step for each thing that makes a graph of another kind; together they take half a minute.
 # name: (function, arguments).
@@ -159,61 +156,3 @@ QUICK = {
         dict(long_document="memory", summary_type="attn", freeze_layers=1),
     ),
 }
-
-
-def every():
-    """Every combination of what is asked for: name to (function, arguments)."""
-    works = {}
-    for objective, precision, recompute, micro_batches, segments in itertools.product(
-        OBJECTIVES, PRECISIONS, (False, True), (1, 2), (0.0, 1.0)
-    ):
-        name = ", ".join(
-            ["pretraining", objective, precision]
-            + ["recomputed"] * recompute
-            + ["accumulated"] * (micro_batches > 1)
-            + ["next segment"] * (segments > 0)
-        )
-        works[name] = (
-            pretraining,
-            dict(precision=precision, recompute=recompute),
-            dict(
-                objective=objective,
-                grad_accum_steps=micro_batches,
-                next_segment_loss=segments,
-            ),
-        )
-    for (
-        kind,
-        precision,
-        recompute,
-        micro_batches,
-        with_memory,
-        is_fixed,
-    ) in itertools.product(
-        TASK_TYPES, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)
-    ):
-        if with_memory and kind in ("tagging", "spans"):
-            continue  # they have no such setting
-        name = ", ".join(
-            ["fine-tuning", kind, precision]
-            + ["recomputed"] * recompute
-            + ["accumulated"] * (micro_batches > 1)
-            + ["memory"] * with_memory
-            + ["one length"] * is_fixed
-        )
-        document = dict(long_document="memory") if with_memory else {}
-        works[name] = (
-            finetuning,
-            kind,
-            dict(precision=precision, recompute=recompute),
-            dict(grad_accum_steps=micro_batches, train_batch_size=ROWS, **document),
-            is_fixed,
-        )
-    for summary in ("last", "first", "mean", "attn"):
-        works["fine-tuning, summary " + summary] = (
-            finetuning,
-            "classification",
-            {},
-            dict(summary_type=summary),
-        )
-    return works

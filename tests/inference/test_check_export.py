@@ -105,13 +105,6 @@ def test_the_answers_of_a_server_are_compared(tmp_path, server):
     )
 
 
-def test_an_export_without_examples_is_an_error(tmp_path):
-    """Nothing was compared, and the status was 0."""
-    done = check(tmp_path, examples={})
-    assert done.returncode == 1 and "examples.json has no example" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_what_is_no_server_is_one_line(tmp_path, server):
     for arguments, said in (
         (["--url=" + server({})], '404: Not Found: {"error": "no such'),

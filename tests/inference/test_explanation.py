@@ -92,17 +92,6 @@ def test_words_are_between_spaces_or_single_letters(text, words):
     assert [text[start:end] for start, end in explanation.words_of(text)] == words
 
 
-def test_one_word_several_texts_and_bad_ones(loaded):
-    model = loaded("multi_label")
-    one, several = (
-        model.explain("kamat"),
-        model.explain(["kamat", "sol mitel", ""], errors="return"),
-    )
-    assert one.words == ("kamat",) and np.isfinite(one.weights).all()
-    assert several[0].words == one.words and several[1].words == ("sol", "mitel")
-    assert isinstance(several[2], UserError)
-
-
 @pytest.mark.parametrize(
     "kind, settings, said",
     [
@@ -211,16 +200,6 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
         output=str(image),
     )
     assert image.read_bytes().startswith(b"\x89PNG")
-
-
-def test_attention_of_a_text_that_the_model_cuts_is_refused(tmp_path):
-    directory = make_model(
-        tmp_path, "classification", max_seq_length=16, long_document="truncate"
-    )
-    with xlnet.load(directory, device="cpu") as model:
-        assert len(model.attention(("ka", "sol"), layers=[1]).ids) < 16
-        with pytest.raises(UserError, match="one that is cut or read in parts"):
-            model.attention(("kamat rokmi " * 20, "mat"), layers=[1])
 
 
 def test_attention_takes_a_question_and_its_context_as_the_answer_does(tmp_path):

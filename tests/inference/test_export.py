@@ -176,22 +176,6 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 
 
 @has_text
-@pytest.mark.parametrize("text", ["", " \t\u3000"])
-def test_an_empty_text_is_refused_as_in_python(quick_start, models, tmp_path, text):
-    """The export gave it a label with 0.96."""
-    saved = exporter.export(
-        models("multi_label"), str(tmp_path / "served"), names=["text"]
-    )
-    with pytest.raises(Exception, match="text_a is empty, expected a text"):
-        ask(saved, ("text", dict(text_a=in_bytes(["kamat", text]))))
-    with (
-        xlnet.load(models("multi_label"), device="cpu") as model,
-        pytest.raises(UserError, match="text 1: the text is empty"),
-    ):
-        model.classify(["kamat", text])
-
-
-@has_text
 def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(
     tmp_path,
 ):
@@ -260,37 +244,6 @@ def test_a_model_whose_own_example_overflows_is_not_exported(tmp_path):
     ):
         exporter.export(path, str(tmp_path / "served"), names=["ids"])
     assert not list((tmp_path / "served").iterdir())
-
-
-def test_the_page_of_a_model_with_one_output_and_any_name(
-    quick_start, models, tmp_path
-):
-    """What is asked and answered is what a server takes and gives; commands can be pasted."""
-    saved = exporter.export(
-        models("regression"), str(tmp_path / "my 分数"), names=["ids"]
-    )
-    page = pathlib.Path(saved, "README.md").read_text(encoding="utf-8")
-    assert (
-        "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d"
-        in page
-    )
-    assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
-    asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
-    examples = json.loads(
-        pathlib.Path(saved, "assets.extra", "examples.json").read_text()
-    )
-    (told,) = examples["ids"]["outputs"]["score"]["value"]
-    (found,) = ask(
-        saved,
-        (
-            "ids",
-            {
-                name: np.array([row[name] for row in asked["instances"]])
-                for name in asked["instances"][0]
-            },
-        ),
-    )
-    assert told == pytest.approx(found["score"][0], rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ("tagging", "spans"))
@@ -389,30 +342,6 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(
         for name in sizes[0]
         if name.endswith(("/kernel", "/lookup_table")) and "/transformer/" in name
     }
-
-
-@pytest.mark.parametrize(
-    "precision, kept",
-    (("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16)),
-)
-def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(
-    models, precision, kept
-):
-    model = model_files.read(
-        models("classification"), network=NetworkSettings(precision=precision)
-    )
-    with tf.Graph().as_default():
-        TaskModel(model.config, model.tuned, model.network).outputs(
-            predictor.placeholders(model.tuned)
-        )
-        for variable in tf.global_variables():
-            is_matrix = (
-                "/transformer/" in variable.op.name
-                and variable.op.name.endswith(("/kernel", "/lookup_table"))
-            )
-            assert variable.dtype == (kept if is_matrix else tf.float32), (
-                variable.op.name
-            )
 
 
 @has_text
@@ -627,14 +556,3 @@ def test_weights_alone(tmp_path):
     done = export(tmp_path / "other")
     assert done.returncode == 1 and "found no checkpoint" in done.stderr
     assert not (tmp_path / "other").exists()
-
-
-def test_settings_of_a_saved_model_are_refused_for_weights_alone(tmp_path):
-    line = command.refused(
-        "xlnet export",
-        model_dir=tmp_path,
-        output=tmp_path / "out",
-        weights_only=True,
-        precision="bf16",
-    )
-    assert "precision: found weights_only" in line

@@ -7,7 +7,6 @@ import pytest
 from helpers.language_model import Pretrained, hidden_in_order
 from helpers.vocabulary import train_odd_model, train_tiny_model
 
-import xlnet
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference import filling
 from xlnet.inference.settings import FillingSettings
@@ -145,13 +144,6 @@ def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
         assert not one.pieces[0][0].startswith("▁") and " " not in one.text[4:]
 
 
-def test_anything_goes_where_words_are_not_asked_for(permuted):
-    found = fill(
-        permuted, "cat___", pieces="2", whole_words=False, top=2000, beams=2000
-    )
-    assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
-
-
 @pytest.mark.parametrize("whole_words", (True, False))
 def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
     """A word begins with the mark of a space alone, and has at least one more piece."""
@@ -164,24 +156,6 @@ def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
     assert {
         len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)
     } == {1, 2}
-
-
-def test_no_byte_of_a_character_is_filled_in(tmp_path):
-    made = Pretrained(
-        tmp_path, False, train=lambda path: train_odd_model(path, "bytes")
-    )
-    assert made.tokenizer.byte_ids
-    for text in ("the ___ sat", "t___"):
-        found = fill(made, text, pieces="1-2", whole_words=False, top=50)
-        assert not any("\ufffd" in one.text for one in found)
-
-
-def test_more_underscores_are_one_blank(permuted):
-    one, five = (
-        fill(permuted, text, pieces="1", top=2)
-        for text in ("the ___ sat", "the _____ sat")
-    )
-    assert one == five
 
 
 @pytest.mark.parametrize(
@@ -261,23 +235,6 @@ def test_wrong_input_is_named_in_a_line(permuted, text, settings, message):
     with pytest.raises(UserError, match=message) as raised:
         fill(permuted, text, **settings)
     assert "\n" not in str(raised.value)
-
-
-def test_a_blank_that_no_piece_fits_is_an_error_of_its_text(permuted, monkeypatch):
-    """In a vocabulary of words alone no piece continues a word."""
-    made = filling.BlankPieces.__init__
-
-    def words_alone(self, tokenizer):
-        made(self, tokenizer)
-        self._is_marked = np.array(True)
-
-    with xlnet.load(permuted.folder) as model:
-        monkeypatch.setattr(filling.BlankPieces, "__init__", words_alone)
-        first, second = model.fill(["the ___", "the___"], errors="return")
-        assert first == model.fill("the ___") and first[0].unknown_tokens == 0
-        assert "expected pieces of the vocabulary that fit the blanks" in str(second)
-        with pytest.raises(UserError, match="text 1: pieces"):
-            model.fill(["the ___", "the___"])
 
 
 def test_a_causal_model_cannot_fill_in(causal):

@@ -77,40 +77,6 @@ def test_it_is_named(model, call, name):
     assert "\n" not in str(raised.value)
 
 
-class Polars:
-    """A column as polars has it."""
-
-    def __init__(self, values):
-        self._values = values
-
-    def to_list(self):
-        return self._values
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        iter,
-        set,
-        Polars,
-        lambda texts: map(str, texts),
-        lambda texts: (each for each in texts),
-    ],
-)
-def test_what_can_be_iterated_over_is_texts(model, make):
-    """Generators, sets and columns were refused, or taken as one text."""
-    found = model.vectors(make(["the cat"]))
-    assert np.array_equal(found, model.vectors(["the cat"])) and found.shape[0] == 1
-    assert len(list(model.pipe(make(["the cat"]), "vectors"))) == 1
-
-
-def test_a_number_of_pieces_is_a_number(model):
-    assert (
-        model.fill("the ___", pieces=1)[0].text
-        == model.fill("the ___", pieces="1")[0].text
-    )
-
-
 def test_arrays_are_taken_as_lists(model):
     texts = np.array(["the cat", "on"])
     expected = model.vectors(["the cat", "on"])
@@ -178,8 +144,3 @@ def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
         with pytest.raises(xlnet.UserError, match="model: found a closed one"):
             call()
     model.close()
-
-
-def test_numbers_of_numpy_are_numbers(model):
-    asked = dict(max_tokens=np.int64(2), temperature=np.float32(2), beams=np.int32(1))
-    assert model.generate("the", **asked).tokens <= 2

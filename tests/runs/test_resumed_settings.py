@@ -258,16 +258,12 @@ def test_content(tmp_path, caplog):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A workspace with a finished run in `model`, evaluated by a metric of a file, and `one.tsv`,
-    with a run on it in `one`."""
+    """A workspace with a finished run in `model`, evaluated by a metric of a file."""
     place = make_workspace(tmp_path_factory.mktemp("resumed"))
     (place.directory / "mine.py").write_text(
         "def right(labels, predictions):\n    return (labels == predictions).mean()\n"
     )
     train(place)
-    lines = (place.directory / "own" / "train.tsv").read_text().splitlines()
-    (place.directory / "one.tsv").write_text("\n".join(lines) + "\n")
-    train(place, **ONE(place))
     return place
 
 
@@ -350,6 +346,7 @@ def test_every_file(place, name, change, said):
         assert done.returncode == 0 and "has all of its 2 steps" in done.stdout, done
 
 
+@pytest.mark.slow
 def test_a_change_of_the_metric_is_said_once(place):
     shutil.copytree(place.path("model"), place.path("other_metric"))
     changed = dict(model_dir=place.path("other_metric"), metric="accuracy")
@@ -361,6 +358,7 @@ def test_a_change_of_the_metric_is_said_once(place):
     ), done
 
 
+@pytest.mark.slow
 def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
     shutil.copytree(place.path("own"), place.path("moved"))
     for changes in (
@@ -417,8 +415,11 @@ def evaluated(done):
     return int(line[-1].rpartition("(")[2].split()[0])
 
 
+@pytest.mark.slow
 def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch):
     """Also if it has been copied, or has got more rows; another file completely."""
+    shutil.copy(place.path("own", "train.tsv"), place.path("one.tsv"))
+    train(place, **ONE(place))
     monkeypatch.chdir(place.directory)
     held_out = evaluated(
         train(place, "--do_eval=True", **ONE(place, data_dir="one.tsv"))
@@ -479,6 +480,7 @@ READ_ONLY = (
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
+@pytest.mark.slow
 def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     """Report 65."""
     make_model(tmp_path / "model", "classification")
@@ -519,24 +521,6 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     assert (
         done.returncode == 1 and "model_dir: model cannot be written to" in done.stderr
     )
-
-
-def test_an_evaluation_names_its_thresholds(tmp_path):
-    make_model(tmp_path / "model", "multi_label")
-    (tmp_path / "dev.csv").write_text(
-        'text_a,label\nkamat,"animal,plant"\nmitel,plant\n'
-    )
-    thresholds = dict(predict_threshold=0.25)
-    command.succeed(
-        "xlnet classify",
-        "--do_eval",
-        model_dir=tmp_path / "model",
-        dev_file=tmp_path / "dev.csv",
-        device="cpu",
-        **thresholds,
-    )
-    kept = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
-    assert {name: kept[name] for name in thresholds} == thresholds
 
 
 def test_weights_with_another_vocabulary_are_refused(tmp_path):

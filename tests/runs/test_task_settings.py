@@ -5,7 +5,6 @@ import json
 from contextlib import nullcontext
 
 import pytest
-from helpers import tasks
 
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
@@ -45,12 +44,6 @@ def resolve(settings, given):
         settings, NetworkSettings(), OptimizationSettings(), given, run
     )
     return found
-
-
-def task_of_run(settings):
-    return task_settings.task_of_run(
-        settings, task_settings.read_model(settings.model_dir)
-    )
 
 
 def make_model(directory, task, resolved=None):
@@ -201,10 +194,6 @@ def test_what_belongs_to_training_is_compared_and_inherited_in_training_alone(
     assert resolve(*settings_of(model, **what)).seed == (7 if trains else 0)
 
 
-def test_what_is_said_again_is_no_contradiction(model):
-    assert resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
-
-
 def test_another_task_is_refused(model):
     """But AX is answered by a model of MNLI."""
     with pytest.raises(UserError, match="run.json has task custom, not rte"):
@@ -229,14 +218,6 @@ def test_another_task_is_refused(model):
 def test_what_no_model_keeps_has_to_be_given(model, what, missing):
     with pytest.raises(MissingFlag, match=f"^flag --{missing} is required: directory"):
         resolve(*settings_of(model, **what))
-
-
-def test_records_are_in_the_model_directory_unless_they_are_elsewhere(model):
-    def of(**values):
-        return resolve(*settings_of(model, **values)).output_dir
-
-    assert of(do_train=True, data_dir="x") == str(model / "records")
-    assert of(do_train=True, data_dir="x", output_dir="o") == "o" and of() == ""
 
 
 def test_a_run_resumes_without_its_initial_checkpoint(model):
@@ -280,25 +261,6 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
     with pytest.raises(UserError, match="cls_scope") if is_refused else nullcontext():
         task_settings.check_start(str(tmp_path / "init"), *found[1])
     assert caplog.text == ""
-
-
-def test_the_train_file_of_a_model_is_not_the_data_dir_that_was_ignored_for_it(
-    tmp_path,
-):
-    """A run of an earlier version had both."""
-    paths = {name: str(tmp_path / f"{name}.csv") for name in "ab"}
-    for name, path in paths.items():
-        tasks.write(
-            tmp_path, f"{name}.csv", "text_a,label", f"{name},x", f"{name}{name},y"
-        )
-    task = dict(task="custom", kind="classification", labels=["x", "y"], dev_share=0.2)
-    resolved = dict(task_name="custom", data_dir=paths["a"], train_file=paths["b"])
-    make_model(tmp_path / "model", task, resolved)
-    for name, share in (("a", 0.0), ("b", 0.2)):
-        found = resolve(
-            *settings_of(tmp_path / "model", do_eval=True, data_dir=paths[name])
-        )
-        assert task_of_run(found).files.dev_share == share
 
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2])])

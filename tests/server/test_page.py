@@ -314,24 +314,6 @@ def test_predictions_as_people_want_them(page):
     assert "Rejected spans" in page.inner_text("#answer")
 
 
-def test_the_answers_that_were_typed_are_what_is_chosen_from(page):
-    """Not the labels of training; and no more than were typed."""
-    page.model.verb = "choose"
-    page.reload()
-    page.wait_for_selector("#fields textarea")
-    shown = predict(page, "choose", text_a="a", choices="\n yes\n no")
-    assert page.model.asked[-1][2][0]["choices"] == [" yes", " no", ""]
-    assert shown.split("\n")[:6] == [
-        "no 70\u00a0%",
-        "",
-        "no",
-        "70\u00a0%",
-        "yes",
-        "30\u00a0%",
-    ]
-    assert page.locator(".bar").count() == 2
-
-
 def test_the_first_example_is_answered_at_once(page):
     page.wait_for_selector(".headline")
     assert page.model.asked == [("text", {}, [{"text_a": "first <b>example</b>"}])]
@@ -443,28 +425,6 @@ def test_generated_text_its_probabilities_and_its_end(page):
     assert page.model.asked[-1][1] == dict(asked, temperature="0", seed="3", stop=".")
 
 
-def test_the_similarity_of_two_texts_and_of_others(page):
-    """How similar other texts are says what a similarity is worth."""
-    shown = predict(page, "vectors", text_a="one", other="two")
-    assert (
-        shown.startswith("0.960 cosine similarity") and "2 numbers, length 5" in shown
-    )
-    asked = [row["text_a"] for row in page.model.asked[-1][2]]
-    assert asked == ["one", "two", "east", "north", "west"]
-    # All pairs but the one that is asked for: nine, of which the two texts are in six.
-    assert (
-        page.locator(".scale .other").count() == 9
-        and page.locator(".scale .this").count() == 1
-    )
-    cosines = [0.6, 0.8, -0.6, 0.8, 0.6, -0.8, 0, -1, 0]
-    assert (
-        f"{sum(cosines) / 9:.3f} on average" in shown
-        and "more similar than each" in shown
-    )
-    assert "cosine" not in predict(page, "vectors", text_a="one", other="")
-    assert len(page.model.asked[-1][2]) == 1
-
-
 def cards(page, stream):
     return page.evaluate(f"""[...document.querySelectorAll(".lane.{stream} .card")].map(
         e => e.className.replace("card ", ""))""")
@@ -523,47 +483,6 @@ def test_the_factorization_order_is_played(page):
     picture(page, "factorize")
 
 
-def test_playing_goes_from_the_first_step_to_the_last_and_stops(page):
-    predict(page, "factorize", text="a b")
-    page.click("button[aria-label='play']")
-    assert page.inner_text(".controls output") == "step 1 of 3"
-    page.wait_for_selector(".controls output:text-is('step 2 of 3')")
-    page.wait_for_selector(".controls output:text-is('step 3 of 3')")
-    page.wait_for_selector("button[aria-label='play']")
-    page.click("button[aria-label='play']")
-    page.click("button[aria-label='pause']")
-    assert page.inner_text(".controls output") == "step 1 of 3"
-
-
-def test_tokens_are_dragged_to_another_order(page):
-    predict(page, "factorize", text="a b")
-    page.locator(".chip").last.scroll_into_view_if_needed()
-    first, last = (page.locator(".chip").nth(at).bounding_box() for at in (0, 2))
-    page.mouse.move(first["x"] + 5, first["y"] + 5)
-    page.mouse.down()
-    page.mouse.move(last["x"] + 5, last["y"] + 5, steps=5)
-    page.mouse.up()
-    page.wait_for_selector("#set-own", state="visible")
-    done(page)
-    assert page.model.asked[-1][1]["order"] == "1,2,3"
-    assert page.input_value("#set-order") == "own"
-    # And with the keyboard: the answer of this model has the order 3, 1, 2 always.
-    page.locator(".chip").nth(1).focus()
-    page.keyboard.press("Alt+ArrowLeft")
-    done(page)
-    assert page.model.asked[-1][1]["order"] == "1,3,2"
-    page.wait_for_function("document.activeElement === document.querySelector('.chip')")
-    page.keyboard.press("ArrowRight")
-    assert page.inner_text(".controls output") == "step 2 of 3"
-    page.select_option("#set-order", "right_to_left")  # is asked for at once
-    done(page)
-    assert page.model.asked[-1][1] == {
-        "order": "right_to_left",
-        "known": "0",
-        "top": "6",
-    }
-
-
 def test_attention_by_head(page):
     """One request for all heads of a layer; the chosen token stays."""
     shown = predict(page, "attention", text="a b")
@@ -596,29 +515,6 @@ def test_attention_by_head(page):
     assert page.model.asked[-1][1]["order"] == "2,1"
 
 
-def test_a_square_of_attention_lights_its_two_tokens(page):
-    predict(page, "attention", text="a b")
-    page.locator(".head").nth(1).click()
-    page.locator(".maps svg").first.scroll_into_view_if_needed()
-    box = page.locator(".maps svg").first.bounding_box()
-    size = page.evaluate("document.querySelector('.maps svg').viewBox.baseVal.width")
-    cell = box["width"] / size
-    # The second row, the first column: the map is at the end of both axes.
-    page.mouse.move(
-        box["x"] + box["width"] - 1.5 * cell, box["y"] + box["height"] - 0.5 * cell
-    )
-    assert page.locator(".maps text.lit").all_text_contents() == [EVIL[:10], "a"]
-    assert page.inner_text(".readout").endswith(
-        "attends to \u201ca\u201d with 25\u00a0%"
-    )
-    page.mouse.move(
-        box["x"] + box["width"] - 0.5 * cell, box["y"] + box["height"] - 1.5 * cell
-    )
-    assert "does not see" in page.inner_text(".readout")
-    page.mouse.move(1, 1)
-    assert page.locator(".maps text.lit").count() == 0
-
-
 def test_examples_and_what_is_entered_stay_with_their_tab(page):
     assert page.input_value("#in-text_a") == "first <b>example</b>"
     page.click("#examples button:text-is('second')")
@@ -635,18 +531,6 @@ def test_examples_and_what_is_entered_stay_with_their_tab(page):
     assert len(page.model.asked) == before
     choose(page, "fill")
     assert page.input_value("#in-text") == "a ___"
-
-
-def test_an_old_answer_comes_under_no_other_tab(page):
-    page.fill("#in-text_a", "slow")
-    page.click("#ask")
-    page.wait_for_selector("#wait:text-is('1 s')")
-    choose(page, "fill")
-    assert not page.is_visible("#stop") and page.inner_text("#wait") == ""
-    time.sleep(1.5)
-    assert page.inner_text("#answer") == ""
-    predict(page, "fill", text="a ___")
-    assert page.locator(".bars").count() == 1
 
 
 def stale(page):
@@ -680,57 +564,6 @@ def test_an_answer_belongs_to_its_input(page):
     assert not stale(page)
     page.fill("#set-seed", "4")
     assert stale(page)
-
-
-def test_unknown_tokens_are_marked(page):
-    shown = predict(page, "text", text_a=UNKNOWN)
-    assert "The vocabulary does not know a token of this." in shown
-    assert page.locator("#answer .unknown").all_text_contents() == ["\u6f22"]
-    predict(page, "text", text_a="a")
-    assert page.locator("#answer .unknown").count() == 0
-
-
-def test_a_wrong_parameter_is_called_as_on_the_page(page):
-    choose(page, "generate")
-    page.fill("#set-seed", "-1")
-    assert predict(page, "generate", prompt="a") == "Seed is -1, expected 0 or more"
-
-
-def test_on_a_phone_the_result_comes_first(page):
-    predict(page, "factorize", text="a b")
-    top = {id: page.locator(id).bounding_box()["y"] for id in ("#answer", "#form")}
-    is_phone = page.viewport_size["width"] < 400
-    assert (top["#answer"] < top["#form"]) == is_phone
-    page.reload()
-    page.wait_for_selector("#fields textarea")
-    page.click("nav button[data-signature='factorize']")
-    assert page.locator("#more").evaluate("e => e.open") != is_phone
-    if is_phone:
-        page.evaluate("scrollTo(0, 0)")
-        page.wait_for_selector(".play")
-        assert page.locator(".lane.query").bounding_box()["y"] < 800  # the first screen
-
-
-def test_the_lanes_do_not_jump(page):
-    """The bold token had another width, and the lane another number of lines."""
-    predict(page, "factorize", text="a b")
-    places = """[...document.querySelectorAll(".lane .card, .chip")].map(e => {
-        const box = e.getBoundingClientRect(); return [box.left, box.width]; })"""
-    seen = []
-    for step in range(3):
-        page.locator(".chip").nth(step).click()
-        seen.append(page.evaluate(places))
-    assert seen[0] == seen[1] == seen[2]
-
-
-def test_stop(page):
-    page.wait_for_selector(".headline")
-    page.fill("#in-text_a", "slow")
-    page.click("#ask")
-    page.click("#stop")
-    done(page)
-    assert page.inner_text("#answer").endswith("stopped")
-    assert predict(page, "text", text_a="a").startswith(EVIL)
 
 
 def test_the_keyboard_alone(page):
@@ -796,18 +629,6 @@ def test_errors_a_link_and_the_request_elsewhere(page):
     page.fill("#in-text_a", "")
     page.click("#ask")  # an empty field is not sent
     assert page.evaluate("document.activeElement.id") == "in-text_a"
-
-
-def test_a_server_that_is_gone_is_said_in_words(page):
-    page.wait_for_selector(".headline")
-    page.route("**/*:predict", lambda route: route.abort())
-    page.said.clear()
-    assert predict(page, "text", text_a="a").startswith("The server at 127.0.0.1:")
-    page.unroute("**/*:predict")
-    refusal = {"status": 502, "body": "<html>bad gateway</html>"}
-    page.route("**/*:predict", lambda route: route.fulfill(**refusal))
-    assert predict(page, "text", text_a="a") == "The server refuses (502)."
-    page.said.clear()
 
 
 def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):

@@ -6,13 +6,10 @@ import re
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.language_model import Pretrained
 from helpers.models import make_model
 from helpers.serving import ask, running
-from helpers.vocabulary import train_odd_model
 
 import xlnet
-from xlnet.engine import checkpoint
 from xlnet.model import modeling
 from xlnet.server import limits
 from xlnet.server.served_model import Answer, ServedModel
@@ -120,17 +117,6 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     ):
         with pytest.raises(UserError, match=said):
             model.call("explain", parameters)
-    model.close()
-
-
-def test_of_a_long_text_what_is_read_is_explained(tmp_path):
-    """3,000 words were refused, although a few of them were read."""
-    model = opened(make_model(tmp_path / "m", "multi_label", max_seq_length=8))
-    text = "kamat telok sol " * 1000
-    (found,) = answers(model, [text], "explain")
-    assert len(found["words"]) == 3000 and any(found["is_read"])
-    assert any(found["weights"]) and not any(found["is_read"][6:])
-    same(found["value"], max(answers(model, [text])[0]["probabilities"]))
     model.close()
 
 
@@ -310,17 +296,6 @@ def test_what_is_no_signature_of_a_model(quick_start, model_of, causal, tmp_path
         opened(tmp_path)
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path):
-    """The server reported ready, and answered 500 to everything."""
-    path = make_model(tmp_path / "m", "multi_label")
-    arrays = checkpoint.read_weights(path + "/model.ckpt-1")
-    name = "model/transformer/layer_0/ff/layer_1/bias"
-    arrays[name][3] = np.nan
-    checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
-    with pytest.raises(UserError, match=rf"{name}: found 1 of 24 values that are NaN"):
-        opened(path)
-
-
 # ---- a pretrained model
 
 
@@ -383,17 +358,6 @@ def test_attention_and_what_each_stream_sees(language_model):
     assert (content[:, :, np.array(found["hidden"]["content"])] == 0).all()
 
 
-@pytest.mark.parametrize("signature", ["attention", "factorize", "fill"])
-def test_an_error_has_the_number_of_its_instance(language_model, signature):
-    good, bad = (
-        ("a ___", "the") if signature == "fill" else ("the cat", "the cat " * 40)
-    )
-    with running(language_model, "m") as server:
-        asked = {"signature_name": signature, "instances": [good, bad]}
-        status, content = ask(server, body=asked)
-    assert status == 400 and content["error"].startswith("instance 1: ")
-
-
 def test_a_stream_has_the_text_of_the_answer(language_model):
     parameters = {"max_tokens": 6, "seed": 1}
     asked = {
@@ -408,13 +372,3 @@ def test_a_stream_has_the_text_of_the_answer(language_model):
     assert "".join(part["text"] for part in parts) == whole["text"]
     assert len(parts) > 1 and parts[-1]["ended"] == "length"
     assert parts[-1]["unknown_tokens"] == 0
-
-
-@pytest.mark.parametrize("name", ["characters", "words"])
-def test_a_vocabulary_of_characters_or_words_can_fill_in(tmp_path, name):
-    """It has no piece that is a word, or none that is a part of one."""
-    Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, name))
-    model = opened(tmp_path)
-    assert "fill" in model.names
-    assert len(answers(model, ["the ___ sat"], "fill", top=3)[0]) == 3
-    model.close()

@@ -17,7 +17,7 @@ import urllib.parse
 
 import pytest
 from helpers.paths import ROOT
-from helpers.serving import READ, Answer, Echo, ask, running, wait_until
+from helpers.serving import Echo, ask, running, wait_until
 
 from xlnet.commands import serve
 from xlnet.server import application, limits
@@ -342,31 +342,6 @@ def test_a_request_has_a_longest_time(slow, monkeypatch):
         assert '"first"' in said and '{"error": "not answered within 1 s"}' in said
 
 
-def test_a_client_that_reads_slowly_gets_all_of_its_answer():
-    text = "a" * 6_000_000
-
-    class Long(Echo):
-        def run(self, call, rows):
-            return [Answer(text, *READ)]
-
-        def stream(self, call, row):
-            yield {"text": text}
-            yield {"text": "the last one"}
-
-    for is_streamed in (False, True):
-        with running(Long(), "m") as server, connect(server) as connection:
-            connection.sendall(
-                request({**GENERATE, "stream": is_streamed}, b"Connection: close\r\n")
-            )
-            answer = bytearray()
-            while part := connection.recv(1 << 16):
-                answer += part
-                time.sleep(0.01)
-        assert answer.count(b"a" * 1_000_000) == 6
-        assert answer.endswith(b"0\r\n\r\n" if is_streamed else b"}")
-        assert not is_streamed or b"the last one" in answer
-
-
 # ---- bodies
 
 
@@ -404,18 +379,6 @@ def test_bodies_on_their_way_take_no_more_memory_than_the_limit(server):
     assert in_memory < 10_000_000
 
 
-def test_what_is_not_http_is_refused(server):
-    for sent in (
-        b"hello\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 200_000,
-    ):
-        with connect(server) as connection:
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(sent)
-                assert everything(connection).startswith(b"HTTP/1.1 400")
-    assert ask(server, "GET", "/health")[0] == 200
-
-
 def test_a_body_that_does_not_arrive_in_time_is_refused_in_words(server, monkeypatch):
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
     with connect(server) as connection:
@@ -447,21 +410,6 @@ def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
     ):
         with pytest.raises(UserError, match=re.escape(said)):
             serve.ServingSettings(model_dir="m", **given).check()
-
-
-@pytest.mark.parametrize(
-    "host, asked", [("::1", ("::1",)), ("::", ("::1", "127.0.0.1"))]
-)
-def test_ipv6(host, asked):
-    if not socket.has_dualstack_ipv6():
-        pytest.skip("this machine has no IPv6")
-    with running(Echo(), "m", host=host) as server:
-        for each in asked:
-            with socket.create_connection(
-                (each, server.port), timeout=20
-            ) as connection:
-                connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
-                assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
 @contextlib.contextmanager
@@ -518,33 +466,6 @@ commands.main()
             assert answers[0].result()[0] in (200, 400)
             with contextlib.suppress(OSError):
                 assert answers[1].result()[0] >= 500
-
-
-@pytest.mark.slow
-def test_the_program_ends_in_time_while_it_streams(permuted):
-    """`docker stop` kills after 10 s."""
-    body = {**GENERATE, "stream": True, "parameters": {"max_tokens": 2048, "seed": 1}}
-    command = [
-        "-m",
-        "xlnet",
-        "serve",
-        f"--model_dir={permuted.folder}",
-        "--port=0",
-        "--name=m",
-    ]
-    with program_of(*command) as (program, place):
-        opened = [connect(place) for _ in range(20)]
-        for each in opened:
-            each.sendall(request(body))
-        for each in opened:
-            assert each.recv(1)
-        program.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        assert program.wait(20) == 0 and time.monotonic() - began < 9
-        for each in opened:
-            each.close()
-        with pytest.raises(OSError):
-            connect(place)
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 from helpers import command
-from helpers.finetuning import make_vocabulary, weights
-from helpers.paths import RELEASED, ROOT
+from helpers.finetuning import make_vocabulary
+from helpers.paths import RELEASED
 from own_task_type.ordinal import ORDINAL
 from own_task_type.two_towers import TWO_TOWERS, TowersHead, TowersReader
 
@@ -33,25 +33,6 @@ STARS = Task(
     ORDINAL.default_metrics,
     ORDINAL,
 )
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("ordinal")
-    rng = random.Random(0)
-    for split, count in (("train", 80), ("dev", 20), ("test", 10)):
-        grades = [rng.randrange(5) for _ in range(count)]
-        lines = [
-            "{} {}\t{}".format(
-                " ".join(3 * [WORDS[grade]]), rng.choice(["ka", "mi"]), grade + 1
-            )
-            for grade in grades
-        ]
-        (directory / (split + ".tsv")).write_text(
-            "\n".join(["text\tstars", *lines]) + "\n"
-        )
-    make_vocabulary(directory / "sp.model", 37)
-    return directory
 
 
 def run(place, *arguments, **changes):
@@ -84,58 +65,6 @@ def test_worker_processes_get_a_reader(name):
     task = dataclasses.replace(STARS, type=known.TASK_TYPES[name])
     reader = pickle.loads(pickle.dumps(task.reader.encode)).__self__
     assert (type(reader), reader.task) == (task.type.reader, task)
-
-
-def test_a_new_task_type_takes_one_short_file():
-    for path in (ROOT / "examples" / "own_task_type").glob("*.py"):
-        code = path.read_text().split('"""', 2)[2]
-        assert len([line for line in code.splitlines() if line.strip()]) <= 40
-
-
-def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(
-    place, monkeypatch
-):
-    monkeypatch.setitem(known.TASKS, "stars", STARS)
-    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True")
-    assert done.returncode == 0, done.stderr
-    assert "stars: 80 rows, labels 1, 2, 3, 4, 5" in done.stdout
-    model = place / "model"
-    kept = json.loads((model / "evaluations.json").read_text())
-    assert kept["metric"] == "closeness"
-    assert [one["step"] for one in kept["evaluations"]] == [30, 60, 90]
-    best = max(kept["evaluations"], key=lambda one: (one["closeness"], -one["loss"]))
-    results = json.loads((model / "eval_results_dev.json").read_text())
-    assert results["best_step"] == best["step"]
-    assert best["closeness"] > 0.5
-    assert weights(model / "best")["model/ordinal_stars/logit/kernel"].shape == (16, 4)
-    assert (
-        json.loads((model / "best" / "run.json").read_text())["task"]["kind"]
-        == "ordinal"
-    )
-    header, *lines = [
-        line.split("\t")
-        for line in (model / "predictions_stars_test.tsv").read_text().splitlines()
-    ]
-    assert header == ["id", "level", "gold"]
-    assert [line[1] for line in lines].count("1") < len(lines) == 10
-
-    monkeypatch.setitem(known.TASK_TYPES, "ordinal", ORDINAL)
-    texts = [
-        line.split("\t")[0]
-        for line in (place / "test.tsv").read_text().splitlines()[1:]
-    ]
-    with xlnet.load(str(model / "best"), device="cpu") as loaded:
-        assert loaded.classify(texts) == [line[1] for line in lines]
-
-
-def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeypatch):
-    monkeypatch.setitem(known.TASKS, "stars", STARS)
-    (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
-    done = run(
-        place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model"
-    )
-    assert done.returncode == 1
-    assert "train.tsv:2: unknown label '6' (labels: 1, 2, 3, 4, 5)" in done.stderr
 
 
 class Untranslated(TowersHead):

@@ -130,6 +130,7 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
         ]
 
 
+@pytest.mark.slow
 def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
     make_files(tmp_path)
     done = command.succeed(
@@ -194,6 +195,7 @@ tasks.register(
 """
 
 
+@pytest.mark.slow
 def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
     """Trained, evaluated, predicted, loaded and explained by the methods of the contract alone."""
     rng = random.Random(0)
@@ -278,6 +280,7 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
         known.load(str(path))
 
 
+@pytest.mark.slow
 def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
     """It went on with another loss, as if nothing had happened."""
     make_files(tmp_path)
@@ -319,6 +322,7 @@ def test_a_package_registers_by_an_entry_point(registry, tmp_path, monkeypatch):
 # ---- own metrics
 
 
+@pytest.mark.slow
 def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
     make_files(tmp_path)
     (tmp_path / "mine.py").write_text(
