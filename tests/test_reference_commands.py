@@ -299,7 +299,7 @@ def test_questions(place, monkeypatch):
         ),
     )
     assert noted(done) == {"iterations", "predict_batch_size", "num_hosts", "tpu"}
-    assert "task        custom: 80 questions" in done.stdout
+    assert re.search("^task +custom: 80 questions", done.stdout, re.M)
     predicted = json.loads(
         (place / "answers" / "predictions_custom_dev-v2.0.json").read_text()
     )

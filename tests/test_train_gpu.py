@@ -135,7 +135,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
     second = train(place, "killed")
     assert second.returncode == 0, second.stderr
-    assert "steps       2 to 4" in second.stdout
+    assert re.search("^steps +2 to 4", second.stdout, re.M)
     whole = dict(losses(trained.stdout))
     assert dict(losses(first.stdout)) == whole
     assert losses(second.stdout) == [(step, whole[step]) for step in ("3", "4")]

@@ -113,7 +113,7 @@ def test_readings_do_not_disturb_each_other(causal):
             dict(objective="caussal"),
             "with objective=caussal, expected permutation or causal",
         ),
-        (dict(clamp_len="9"), "clamp_len is '9', expected an integer"),
+        (dict(clamp_len="9"), "clamp_len: found '9', expected an integer"),
         ({}, "found no model/transformer/mask_emb/mask_emb"),
     ],
 )
