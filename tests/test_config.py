@@ -9,6 +9,7 @@ import types
 
 import pytest
 from helpers import command
+from helpers.networks import sizes
 
 import xlnet
 from xlnet.commands import cli
@@ -21,24 +22,12 @@ from xlnet.settings.finetuning import (
     TaggerSettings,
     TaskSettings,
 )
-from xlnet.settings.network import (
-    ArchitectureSettings,
-    NetworkSettings,
-)
+from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
 
-ARCHITECTURE = dict(
-    n_layer=1,
-    d_model=4,
-    n_head=1,
-    d_head=4,
-    d_inner=4,
-    ff_activation="gelu",
-    untie_r=True,
-    n_token=9,
-)
+ARCHITECTURE = dict(**sizes(layers=1, width=4, heads=1, inner=4), n_token=9)
 GROUPS = (
     CorpusSettings,
     ArchitectureSettings,
@@ -171,26 +160,13 @@ def test_a_run_config_has_all_settings_of_flags():
         (CorpusSettings, dict(seq_len=5), "seq_len: found 5"),
         (
             CorpusSettings,
-            dict(heldout_share=1.0),
-            "expected more than 0 and less than 1",
-        ),
-        (CorpusSettings, dict(task=1), "task: found 1"),
-        (
-            CorpusSettings,
             dict(num_streams=3),
             "found 3, expected an even number: with bi_data",
         ),
-        (CorpusSettings, dict(input_format="pages"), "input_format: found 'pages'"),
-        (NetworkSettings, dict(dropatt=1.0), "dropatt: found 1.0"),
         (
             NetworkSettings,
             dict(use_bfloat16=True, precision="fp16"),
             "found fp16, expected bf16; --use_bfloat16",
-        ),
-        (
-            OptimizationSettings,
-            dict(warmup_ratio=1.5),
-            "expected at least 0 and at most 1",
         ),
         (
             OptimizationSettings,
@@ -204,21 +180,14 @@ def test_a_run_config_has_all_settings_of_flags():
         ),
         (
             OptimizationSettings,
-            dict(ema_decay=1.5),
-            "expected at least 0 and less than 1",
-        ),
-        (
-            OptimizationSettings,
             dict(learning_rate=float("nan")),
             "expected a finite number",
         ),
-        (OptimizationSettings, dict(train_steps=0), "train_steps: found 0"),
         (
             PretrainingSettings,
             dict(same_length=True),
             "objective: found permutation, expected causal",
         ),
-        (ClassifierSettings, {}, "nothing to do"),
         (
             ClassifierSettings,
             dict(do_train=True, patience=1, eval_steps=0),
@@ -228,11 +197,6 @@ def test_a_run_config_has_all_settings_of_flags():
             SpanSettings,
             dict(do_prepro=True, predict_file="-"),
             "data_dir: found no questions",
-        ),
-        (
-            ArchitectureSettings,
-            dict(ff_activation="tanh"),
-            "one of relu, gelu, gelu_erf",
         ),
         (DeviceSettings, dict(num_hosts=0), "num_hosts: found 0"),
     ],

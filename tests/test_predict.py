@@ -177,11 +177,7 @@ def test_a_bad_file_is_one_line(tmp_path, monkeypatch, model_of):
     [
         ("a.txt,b.txt", "all.tsv", "output: found 'all.tsv', expected a directory"),
         ("?.txt", "-", "output: found '-', expected a directory"),
-        (
-            "a.txt,a.csv",
-            "out/",
-            "input: found a.txt and a.csv, whose",
-        ),
+        ("a.txt,a.csv", "out/", "input: found a.txt and a.csv, whose"),
         ("a.csv", "./a.csv", "output: ./a.csv is an input, too"),
         ("none.*", "out/", "input: found no such file: none.*"),
         ("a.txt,none", "out/", "input: found no such file: none"),

@@ -144,10 +144,7 @@ def run(place, monkeypatch, line, **machine):
     )
     flags = dict(word[2:].split("=", 1) for word in words[1:])
     flags.update(machine)
-    done = command.succeed(
-        program, *["--{}={}".format(*item) for item in flags.items()]
-    )
-    return done
+    return command.succeed(program, **flags)
 
 
 def noted(done):

@@ -176,36 +176,15 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     "arguments, changes, message",
     [
         ([], {}, "found nothing to do, expected --do_train"),
-        ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
-        ([TRAIN], dict(task_name="cola"), "train.tsv:1: unknown label 'first'"),
-        ([TRAIN], dict(task_name="ax"), "no split 'train'"),
         (
             [TRAIN],
             dict(data_dir="nowhere"),
             "data_dir: no such file or directory: nowhere",
         ),
-        ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),
-        ([TRAIN], dict(data_dir="blank"), "blank/train.tsv: found an empty file"),
-        (
-            [TRAIN],
-            dict(label_column="kinds"),
-            "no column 'kinds'",
-        ),
-        ([TRAIN], dict(data_dir="strange"), "strange/train.tsv"),
         (
             [TRAIN, EVAL],
             dict(data_dir="strange-dev"),
             "dev.tsv:3: unknown label 'water' (labels: an",
-        ),
-        (
-            [TRAIN],
-            dict(task_name="rte", is_regression=True),
-            "is_regression: found True, expected False for",
-        ),
-        (
-            [TRAIN],
-            dict(is_regression=True),
-            "train.tsv:2: column 'kind': 'animal' is not a number",
         ),
         (
             [TRAIN, "--label_column=score"],
@@ -213,7 +192,6 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
             "label_column is for --task_name=custom",
         ),
         ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
-        ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
         (
             [TRAIN],
             dict(model_config_path="none.json"),
@@ -264,12 +242,7 @@ def test_bad_input_is_refused_in_one_line(
 @pytest.fixture(scope="module")
 def faulty(place):
     """Files that are refused."""
-    for name in ("empty", "blank", "strange", "strange-dev"):
-        (place.directory / name).mkdir()
-    (place.directory / "blank" / "train.tsv").write_text("")
-    (place.directory / "strange" / "train.tsv").write_text(
-        "name\tfirst\tsecond\tkind\na\tb\n"
-    )
+    (place.directory / "strange-dev").mkdir()
     shutil.copy(place.path("own", "train.tsv"), place.path("strange-dev", "train.tsv"))
     lines = (place.directory / "own" / "dev.tsv").read_text().split("\n")
     lines[2] = lines[2].rpartition("\t")[0] + "\twater"

@@ -85,15 +85,7 @@ def run(place, *arguments, **changes):
         start_n_top=3,
         end_n_top=2,
     )
-    return command.run(
-        "run_squad.py",
-        *arguments,
-        *(
-            "--{}={}".format(*item)
-            for item in dict(flags, **changes).items()
-            if item[1] is not None
-        ),
-    )
+    return command.run("run_squad.py", *arguments, **dict(flags, **changes))
 
 
 @pytest.fixture(scope="module")

@@ -65,15 +65,7 @@ class Place:
             save_steps=1000,
             device="cpu",
         )
-        return command.run(
-            "run_tagger.py",
-            *arguments,
-            *(
-                "--{}={}".format(*item)
-                for item in dict(flags, **changes).items()
-                if item[1] is not None
-            ),
-        )
+        return command.run("run_tagger.py", *arguments, **dict(flags, **changes))
 
     def succeed(self, *arguments, **changes):
         done = self.run(*arguments, **changes)

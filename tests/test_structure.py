@@ -48,9 +48,7 @@ MODULES = {
 
 
 # A task refers to the contract of its type, which refers to the readers of its files.
-ANNOTATED = {
-    ("xlnet.tasks.task", "xlnet.tasks.types.contract"),
-}
+ANNOTATED = {("xlnet.tasks.task", "xlnet.tasks.types.contract")}
 
 
 def imported(path):

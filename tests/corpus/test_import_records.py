@@ -9,7 +9,7 @@ import import_records
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.pretraining import losses, train
+from helpers.pretraining import train
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
@@ -129,16 +129,6 @@ def test_batches_are_those_of_the_files(place, theirs, tmp_path, cores, order):
         [1] * B,
         [0] * B,
     ]
-
-
-@pytest.mark.slow
-def test_the_comparison_of_learning_trains_on_them(place, theirs, tmp_path):
-    import_records.main(settings(place, tmp_path))
-    done = train(
-        place, tmp_path / "model", record_info_dir=tmp_path / "ours", mask_mode="legacy"
-    )
-    assert done.returncode == 0 and "4 streams of 5 windows" in done.stdout, done.stderr
-    assert len(losses(done.stdout)) == 4
 
 
 def test_records_and_vocabularies_that_do_not_fit(place, theirs, tmp_path):

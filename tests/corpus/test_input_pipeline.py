@@ -123,8 +123,7 @@ def test_a_sequence_is_drawn_the_same_in_any_batch_size(read, epochs):
 
 
 @pytest.mark.parametrize(
-    "num_streams, batch, directions",
-    ((32, 16, 2), (24, 3, 2), (8, 1, 2), (9, 3, 1)),
+    "num_streams, batch, directions", ((32, 16, 2), (24, 3, 2), (8, 1, 2), (9, 3, 1))
 )
 def test_each_round_is_of_the_whole_text_and_both_directions(
     num_streams, batch, directions

@@ -89,10 +89,6 @@ STREAM = VALUES["streams"][0]
             dict(streams=[dict(STREAM, file="/etc/passwd")]),
             "outside of the records' directory",
         ),
-        (
-            dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]),
-            "outside of the records' directory",
-        ),
         (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
         (
             dict(num_streams=2),
@@ -104,16 +100,8 @@ STREAM = VALUES["streams"][0]
         (dict(windows_per_stream=True), "found windows_per_stream True, expected int"),
         (dict(reuse_len=8), "found reuse_len 8"),
         (
-            dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]),
-            "found bi_data True",
-        ),
-        (
             dict(streams=["a"]),
             r"streams\[0\]: found 'a', expected an object with file, dir",
-        ),
-        (
-            dict(streams=[{"file": "a"}]),
-            r"streams\[0\]: found {'file': 'a'}, expected an",
         ),
         (dict(seq_len="gone"), "expected an object with vocab_size, "),
     ],

@@ -169,10 +169,7 @@ def test_the_container_is_made_of_what_is_there():
     assert re.fullmatch(
         r"python:3\.13-slim-bookworm@sha256:[0-9a-f]{64} AS base", first
     )
-    assert others == [
-        "base AS serve",
-        "base AS programs",
-    ]
+    assert others == ["base AS serve", "base AS programs"]
     (serve, _), (flags, _) = (
         [json.loads(rest) for name, rest in instructions() if name == wanted]
         for wanted in ("ENTRYPOINT", "CMD")

@@ -6,6 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 import time_xlnet
 from helpers import gpu_steps
+from helpers.networks import sizes
 from run import WORKS
 
 from xlnet.model import ops
@@ -44,14 +45,7 @@ def test_two_are_summed_at_a_time(graph, name):
 def step(graph):
     """Pretraining in bfloat16, where a sum of three shows its order most."""
     config = XLNetConfig(
-        n_layer=2,
-        d_model=256,
-        n_head=4,
-        d_head=64,
-        d_inner=1024,
-        ff_activation="gelu",
-        untie_r=True,
-        n_token=4000,
+        **sizes(layers=2, width=256, heads=4, inner=1024), n_token=4000
     )
     return time_xlnet.build(
         WORKS["pretrain"], config, dict(precision="bf16", recompute=False)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import official
 from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
+from helpers.networks import sizes
 
 from xlnet.engine import predictor
 from xlnet.finetuning import model
@@ -327,10 +328,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
             "task custom has no split 'dev' (splits: train)",
         ),
         (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
-        (
-            dict(predict_file="a.csv"),
-            "predict_file: found no do_predict, expected",
-        ),
+        (dict(predict_file="a.csv"), "predict_file: found no do_predict, expected"),
         (dict(output="p.csv"), "output: found no do_predict, expected"),
         (
             dict(output=__file__, predict_file=__file__, do_predict=True),
@@ -382,16 +380,7 @@ def test_segments_remember_the_ones_before(graph):
     """Equal to the segments one by one; padding in front, also whole segments, is no matter."""
     import tensorflow.compat.v1 as tf
 
-    config = XLNetConfig(
-        n_layer=2,
-        d_model=4,
-        n_head=1,
-        d_head=4,
-        d_inner=4,
-        ff_activation="gelu",
-        untie_r=True,
-        n_token=9,
-    )
+    config = XLNetConfig(**sizes(layers=2, width=4, heads=1, inner=4), n_token=9)
     run = RunConfig(False, False, False, 0.0, 0.0, init_std=1.0, mem_len=3)
     text = np.array([[0, 0, 1, 2, 3, 4, 5, 6, 7]], np.int32)  # [1,3*3]
     longer = np.concatenate([np.zeros([1, 3], np.int32), text], axis=1)
@@ -447,16 +436,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
         return kernels.Dropout(rate, seed, first_row)
 
     monkeypatch.setattr(parameters, "Dropout", noted)
-    config = XLNetConfig(
-        n_layer=1,
-        d_model=4,
-        n_head=1,
-        d_head=4,
-        d_inner=4,
-        ff_activation="gelu",
-        untie_r=True,
-        n_token=9,
-    )
+    config = XLNetConfig(**sizes(layers=1, width=4, heads=1, inner=4), n_token=9)
     settings = ClassifierSettings(
         model_dir="", task_name="cola", max_seq_length=3, long_document=how
     )

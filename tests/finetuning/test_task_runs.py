@@ -8,6 +8,7 @@ import random
 import pytest
 from helpers import command, official
 from helpers.finetuning import make_vocabulary
+from helpers.networks import sizes
 from helpers.paths import ROOT
 from helpers.tasks import read_rows
 
@@ -42,18 +43,7 @@ def place(tmp_path_factory):
     directory = tmp_path_factory.mktemp("tasks")
     make_vocabulary(directory / "sp.model", 37)
     (directory / "config.json").write_text(
-        json.dumps(
-            dict(
-                n_layer=1,
-                d_model=8,
-                n_head=2,
-                d_head=4,
-                d_inner=16,
-                ff_activation="gelu",
-                untie_r=True,
-                n_token=37,
-            )
-        )
+        json.dumps(dict(**sizes(layers=1, width=8, heads=2, inner=16), n_token=37))
     )
     return directory
 
@@ -71,9 +61,7 @@ def run(place, task, model_dir, *what):
     )
     if preset.exists():
         flags["config"] = preset
-    done = command.run(
-        "run_classifier.py", *what, *("--{}={}".format(*item) for item in flags.items())
-    )
+    done = command.run("run_classifier.py", *what, **flags)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -179,27 +167,24 @@ def test_questions_with_different_numbers_of_choices(place, tmp_path):
         "--do_train=True",
         "--do_eval=True",
         "--do_predict=True",
-        *(
-            "--{}={}".format(*item)
-            for item in dict(
-                SIZES,
-                task_name="custom",
-                data_dir=tmp_path,
-                choice_columns="all",
-                label_form="numbers",
-                train_steps=60,
-                train_batch_size=16,
-                output_dir=tmp_path / "records",
-                model_dir=tmp_path / "model",
-                max_seq_length=12,
-                learning_rate=0.02,
-                dropout=0,
-                dropatt=0,
-                label_smoothing=0.1,
-                predict_split="dev",
-                spiece_model_file=place / "sp.model",
-                model_config_path=place / "config.json",
-            ).items()
+        **dict(
+            SIZES,
+            task_name="custom",
+            data_dir=tmp_path,
+            choice_columns="all",
+            label_form="numbers",
+            train_steps=60,
+            train_batch_size=16,
+            output_dir=tmp_path / "records",
+            model_dir=tmp_path / "model",
+            max_seq_length=12,
+            learning_rate=0.02,
+            dropout=0,
+            dropatt=0,
+            label_smoothing=0.1,
+            predict_split="dev",
+            spiece_model_file=place / "sp.model",
+            model_config_path=place / "config.json",
         ),
     )
     assert done.returncode == 0, done.stderr
@@ -214,12 +199,12 @@ def test_questions_with_different_numbers_of_choices(place, tmp_path):
         .splitlines()
     ]
     assert header[1:] == ["label", "p_1", "p_2", "p_3", "p_4", "gold"]
-    sizes = [
+    counts = [
         len(json.loads(line)["all"])
         for line in (tmp_path / "dev.jsonl").read_text().splitlines()
     ]
-    assert min(sizes) == 2
-    for size, row in zip(sizes, rows):
+    assert min(counts) == 2
+    for size, row in zip(counts, rows):
         shares = list(map(float, row[2:-1]))
         assert sum(shares) == pytest.approx(1, abs=1e-5) and not any(shares[size:])
         assert int(row[1]) <= size

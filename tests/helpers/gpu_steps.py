@@ -4,6 +4,7 @@ import unittest.mock
 
 import tensorflow.compat.v1 as tf
 
+from helpers.networks import sizes
 from helpers.pretraining import run_of
 from xlnet.corpus import feature_spec
 from xlnet.finetuning.model import TaskModel, TrainingModel
@@ -16,16 +17,7 @@ from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.known import TASK_TYPES
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
-CONFIG = XLNetConfig(
-    n_layer=2,
-    d_model=8,
-    n_head=2,
-    d_head=4,
-    d_inner=16,
-    ff_activation="gelu",
-    untie_r=True,
-    n_token=50,
-)
+CONFIG = XLNetConfig(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50)
 OPTIMIZATION = OptimizationSettings(
     learning_rate=1e-4,
     train_steps=100,

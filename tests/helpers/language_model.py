@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from helpers import vocabulary
+from helpers.networks import sizes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
 from xlnet.inference.language_model import LanguageModel
@@ -27,13 +28,7 @@ class Pretrained:
         self.objective = "causal" if is_causal else "permutation"
         self.tokenizer = Tokenizer(train(folder / "spiece.model"))
         self.config = xlnet.XLNetConfig(
-            n_layer=3,
-            d_model=16,
-            n_head=2,
-            d_head=8,
-            d_inner=32,
-            ff_activation="gelu",
-            untie_r=True,
+            **sizes(layers=3, width=16, heads=2, inner=32),
             n_token=self.tokenizer.vocab_size,
         )
         self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
+from helpers.networks import sizes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
 from xlnet.finetuning import predictor
@@ -14,16 +15,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom, known
 
-CONFIG = XLNetConfig(
-    n_layer=1,
-    d_model=16,
-    n_head=2,
-    d_head=8,
-    d_inner=24,
-    ff_activation="gelu",
-    untie_r=True,
-    n_token=37,
-)
+CONFIG = XLNetConfig(**sizes(layers=1, width=16, heads=2, inner=24), n_token=37)
 
 # The settings of a model of each task type, and what its document says of its files.
 KINDS = {

@@ -15,17 +15,10 @@ import types
 import numpy as np
 
 from helpers import command, finetuning, vocabulary
+from helpers.networks import sizes
 from helpers.paths import ROOT
 
-TINY = dict(
-    n_layer=2,
-    d_model=8,
-    n_head=2,
-    d_head=4,
-    d_inner=16,
-    ff_activation="gelu",
-    untie_r=True,
-)
+TINY = sizes(layers=2, width=8, heads=2, inner=16)
 ROWS, LENGTH, SLOTS, VOCABULARY = 4, 32, 5, 50  # of `features`
 WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
 

@@ -311,10 +311,7 @@ def _read_cache(folder):
     """As a run that finds the records of an earlier one."""
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
-    return [
-        list(map(records.read, range(found.count))),
-        len(records),
-    ]
+    return [list(map(records.read, range(found.count))), len(records)]
 
 
 # ---- vocabularies and models

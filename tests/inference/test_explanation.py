@@ -98,11 +98,7 @@ def test_words_are_between_spaces_or_single_letters(text, words):
         ("tagging", {}, "expected one that can classify or score or rank"),
         ("spans", {}, "expected one that can classify or score or rank"),
         ("multiple_choice", {}, "expected one that can"),
-        (
-            "multi_label",
-            dict(label="anmal"),
-            "expected one of animal, plant, stone",
-        ),
+        ("multi_label", dict(label="anmal"), "expected one of animal, plant, stone"),
         ("regression", dict(label="animal"), "expected none: it has one score"),
         ("classification", dict(texts=("kamat", "")), "text 0: "),
     ],

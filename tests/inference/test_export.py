@@ -142,8 +142,7 @@ def rows_of(kind):
 
 @has_text
 @pytest.mark.parametrize(
-    "kind",
-    ("classification", "multi_label", "regression", "ranking"),
+    "kind", ("classification", "multi_label", "regression", "ranking")
 )
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     has_ids = kind == "classification"  # the other graphs are built but once

@@ -99,11 +99,7 @@ def tables(permuted):
 
 @pytest.mark.parametrize(
     "order, blanks",
-    [
-        ("left_to_right", [(0, 1)]),
-        ("right_to_left", [(1, 0)]),
-        ("2,1", [(1, 0)]),
-    ],
+    [("left_to_right", [(0, 1)]), ("right_to_left", [(1, 0)]), ("2,1", [(1, 0)])],
 )
 def test_the_joint_probability_is_the_product_of_conditionals(
     permuted, tables, order, blanks

@@ -128,8 +128,7 @@ def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
 
 
 @pytest.mark.parametrize(
-    "settings, is_without_shift",
-    (({}, True), ({"clamp_len": 3}, False)),
+    "settings, is_without_shift", (({}, True), ({"clamp_len": 3}, False))
 )
 def test_where_the_addition_theorems_do_not_hold_distances_are_shifted(
     graph, settings, is_without_shift

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
+from helpers.networks import sizes
 from helpers.paths import GOLDEN
 
 import xlnet
@@ -296,17 +297,7 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
 def tiny(**changes):
     return xlnet.XLNetConfig(
         **dict(
-            dict(
-                n_layer=2,
-                d_model=8,
-                n_head=2,
-                d_head=4,
-                d_inner=16,
-                ff_activation="gelu",
-                untie_r=True,
-                n_token=50,
-            ),
-            **changes,
+            dict(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50), **changes
         )
     )
 

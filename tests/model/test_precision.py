@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.networks import sizes
 
 import xlnet
 from xlnet.corpus import feature_spec
@@ -22,14 +23,7 @@ pytestmark = pytest.mark.slow
 
 BATCH, LENGTH, TARGETS, MEMORY, VOCABULARY = 16, 512, 85, 32, 50
 CONFIG = xlnet.XLNetConfig(
-    n_layer=1,
-    d_model=32,
-    n_head=2,
-    d_head=16,
-    d_inner=64,
-    ff_activation="gelu",
-    untie_r=True,
-    n_token=VOCABULARY,
+    **sizes(layers=1, width=32, heads=2, inner=64), n_token=VOCABULARY
 )
 NETWORK = dict(dropout=0.0, dropatt=0.0, init_std=0.1)
 ALL = os.environ.get("XLNET_TEST_ALL") == "1"

@@ -459,11 +459,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     )  # neither a TPU nor GPUs are looked for
     started = []
     monkeypatch.setattr(loop, "fit", lambda run, *_: started.append(run))
-    done = command.run(
-        "train_gpu.py",
-        f"--config={path}",
-        *("--{}={}".format(*item) for item in flags.items()),
-    )
+    done = command.run("train_gpu.py", f"--config={path}", **flags)
     assert done.returncode == 0, done.stderr
     (tmp_path / "model").mkdir()
     started[0].write_document()

@@ -218,10 +218,7 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
     def start(run, settings, *more):
         return run(settings, NetworkSettings(), OptimizationSettings(), [*new], *more)
 
-    for call in (
-        (task_settings.resolve, tuned, None),
-        (resolve.inherit, pretraining),
-    ):
+    for call in ((task_settings.resolve, tuned, None), (resolve.inherit, pretraining)):
         with pytest.raises(
             UserError, match="model_dir: .* has weights to start from .*; give it"
         ):
@@ -537,10 +534,7 @@ def test_weights_with_another_vocabulary_are_refused(tmp_path):
     from xlnet.corpus.tokenizer import Tokenizer
 
     Tokenizer(str(tmp_path / "new.model")).save(str(model / "spiece.model"))
-    with pytest.raises(
-        UserError,
-        match="spiece_sha256: found .*, as the weights in",
-    ):
+    with pytest.raises(UserError, match="spiece_sha256: found .*, as the weights in"):
         xlnet.load(str(model))
 
 

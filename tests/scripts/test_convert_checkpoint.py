@@ -6,20 +6,12 @@ import os
 import pytest
 from helpers import command, finetuning
 from helpers.finetuning import weights
+from helpers.networks import sizes
 
 from xlnet import XLNetConfig
 
 SCRIPT = "xlnet convert"
-CONFIG = dict(
-    n_layer=1,
-    d_model=8,
-    n_head=2,
-    d_head=4,
-    d_inner=16,
-    ff_activation="gelu",
-    untie_r=True,
-    n_token=37,
-)
+CONFIG = dict(**sizes(layers=1, width=8, heads=2, inner=16), n_token=37)
 
 
 @pytest.fixture(scope="module")

@@ -54,11 +54,7 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     )
     assert done.stdout.splitlines()[1:] == out.read_text().splitlines()
     done = runs(
-        "generate",
-        "--input=-",
-        "--output=-",
-        "--max_tokens=3",
-        typed="the cat\n",
+        "generate", "--input=-", "--output=-", "--max_tokens=3", typed="the cat\n"
     )
     (found,) = map(json.loads, done.stdout.splitlines())
     assert (found["prompt"], found["unknown_tokens"]) == ("the cat", 0)

@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 from helpers import command
+from helpers.networks import sizes
 from helpers.paths import DATA, SPIECE
 
 from xlnet.corpus.manifest import Manifest
@@ -215,13 +216,7 @@ def test_chinese_from_text_to_classes(chinese):
         record_info_dir=out / "train",
         eval_record_info_dir=out / "heldout",
         model_dir=pretrained,
-        n_layer=1,
-        d_model=32,
-        n_head=2,
-        d_head=16,
-        d_inner=64,
-        ff_activation="gelu",
-        untie_r=True,
+        **sizes(layers=1, width=32, heads=2, inner=64),
         train_batch_size=4,
         mem_len=32,
         perm_size=32,

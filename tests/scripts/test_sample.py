@@ -174,9 +174,7 @@ def stages(small_sample, monkeypatch, quick_start):
             arguments = (
                 "--num_workers=1",
             )  # forking here copies TensorFlow's threads' locks
-        ended = command.run(
-            program, *arguments, *("--{}={}".format(*item) for item in flags.items())
-        )
+        ended = command.run(program, *arguments, **flags)
         assert ended.returncode == 0, (title, ended.stderr)
 
     monkeypatch.setattr(run_sample, "stage", stage)
@@ -312,11 +310,6 @@ ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
             "none; get one (uv python install 3.11",
         ),
         (
-            "3.13 3.9",
-            {"PYTHON": "python3.9", "TENSORFLOW": "2.21"},
-            "setup.sh: TensorFlow 2.21 needs Python 3.10 to 3.13; found: python3.9 (3.9)",
-        ),
-        (
             "",
             {"TENSORFLOW": "2.16"},
             "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21",
@@ -324,13 +317,7 @@ ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
         # The newest that fits.
         ("3.13 3.12", {}, "setup: making .venv with python3.13\n"),
         ("3.14 3=3.14 3.9", {}, "setup: making .venv with python3.9\n"),
-        ("3.13= 3=3.10", {}, "setup: making .venv with python3\n"),  # a shim that fails
         ("3.13 3.10", {"TENSORFLOW": "2.15"}, "setup: making .venv with python3.10\n"),
-        (
-            "3.13 3.10",
-            {"PYTHON": "python3.10"},
-            "setup: making .venv with python3.10\n",
-        ),
     ),
 )
 def test_setup_chooses_a_python(clone, tmp_path_factory, versions, environment, said):

@@ -66,9 +66,7 @@ def small(monkeypatch):
     )
 
     def stage(title, program, *arguments, **flags):
-        done = command.run(
-            program, *arguments, *("--{}={}".format(*item) for item in flags.items())
-        )
+        done = command.run(program, *arguments, **flags)
         assert done.returncode == 0, (title, done.stderr)
 
     monkeypatch.setattr(script, "stage", stage)

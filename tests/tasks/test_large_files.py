@@ -40,11 +40,7 @@ def json_lines(rows):
     return "".join(json.dumps(dict(zip(NAMES, row))) + "\n" for row in rows)
 
 
-FORMS = {
-    "tsv": tsv,
-    "csv": quoted,
-    "jsonl": json_lines,
-}
+FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines}
 SST = known.TASKS["sst-2"]
 SKIPPING = SST.with_files(skips_errors=True)
 

@@ -24,10 +24,7 @@ def test_metrics_by_hand():
     predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]  # tp 2, fp 1, fn 1, tn 1
     assert TASKS["mrpc"].scorer.evaluate(
         one_hot(TASKS["mrpc"], predictions), labels
-    ) == {
-        "f1": pytest.approx(2 / 3),
-        "accuracy": pytest.approx(0.6),
-    }
+    ) == {"f1": pytest.approx(2 / 3), "accuracy": pytest.approx(0.6)}
     matthews = (2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2)
     result = TASKS["cola"].scorer.evaluate(one_hot(TASKS["cola"], predictions), labels)
     assert result["matthews"] == pytest.approx(matthews)

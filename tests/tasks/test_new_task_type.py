@@ -53,11 +53,7 @@ def run(place, *arguments, **changes):
         eval_steps=30,
         model_config_path=RELEASED / "xlnet_config.json",
     )
-    return command.run(
-        "run_classifier.py",
-        *arguments,
-        *("--{}={}".format(*item) for item in dict(flags, **changes).items()),
-    )
+    return command.run("run_classifier.py", *arguments, **dict(flags, **changes))
 
 
 @pytest.mark.parametrize("name", known.TASK_TYPES)

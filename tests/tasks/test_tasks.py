@@ -321,11 +321,7 @@ def test_the_metric_that_selects(tmp_path):
         own(tmp_path, metric="f1")
     assert custom.resolve_task(
         settings("d", task_name="cola", metric="f1")
-    ).metrics == (
-        "f1",
-        "matthews",
-        "accuracy",
-    )
+    ).metrics == ("f1", "matthews", "accuracy")
 
 
 @pytest.mark.parametrize(
@@ -335,10 +331,7 @@ def test_the_metric_that_selects(tmp_path):
             dict(is_regression=True, multi_label=True),
             "is_regression and multi_label: found two",
         ),
-        (
-            dict(query_id_column="qid"),
-            "query_id_column: found no --text_b_column",
-        ),
+        (dict(query_id_column="qid"), "query_id_column: found no --text_b_column"),
         (
             dict(label_column=""),
             "label_column: found '', expected the name of a column",
