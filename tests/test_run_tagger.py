@@ -221,7 +221,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         ),
         (
             dict(label_column="4"),
-            "train.txt:3: found 1, 2, 3, expected one column '4'; --tag_col",
+            "train.txt:3: found 1, 2, 3, expected one column '4'; --label_column",
         ),
         (
             dict(metric="auc"),
