@@ -356,8 +356,8 @@ def test_locked_packages_are_those_that_are_required(name, inputs, tensorflow, v
         ("--help", 0, "data make"),
         ("data", 0, "data make"),
         ("--version", 0, "xlnet "),
-        ("exprot", 2, "did you mean 'export'"),
-        ("data mkae", 2, "did you mean 'data make'"),
+        ("exprot", 2, "found 'exprot', expected a subcommand"),
+        ("data mkae", 2, "expected a subcommand: data vocabulary, data make"),
     ),
 )
 def test_the_words_after_xlnet(words, status, said):

@@ -307,18 +307,22 @@ WRONG = (
     (
         dict(doc_stride=16),
         2,
-        "doc_stride is 16, expected at most max_seq_length - max_query_length - 3 = 15",
+        "doc_stride: found 16, expected at most max_seq_length - max_query_length - 3 = 15",
     ),
-    (dict(max_query_length=21), 2, "max_query_length is 21: with 3 special tokens"),
+    (
+        dict(max_query_length=21),
+        2,
+        "max_query_length: found 21, expected less: 3 special tokens",
+    ),
     (
         dict(model_dir=None),
         2,
-        "model_dir is missing; only --do_prepro=True does without it",
+        "model_dir: found none, expected it, unless --do_prepro is alone",
     ),
     (
         dict(train_file=None, predict_file=None),
         2,
-        "no questions: give data_dir, or train_file",
+        "found no questions, expected it, or train_file",
     ),
     (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),

@@ -225,7 +225,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         ),
         (
             dict(metric="auc"),
-            "metric: task custom has no auc .metrics: f1, precision, recall, ",
+            "metric of task custom: found auc, expected one of f1",
         ),
         (dict(scheme="bmes"), "train.txt:4: found tag 'I-PER', .*--scheme is bmes"),
         (dict(data_dir="."), "no such file: ./train.txt"),

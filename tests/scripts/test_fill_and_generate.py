@@ -63,8 +63,8 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
 @pytest.mark.parametrize(
     "flags, status, message",
     [
-        ([], 2, "expected either text or input"),
-        (["--text=a ___", "--input=x"], 2, "expected either text or input"),
+        ([], 2, "text, input: found both or none"),
+        (["--text=a ___", "--input=x"], 2, "text, input: found both or none"),
         (["--input=none"], 1, "no such file: none"),
         (["--text=a", "--order=up"], 2, "order: found 'up'"),
     ],

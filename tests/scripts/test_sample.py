@@ -255,10 +255,7 @@ def test_a_program_without_the_environment_ends_in_one_line(words):
         [sys.executable, "-S", *words], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 1 and not done.stdout
-    assert (
-        "has no absl, numpy, sentencepiece, tensorflow: in the clone, run"
-        in done.stderr
-    )
+    assert "has no absl: in the clone, run" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
