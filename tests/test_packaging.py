@@ -377,7 +377,7 @@ def test_presets_by_name_and_a_run(installed, place, tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "for tiny: seq_len=128 reuse_len=64 num_streams=8" in done.stdout
+    assert "streams 8 x " in done.stdout and "sequences of 128 tokens" in done.stdout
     vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())[
         "vocab_size"
     ]

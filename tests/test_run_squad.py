@@ -325,7 +325,7 @@ WRONG = (
         "found no questions, expected it, or train_file",
     ),
     (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
-    (dict(metric="accuracy"), 1, "task custom has no accuracy"),
+    (dict(metric="accuracy"), 1, "metric of task custom: found accuracy"),
 )
 
 

@@ -22,11 +22,11 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
     )
     stop = written.text[2:4]
     assert (
-        model.generate("the cat", [stop], max_tokens=6, seed=1).text
+        model.generate("the cat", stop=[stop], max_tokens=6, seed=1).text
         == written.text[: written.text.index(stop)]
     )
     assert (
-        model.generate("the cat", "[", max_tokens=6, seed=1) == written
+        model.generate("the cat", stop="[", max_tokens=6, seed=1) == written
     )  # a text, not JSON
 
 
@@ -86,8 +86,8 @@ def test_wrong_flags_are_named(runs, flags, status, message):
         ("in", "new/", "output: new/ is a directory"),
         ("in", "link", "output: link is an input, too"),
         ("i*,more", "more", "output: more is an input"),
-        ("none", "out", "input: no such file: none"),
-        ("i*,none", "-", "input: no such file: none"),
+        ("none", "out", "input: found no such file: none"),
+        ("i*,none", "-", "input: found no such file: none"),
         (".", "-", "input: . is a directory"),
     ],
 )

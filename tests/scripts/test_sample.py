@@ -120,8 +120,8 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--vocab_size=30000"], "too large for this text"),
-        (["--vocab_size=20"], "too small for the characters of this text"),
+        (["--vocab_size=30000"], "vocab_size: found 30000, expected at most"),
+        (["--vocab_size=20"], "vocab_size: found 20, expected at least"),
         (["--input_glob=none.txt"], "input_glob: no file matches"),
     ],
 )

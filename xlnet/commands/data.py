@@ -149,7 +149,7 @@ def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
         from xlnet.corpus import beam as pipeline
     except ImportError:
         remedy = "pip install 'apache-beam[dask]>=2.50'"
-        raise wrong("xlnet data beam", "no Apache Beam", "it", remedy) from None
+        raise wrong("Apache Beam", "none", "an installed one", remedy) from None
     # Beam's own options are one string, as in a shell.
     try:
         options = shlex.split(runner.beam_options)

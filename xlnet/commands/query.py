@@ -60,6 +60,10 @@ class FillSettings(Settings):
     top: int = same_as(FillingSettings, "top")
     beams: int = same_as(FillingSettings, "beams")
 
+    def check(self) -> None:
+        super().check()
+        FillingSettings(**dataclasses.asdict(self)).check()
+
 
 @dataclasses.dataclass(frozen=True)
 class PairSettings(Settings):
