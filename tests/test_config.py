@@ -21,6 +21,7 @@ from xlnet.settings.finetuning import (
     SpanSettings,
     TaggerSettings,
     TaskSettings,
+    names_in,
 )
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
@@ -262,6 +263,10 @@ def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     assert "found train_steps, too, expected one of them" in classifier(
         tmp_path, dict(epochs=2, train_steps=7)
     )
+    # Also where the program has no such flag.
+    (tmp_path / "other.json").write_text(json.dumps(dict(train_steps=7, epochs=2)))
+    done = command.run("train_gpu.py", f"--config={tmp_path / 'other.json'}")
+    assert done.returncode == 1 and "found epochs, too, expected one" in done.stderr
 
 
 def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(
@@ -276,3 +281,10 @@ def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(
     found = []
     cli.run(found.append, OptimizationSettings)
     assert type(found[0].learning_rate) is float and type(found[0].train_steps) is int
+
+
+def test_names_of_columns_are_read_as_a_row_of_csv():
+    assert names_in('a, "b, c"') == ("a", "b, c")
+    assert names_in('"first\nline"') == ("first\nline",)
+    with pytest.raises(UserError, match="expected quotation marks around a name"):
+        names_in("first\nline")

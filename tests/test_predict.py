@@ -1,5 +1,6 @@
 """xlnet predict: a model of any task type, from the standard input to the standard output."""
 
+import dataclasses
 import io
 
 import pytest
@@ -7,6 +8,9 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
+from xlnet.commands import predict
+from xlnet.finetuning import start
+from xlnet.runs import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
@@ -69,11 +73,28 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
 def test_a_file_with_labels_is_evaluated(kind, text, said, tmp_path):
     flags = dict(text_b_column=None) if kind == "classification" else {}
     model = make_model(tmp_path / "model", kind, **flags)
-    (tmp_path / "labelled.csv").write_text(text)
-    done = command.succeed(
-        "xlnet evaluate", str(tmp_path / "labelled.csv"), model_dir=model
-    )
+    # What the run's own evaluation wrote stays, whatever the file is called.
+    own = tmp_path / "model" / "eval_results_dev.json"
+    own.write_text("of the run")
+    (tmp_path / "dev.csv").write_text(text)
+    done = command.succeed("xlnet evaluate", str(tmp_path / "dev.csv"), model_dir=model)
     assert "eval custom dev" in done.stdout and said in done.stdout, done
+    assert own.read_text() == "of the run"
+    assert (tmp_path / "model" / "eval_results_file_dev.json").exists()
+
+
+def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):
+    """Also on the files of the run, whose settings it has."""
+    model = make_model(tmp_path / "model", "classification")
+    document = run_document.read(model)
+    resolved = dict(document.resolved, precision="bf16", data_dir=str(tmp_path))
+    changed = dataclasses.replace(document, program="xlnet classify", resolved=resolved)
+    run_document.write(model, changed)
+    seen = []
+    monkeypatch.setattr(start, "run", lambda run, device: seen.append(run.network))
+    predict.evaluate(predict.EvaluationSettings(model_dir=model, precision="fp32"))
+    predict.evaluate(predict.EvaluationSettings(model_dir=model))
+    assert [network.precision for network in seen] == ["fp32", "bf16"]
 
 
 def test_a_form_of_another_task_type_is_refused(tmp_path):

@@ -248,9 +248,7 @@ def _take_preset(groups: Sequence[type], elsewhere: Sequence[type]) -> None:
         check_value(fields[name], value, source)
         other = fields[name].metadata["instead_of"]
         # The document of a run has both, and 0 for the one that it did not use.
-        is_chosen = value and value != default_of(fields[name])
-        alternative = _preset.get(other)
-        if is_chosen and alternative and alternative != default_of(fields[other]):
+        if other and value and _preset.get(other):
             raise wrong(f"{source}: {name}", f"{other}, too", "one of them")
         if not given(name) and not (other and given(other)):
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.

@@ -158,13 +158,16 @@ def run(settings: Any, **todo: Any) -> None:
                     f"nothing: models of the type {trained.name} have no such setting"
                 )
                 raise wrong(field.name, f"'{value}'", expected)
+    names = set(given)
+    if settings.precision:
+        names.add("precision")
     chosen = group(**given)
     chosen.check()
     resolved = task_settings.resolve_run(
         chosen,
         NetworkSettings(precision=settings.precision),
         OptimizationSettings(),
-        frozenset(given),
+        names,
     )
     start.run(resolved, DeviceSettings(device=settings.device).on_one_machine())
 

@@ -17,6 +17,7 @@ from xlnet.finetuning import verdict
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import join
+from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.support import files
 from xlnet.tasks.evaluation import Evaluation, best_threshold
@@ -199,16 +200,15 @@ class Evaluator:
 
     def _name_of(self, split: str) -> str:
         """What the files of an evaluation are called: after the split, or after a file that this
-        command names in its place, so that no evaluation replaces one of other rows."""
+        command names in its place. The run's own evaluation is not replaced by one of a file that
+        happens to be called dev, too."""
         named = self._settings.named_files.get(split)
         run = read_model(self._settings.model_dir)
-        if (
-            not named
-            or not run
-            or run.resolved.get(f"{split}_file") == os.path.abspath(named)
-        ):
+        if not named or not run:
             return split
-        return readers.stem(os.path.basename(self._data.paths(split)[0]))
+        if run.resolved.get(f"{split}_file") == run_document.absolute(named):
+            return split
+        return "file_" + readers.stem(os.path.basename(self._data.paths(split)[0]))
 
     # -- predictions
 

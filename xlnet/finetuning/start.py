@@ -81,9 +81,7 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
     """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     settings, task = tuned.settings, tuned.task
     if settings.do_train and not data.can_evaluate():
-        settings.check_without_evaluations(
-            f"a file {settings.eval_split} to evaluate on"
-        )
+        settings.check_without_evaluations(f"file {settings.eval_split} to evaluate on")
     output = settings.output
     to_predict = settings.predict_file
     if settings.do_predict and output and not to_predict:

@@ -257,14 +257,15 @@ def _value(group: Settings, name: str) -> Any:
     value = getattr(group, name)
     if name == "precision" and value is None:
         return "bf16" if getattr(group, "use_bfloat16", False) else "fp32"
-    if value and name in (*_FILES, "init_checkpoint"):
-        found = []
-        for path in value.split(","):
-            found.append(
-                path if files.is_remote(path) else os.path.abspath(path.strip())
-            )
-        return ",".join(found)
-    return value
+    return absolute(value) if value and name in (*_FILES, "init_checkpoint") else value
+
+
+def absolute(paths: str) -> str:
+    """Absolute paths with commas between."""
+    found = []
+    for path in paths.split(","):
+        found.append(path if files.is_remote(path) else os.path.abspath(path.strip()))
+    return ",".join(found)
 
 
 # ---- a run that resumes, and what is done with its weights

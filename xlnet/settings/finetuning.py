@@ -638,8 +638,13 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
 
 
 def names_in(flag: Optional[str]) -> tuple[str, ...]:
-    """The names of columns in a flag: commas between, quotation marks around one with a comma."""
-    found = next(csv.reader([flag or ""], skipinitialspace=True))
+    """The names of columns in a flag: commas between, quotation marks around one with a comma, or
+    of several lines."""
+    try:
+        found = next(csv.reader([flag or ""], skipinitialspace=True))
+    except csv.Error:
+        expected = "quotation marks around a name of several lines"
+        raise wrong("columns", repr(flag), expected) from None
     return tuple(name.strip() for name in found if name.strip())
 
 
