@@ -28,8 +28,8 @@ from xlnet.commands import cli
 from xlnet.settings.fields import setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import files
+from xlnet.tasks import custom
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types import custom
 
 ROWS = 500  # of a setting; other numbers are in `settings_in`
 

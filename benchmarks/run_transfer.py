@@ -24,11 +24,11 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import required, setting
 from xlnet.support import files
-from xlnet.tasks import evaluation
+from xlnet.tasks import custom, evaluation, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.tagging.tags import Tags
-from xlnet.tasks.types import contract, custom, known
+from xlnet.tasks.types import contract
 
 # raw_text: (directory, its input_format, or a key of `BREAKS`). tasks: by name, (directory, split
 # to evaluate, epochs). more_text: tasks whose texts are read, and nothing else. pieces: of the

@@ -116,7 +116,7 @@ def make_model(directory, model_config_path, spiece_model_file):
     from xlnet.finetuning.model import TaskModel
     from xlnet.runs import run_document, task_settings
     from xlnet.runs.task_settings import FineTunedTask
-    from xlnet.tasks.types import custom
+    from xlnet.tasks import custom
 
     devices.set_up_process()
     os.makedirs(directory)

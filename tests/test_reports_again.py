@@ -19,8 +19,8 @@ from helpers.tasks import read_rows
 from xlnet.corpus import processes
 from xlnet.settings.finetuning import ClassifierSettings, TaggerSettings
 from xlnet.support import cores, errors, files
+from xlnet.tasks import custom
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types import custom
 
 REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}

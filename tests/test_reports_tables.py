@@ -19,10 +19,10 @@ from sklearn import metrics as sklearn_metrics
 
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Columns, Task
-from xlnet.tasks.types import custom
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 REPORTS = ROOT / "tests" / "reports"
 

@@ -186,7 +186,7 @@ for module in %r:
 import numpy as np
 from xlnet.tasks.files import parsing
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.types import known
+from xlnet.tasks import known
 task = known.find_task("cola")
 rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
 truth = task.scorer.gold_labels(rows)

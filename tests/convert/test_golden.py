@@ -15,8 +15,8 @@ from xlnet.convert import config_json, conversion
 from xlnet.engine import checkpoint, train_step
 from xlnet.model import heads, modeling
 from xlnet.runs import run_document
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Task
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
 ALL = (

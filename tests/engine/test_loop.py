@@ -13,7 +13,7 @@ from helpers.finetuning import assert_same
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet.engine import progress
-from xlnet.engine.predictor import Predictor
+from xlnet.engine.predictor import CheckpointOutputs
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.run import PretrainingRun
 
@@ -29,14 +29,14 @@ def run(place):
 @pytest.fixture(scope="module")
 def whole(place, run):
     """An uninterrupted run in `whole`; the sessions of its evaluations."""
-    sessions, infer = [], Predictor.__call__
+    sessions, infer = [], CheckpointOutputs.__call__
 
     def watched(self, prefix):
         yield from infer(self, prefix)
         sessions.append(self._session)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Predictor, "__call__", watched)
+        patched.setattr(CheckpointOutputs, "__call__", watched)
         done = train(place, "whole", **run)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("held out: step") == 4
@@ -146,7 +146,7 @@ def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
 @pytest.mark.parametrize("step", (0, 2))
 def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     """It is made when the run resumes."""
-    name, infer = f"cut_{step}", Predictor.__call__
+    name, infer = f"cut_{step}", CheckpointOutputs.__call__
 
     def signalled(self, prefix):
         for batch in infer(self, prefix):
@@ -155,7 +155,7 @@ def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
                 os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Predictor, "__call__", signalled)
+        patched.setattr(CheckpointOutputs, "__call__", signalled)
         done = train(place, name, **run)
     assert done.returncode == 75, done.stderr
     assert f"stopped by SIGTERM in the evaluation of step {step}" in done.stderr

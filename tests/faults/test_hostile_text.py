@@ -25,9 +25,9 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types import custom
 
 EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
 SIZE = 64_000  # characters

@@ -17,9 +17,9 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.support.errors import UserError
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.contract import LossOptions, class_weights
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

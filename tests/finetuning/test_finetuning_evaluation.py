@@ -12,7 +12,7 @@ from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
-from xlnet.engine.predictor import Predictor
+from xlnet.engine.predictor import CheckpointOutputs
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
 
@@ -88,13 +88,13 @@ def test_three_devices_answer_as_one(place, how):
 @pytest.mark.slow
 def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     """And give what one device gives for the same checkpoints."""
-    used, infer = [], Predictor.__call__
+    used, infer = [], CheckpointOutputs.__call__
 
     def watched(self, prefix):
         used.append([copy["values"].device[-5:] for copy in self._copies])
         return infer(self, prefix)
 
-    monkeypatch.setattr(Predictor, "__call__", watched)
+    monkeypatch.setattr(CheckpointOutputs, "__call__", watched)
     flags = arguments(
         place,
         model_dir=place.path("on_the_way"),
@@ -193,7 +193,7 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
 
         return tf.data.Dataset.from_generator(numbers, tf.int64, []).batch(2)
 
-    answering = Predictor(two_at_a_time(counts), [make_batches], devices)
+    answering = CheckpointOutputs(two_at_a_time(counts), [make_batches], devices)
     for rows, value in ((7, 2), (3, 5), (7, 2)):  # other files, other checkpoints
         counts[:] = [rows]
         batches = [batch for _, batch in answering(make_checkpoint(tmp_path, value))]
@@ -221,7 +221,9 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
 
         return tf.data.Dataset.from_generator(numbers, tf.int64, []).batch(2)
 
-    answering = Predictor(two_at_a_time(counts), [make_batches], devices, at_once=2)
+    answering = CheckpointOutputs(
+        two_at_a_time(counts), [make_batches], devices, at_once=2
+    )
     counts[:] = [8]
     batches = [batch for _, batch in answering(make_checkpoint(tmp_path, 3))]
     assert counts == [2, 2, 2, 2]

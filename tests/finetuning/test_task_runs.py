@@ -12,8 +12,8 @@ from helpers.networks import sizes
 from helpers.paths import ROOT
 from helpers.tasks import read_rows
 
+from xlnet.tasks import known
 from xlnet.tasks.task import expand_split
-from xlnet.tasks.types import known
 
 SIZES = dict(
     max_seq_length=32,

@@ -8,9 +8,9 @@ from helpers.tasks import settings, write
 
 from xlnet.finetuning.verdict import MOST_LINES, Evidence, verdict
 from xlnet.settings.finetuning import TaggerSettings
+from xlnet.tasks import custom
 from xlnet.tasks.evaluation import best_threshold, constant_answer
 from xlnet.tasks.task import Row
-from xlnet.tasks.types import custom
 
 STEPS = 100
 

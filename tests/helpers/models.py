@@ -13,7 +13,7 @@ from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks.types import custom, known
+from xlnet.tasks import custom, known
 
 CONFIG = XLNetConfig(**sizes(layers=1, width=16, heads=2, inner=24), n_token=37)
 

@@ -1,6 +1,6 @@
 """A few generated examples of every known task in the form of its official files.
 
-The columns are from the datasets' descriptions, not from `xlnet.tasks.types.known`, to find wrong
+The columns are from the datasets' descriptions, not from `xlnet.tasks.known`, to find wrong
 column or file names there.
 """
 

@@ -24,9 +24,9 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import files
+from xlnet.tasks import custom
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types import custom
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.finetuning.predictor import Predictor
+from xlnet.finetuning.predictor import RowPredictor
 from xlnet.inference import explanation
 from xlnet.support.errors import UserError
 
@@ -117,13 +117,13 @@ def test_of_a_long_text_what_was_read_is_explained(
         tmp_path, "classification", max_seq_length=16, long_document=long_document
     )
     with xlnet.load(directory, device="cpu") as model:
-        rows, values = [], Predictor.values
+        rows, values = [], RowPredictor.values
 
         def counted(self, asked):
             rows.extend(asked)
             return values(self, asked)
 
-        monkeypatch.setattr(Predictor, "values", counted)
+        monkeypatch.setattr(RowPredictor, "values", counted)
         found = model.explain(("kamat sol " * 1500, "mitel"))
         assert model.cut == 1 and len(found.words) == 3001
         assert found.tokens_read == 13 < found.tokens

@@ -14,9 +14,9 @@ from helpers.paths import GOLDEN
 import xlnet
 from xlnet.model import heads, kernels, kernels_tuned, modeling
 from xlnet.support.errors import UserError
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.contract import LossOptions
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(

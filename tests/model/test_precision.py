@@ -15,9 +15,9 @@ from xlnet.pretraining import objectives
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.contract import LossOptions
-from xlnet.tasks.types.known import TASK_TYPES
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from xlnet.runs import model_files, run_document, task_settings
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError
-from xlnet.tasks.types import custom
+from xlnet.tasks import custom
 
 
 @pytest.fixture(scope="module")

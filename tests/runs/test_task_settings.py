@@ -12,7 +12,7 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import MissingFlag, UserError
-from xlnet.tasks.types import custom
+from xlnet.tasks import custom
 
 PAIRS = dict(
     task_name="custom",

@@ -12,7 +12,7 @@ from xlnet.settings.fields import check_value
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.types import known
+from xlnet.tasks import known
 
 PRESETS = {
     name: presets.read(name, "config", "finetune")

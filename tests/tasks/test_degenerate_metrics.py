@@ -11,10 +11,10 @@ import pytest
 
 from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.task import Columns, Row, Task
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 TWO = dataclasses.replace(
     TASKS["cola"], metrics=("auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1")

@@ -14,10 +14,10 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Form
-from xlnet.tasks.types import custom
 
 NAMES = ["text", "label", "more"]
 # Characters that some form gives a meaning, and some that only look so.

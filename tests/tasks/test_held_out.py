@@ -6,9 +6,9 @@ import pytest
 from helpers.tasks import settings, write
 
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row
-from xlnet.tasks.types import custom
 
 
 def rows_of(texts, labels=("a", "b"), query=None):

@@ -11,11 +11,11 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, parsing, row_store
 from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import Columns, Files, Form, Task
-from xlnet.tasks.types import custom, known
 
 pytestmark = pytest.mark.slow
 

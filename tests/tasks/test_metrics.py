@@ -7,10 +7,10 @@ import pytest
 
 from xlnet.support.errors import UserError
 from xlnet.tasks.evaluation import constant_answer
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 
 def one_hot(task, ids):

@@ -15,8 +15,8 @@ from own_task_type.two_towers import TWO_TOWERS, TowersHead, TowersReader
 
 import xlnet
 from xlnet.inference.export import exporter
+from xlnet.tasks import known
 from xlnet.tasks.task import Columns, Task
-from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Head
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]

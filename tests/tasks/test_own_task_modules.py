@@ -15,7 +15,7 @@ import xlnet
 from xlnet import tasks
 from xlnet.support import own_modules
 from xlnet.support.errors import UserError
-from xlnet.tasks.types import known
+from xlnet.tasks import known
 from xlnet.tasks.types.simple import CLASSIFICATION
 
 pytestmark = pytest.mark.usefixtures("quick_start")

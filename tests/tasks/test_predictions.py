@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from xlnet.support.errors import UserError
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.tagging import files
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Form, Row, Task
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 # --- Prediction files
 

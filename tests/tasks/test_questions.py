@@ -18,12 +18,12 @@ from helpers.tasks import read_rows
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
 from xlnet.tasks.questions.squad import GoldAnswer, Question, parse_answers, position_of
 from xlnet.tasks.task import Columns, Row, Task
-from xlnet.tasks.types import custom, known
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = known.TASK_TYPES["spans"]

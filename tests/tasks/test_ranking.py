@@ -12,11 +12,11 @@ from helpers.paths import RELEASED
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
+from xlnet.tasks.known import TASKS
 from xlnet.tasks.ranking import measures, ranking
 from xlnet.tasks.task import Row
-from xlnet.tasks.types import custom
 from xlnet.tasks.types.contract import LossOptions
-from xlnet.tasks.types.known import TASKS
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 RANKING = TASKS["ranking"]

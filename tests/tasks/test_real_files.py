@@ -8,8 +8,8 @@ import pytest
 from helpers.paths import DATA, FOLDERS, ROOT
 from helpers.tasks import read_rows
 
+from xlnet.tasks import custom, known
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.types import custom, known
 
 # Rows, as the data sets' own description says.
 COUNTS = {

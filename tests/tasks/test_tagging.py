@@ -11,11 +11,11 @@ from helpers.tasks import read_rows
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom, known
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import InlineExample
-from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import class_weights
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"

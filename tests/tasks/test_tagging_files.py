@@ -18,10 +18,10 @@ from helpers.paths import ROOT
 
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.tagging import files
 from xlnet.tasks.tagging.tags import Tags
-from xlnet.tasks.types import custom
 
 REPORTS = ROOT / "tests" / "reports"
 

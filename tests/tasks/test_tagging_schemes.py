@@ -8,10 +8,10 @@ import pytest
 from helpers import tasks
 
 from xlnet.settings.finetuning import TaggerSettings
+from xlnet.tasks import custom
 from xlnet.tasks.files import parsing
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.tagging.tags import Tags
-from xlnet.tasks.types import custom
 
 # Three entities in eight words, the second right after the first one.
 SPANS = [(1, 3, "PER"), (3, 6, "PER"), (7, 8, "LOC")]

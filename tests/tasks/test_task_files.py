@@ -9,8 +9,8 @@ from helpers.tasks import read_rows, write
 
 from xlnet.support.errors import UserError
 from xlnet.tasks.files import parsing
+from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Form, Row, Task
-from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
 
 def with_form(task, **declared):

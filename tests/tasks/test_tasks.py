@@ -7,10 +7,10 @@ import pytest
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom, known
+from xlnet.tasks.known import TASKS
 from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Row, expand_split
-from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.known import TASKS
 
 
 @pytest.mark.parametrize(

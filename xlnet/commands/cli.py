@@ -159,7 +159,7 @@ def _showing_log() -> Iterator[_Console]:
 # ---- flags, of the latest call of `run`
 
 
-def given(name: str) -> bool:
+def on_command_line(name: str) -> bool:
     """Whether the flag was given on the command line; False if the program does not have it."""
     return name in FLAGS and bool(FLAGS[name].present)
 
@@ -213,7 +213,7 @@ def _parse(groups: Sequence[type], positional: str) -> None:
     for argument in sys.argv[1:]:
         files.require_utf8(argument, "argument")
     stray = FLAGS(sys.argv)[1:]
-    if stray and positional and not given(positional):
+    if stray and positional and not on_command_line(positional):
         FLAGS[positional].value = ",".join(stray)
     elif stray:
         raise flags.Error(
@@ -227,9 +227,9 @@ def _parse(groups: Sequence[type], positional: str) -> None:
             FLAGS[name].value = os.path.expanduser(value)
     for name, field in fields.items():
         other = field.metadata["instead_of"]
-        if other and given(name) and given(other):
+        if other and on_command_line(name) and on_command_line(other):
             raise wrong(name, f"{other}, too", "one of them")
-    given_flags = (name for name in FLAGS if given(name))
+    given_flags = (name for name in FLAGS if on_command_line(name))
     ignored = ["--" + name for name in given_flags if FLAGS[name].help == _NO_EFFECT]
     if ignored:
         _log.warning("note: not used: %s", ", ".join(ignored))
@@ -250,7 +250,7 @@ def _take_preset(groups: Sequence[type], elsewhere: Sequence[type]) -> None:
         # The document of a run has both, and 0 for the one that it did not use.
         if other and value and _preset.get(other):
             raise wrong(f"{source}: {name}", f"{other}, too", "one of them")
-        if not given(name) and not (other and given(other)):
+        if not on_command_line(name) and not (other and on_command_line(other)):
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
             FLAGS[name].value = setting_type(fields[name])(value)
             FLAGS[name].using_default_value = False

@@ -90,11 +90,11 @@ def export(settings: ExportSettings) -> None:
       xlnet export --model_dir=pretrained --output=to_share --weights_only
     """
     for name in _OF_SAVED_MODELS if settings.weights_only else ():
-        if cli.given(name):
+        if cli.on_command_line(name):
             raise wrong(name, "weights_only", "one of them: weights are copied")
     quiet.import_tensorflow()
     from xlnet.inference.export import exporter
-    from xlnet.tasks.types import known
+    from xlnet.tasks import known
 
     # Own task types, before the model names one.
     known.load(settings.own_module)

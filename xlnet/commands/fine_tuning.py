@@ -24,9 +24,9 @@ def main(
     """Makes records, trains, evaluates and predicts as the settings say."""
     from xlnet.finetuning import start
     from xlnet.runs import task_settings
-    from xlnet.tasks.types import known
+    from xlnet.tasks import known
 
-    if cli.given("use_tpu"):  # as on the original's command lines for TPUs
+    if cli.on_command_line("use_tpu"):  # as on the original's command lines for TPUs
         device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
@@ -34,7 +34,7 @@ def main(
         if not settings.does_run:
             return
     run = task_settings.resolve_run(settings, network, optimization, cli.given_names())
-    start.run(run, device.devices())
+    start.fine_tune(run, device.devices())
 
 
 def classify() -> None:

@@ -130,7 +130,7 @@ def run(settings: Any, **todo: Any) -> None:
     """Does with a model what the program of its type does with the settings `todo`."""
     from xlnet.finetuning import start
     from xlnet.runs import task_settings
-    from xlnet.tasks.types import known
+    from xlnet.tasks import known
 
     # What the model is: its document names its type, which has a program of its own.
     document = task_settings.read_model(settings.model_dir)
@@ -169,7 +169,7 @@ def run(settings: Any, **todo: Any) -> None:
         OptimizationSettings(),
         names,
     )
-    start.run(resolved, DeviceSettings(device=settings.device).on_one_machine())
+    start.fine_tune(resolved, DeviceSettings(device=settings.device).on_one_machine())
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:

@@ -66,7 +66,7 @@ def main(settings: ServingSettings) -> None:
             "prometheus-client"
         ) from None
     from xlnet.server.served_model import ServedModel
-    from xlnet.tasks.types import known
+    from xlnet.tasks import known
 
     # An address in use is an error before the model is loaded; who connects until then is refused.
     listening = application.bind(settings.host, settings.port)

@@ -37,12 +37,12 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError, wrong
+from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
+from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.task import Columns as TaskColumns
 from xlnet.tasks.task import Task
-from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.known import TASK_TYPES
 
 NAME = "config.json"
 

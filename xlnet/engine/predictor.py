@@ -19,7 +19,7 @@ from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import is_end_of_data
 
 
-class Predictor:
+class CheckpointOutputs:
     """A copy of the network on each device, built once for all data and checkpoints of a run.
 
     With one source of batches, each device takes the next batch as soon as it is free: the batches,

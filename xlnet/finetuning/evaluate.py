@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import Predictor
+from xlnet.engine.predictor import CheckpointOutputs
 from xlnet.finetuning import verdict
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
@@ -59,7 +59,7 @@ class Evaluator:
         in_turn = self._settings.do_train or self._settings.long_document == "memory"
         at_once = 1 if in_turn else devices.parallel_batches
         self._batch_size = -(-self._settings.eval_batch_size // at_once)
-        self._predictor = Predictor(
+        self._predictor = CheckpointOutputs(
             model.outputs_of_records, [self._batches], devices, at_once=at_once
         )
         # Results are written to the model directory, or, if that is read-only, to `predict_dir`.

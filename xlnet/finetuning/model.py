@@ -39,7 +39,7 @@ class TaskModel:
     network: NetworkSettings
 
     def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The outputs of the task's head: dict of tensors [B, ...], for `serving`. Labels are not
+        """The outputs of the task's head: dict of tensors [B, ...]. Labels are not
         read. A feature `token_scale`, float32 [B,T], multiplies the embeddings (one
         choice, no memory)."""
         with self._scope():

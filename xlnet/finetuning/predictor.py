@@ -49,7 +49,7 @@ class Predicted(NamedTuple):
     counts: TokenCounts
 
 
-class Predictor:
+class RowPredictor:
     """Predicts rows with a fine-tuned network.
 
     Args:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # these import TensorFlow
 _log = logging.getLogger(__name__)
 
 
-def run(run: TaskRun, device: DeviceSettings) -> None:
+def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
     """Trains, evaluates and predicts as the settings of a run ask.
 
     Raises:
@@ -38,10 +38,10 @@ def run(run: TaskRun, device: DeviceSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.engine.devices import connect
     from xlnet.engine.stop_signal import StopSignal
-    from xlnet.finetuning import run as finetuning
     from xlnet.finetuning.data import TaskData
     from xlnet.finetuning.evaluate import Evaluator
     from xlnet.finetuning.model import TaskModel
+    from xlnet.finetuning.run import default_rate, train
 
     tuned, settings = run.tuned, run.tuned.settings
     data = TaskData(tuned, run.tokenizer)
@@ -59,7 +59,7 @@ def run(run: TaskRun, device: DeviceSettings) -> None:
     evaluator = Evaluator(model, data, devices)
     with contextlib.ExitStack() as stack:
         if settings.do_train:
-            finetuning.train(
+            train(
                 model, data, evaluator, run.document, run.optimization, device, devices
             )
             # A signal still means that the run is not done.
@@ -71,7 +71,7 @@ def run(run: TaskRun, device: DeviceSettings) -> None:
             evaluator.evaluate()
         if settings.do_train or settings.do_eval:
             is_pretrained = bool(settings.init_checkpoint)
-            rate = finetuning.default_rate(run.config.d_model, is_pretrained)
+            rate = default_rate(run.config.d_model, is_pretrained)
             evaluator.note_verdict(rate)
         if settings.do_predict:
             evaluator.predict()
@@ -153,7 +153,7 @@ def _check_model(
 
 
 def make_records(settings: SpanSettings) -> None:
-    """Makes the records of the train file; arguments and errors as for `run`."""
+    """Makes the records of the train file; arguments and errors as for `fine_tune`."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
     task_settings.check_directories(settings)
     tokenizer = Tokenizer(

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from xlnet.settings.training import JOURNAL_NAME
+from xlnet.tasks import known
 from xlnet.tasks.task import Row, Task
-from xlnet.tasks.types import known
 
 MOST_LINES = 3
 _SAMPLES = 100  # of the rows, for an interval

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlnet.corpus.offsets import Aligner
 from xlnet.finetuning.model import TaskModel
-from xlnet.finetuning.predictor import Predictor, placeholders
+from xlnet.finetuning.predictor import RowPredictor, placeholders
 from xlnet.inference import session
 from xlnet.inference.language_model import LanguageModel
 from xlnet.runs.model_files import LoadedModel
@@ -134,7 +134,7 @@ class Inference:
             raise wrong("model", found, f"one with the method {verb}")
         return tuned
 
-    def predictor(self) -> Predictor:
+    def predictor(self) -> RowPredictor:
         """Predicts rows with the output layer of the task."""
         tuned, loaded = self.tuned(), self.loaded
 
@@ -144,7 +144,7 @@ class Inference:
             return inputs, model.outputs(inputs)
 
         subgraph = self.session.subgraph("task", build)
-        return Predictor(
+        return RowPredictor(
             tuned, self.tokenizer, subgraph, self.batch_size, self.most_tokens
         )
 

@@ -55,7 +55,7 @@ def load(
     from xlnet.inference.model import Model
     from xlnet.inference.settings import LoadSettings, from_keywords
     from xlnet.runs import model_files
-    from xlnet.tasks.types import known
+    from xlnet.tasks import known
 
     # All arguments are checked before a file is read; a task type that `own_module` registers must
     # be known before the model directory names it.

@@ -59,7 +59,7 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
 
     Args:
       rank: int [B,Q], the place in the order. Tokens outside of the order have a rank that is lower
-        than those of all positions that see them: see `batches.permutation.Sampled`.
+        than those of all positions that see them: see `corpus.permutation.Sampled`.
       is_target: bool [B,Q], the predicted tokens.
 
     Returns:

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, progress, train_step
-from xlnet.engine.predictor import Predictor
+from xlnet.engine.predictor import CheckpointOutputs
 from xlnet.model import heads
 from xlnet.pretraining import objectives, resolve
 from xlnet.pretraining.run import PretrainingRun, new_memory
@@ -79,7 +79,7 @@ class HeldOut:
                 epochs=1,
             )
             sources.append(source)
-        self._predictor = Predictor(
+        self._predictor = CheckpointOutputs(
             functools.partial(outputs, run), sources, used, settings.seed
         )
 
@@ -121,20 +121,23 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     """
     settings = run.settings
     batch, memory = run.batch_of(features)
-    read = run.input_of(batch, None, None)
+    inputs = run.input_of(batch, None, None)
     results = {"weights": batch["weights"], "ids": batch["ids"]}
     with train_step.model_scope():
-        found, vectors = objectives.find(settings.objective).predict(read)
+        found, vectors = objectives.find(settings.objective).predict(inputs)
         losses = heads.lm_loss(
-            vectors, batch["ids"], found.embedding_table, str(read.run.precision)
+            vectors,
+            batch["ids"],
+            found.embedding_table,
+            str(inputs.run_config.precision),
         )
         if settings.next_segment_loss:
-            logits = objectives.segment_logits(read, found)
+            logits = objectives.segment_logits(inputs, found)
             results["label"] = batch["label"]
             results["continues"] = tf.argmax(logits, axis=1)
     checkpoint.start_from(settings.init_checkpoint, run.config, settings.model_dir)
     # The memory is updated before the losses can be read, as the next batch continues the text
-    # streams. Each device has a memory, which is cleared where a stream starts (`Predictor`).
+    # streams. Each device has a memory, which is cleared where a stream starts.
     updates = [memory.update(new_memory(found)["memory"])] if memory else []
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)

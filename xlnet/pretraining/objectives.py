@@ -34,7 +34,7 @@ class Batch(NamedTuple):
 
     Attributes:
       config: the architecture.
-      run: how the network is run.
+      run_config: how the network is run.
       features: of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, ...
       mems: memory of earlier sequences, as for `transformer_xl`; None: without.
       seed: of dropout and masking in this step, uint64 [1], see `model.stateless_random`. None: in
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
     """
 
     config: XLNetConfig
-    run: RunConfig
+    run_config: RunConfig
     features: Mapping[str, tf.Tensor]
     mems: Optional[Sequence[tf.Tensor]]
     seed: Optional[tf.Tensor] = None
@@ -63,7 +63,7 @@ class Batch(NamedTuple):
         directions, memories and dropout of the batch."""
         return modeling.transformer_xl(
             self.config,
-            self.run,
+            self.run_config,
             seg_ids=self.features["seg_ids"],
             direction=self.features["direction"],
             mems=self.mems,
@@ -210,13 +210,13 @@ def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
     # <cls> is the last token; with a query stream the last query is that of <cls>.
     summary = heads.summarize(
         batch.config,
-        batch.run,
+        batch.run_config,
         outputs.sequence[:, -1:],
         seed=batch.seed,
         first_row=batch.first_row,
     )
     return heads.classification(
-        batch.run,
+        batch.run_config,
         summary,
         batch.features["label"],
         num_classes=2,

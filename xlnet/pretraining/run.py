@@ -78,20 +78,20 @@ class PretrainingRun:
             part: dict[str, tf.Tensor], row: Any
         ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            read = self.input_of(part, seed, first_row + row)
+            inputs = self.input_of(part, seed, first_row + row)
             with train_step.model_scope():
-                outputs, vectors = objective.predict(read)
+                outputs, vectors = objective.predict(inputs)
                 losses = heads.lm_loss(
                     vectors,
                     part["ids"],
                     outputs.embedding_table,
-                    str(read.run.precision),
+                    str(inputs.run_config.precision),
                 )
                 loss = tf.reduce_sum(losses * part["weights"]) / target_count
                 if settings.next_segment_loss:
                     segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
                         labels=part["label"],
-                        logits=objectives.segment_logits(read, outputs),
+                        logits=objectives.segment_logits(inputs, outputs),
                     )
                     loss += settings.next_segment_loss * tf.reduce_mean(segments)
             return loss, new_memory(outputs)

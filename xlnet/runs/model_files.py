@@ -28,7 +28,7 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError
-from xlnet.tasks.types import known
+from xlnet.tasks import known
 
 MAX_SEQ_LENGTH = (
     512  # of a model that is only pretrained: that of its pretraining [tokens]

@@ -21,10 +21,10 @@ from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import MissingFlag, UserError, wrong
+from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import Padding
 from xlnet.tasks.task import Task
-from xlnet.tasks.types import custom, known
 
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """A task as data: the columns of its files, the files, its metrics; and what published sets add.
 
 Nothing here reads a file. The `reader`, `head` and `scorer` that the task's type makes
-(`types.contract`) define its labels, output layer and scores. `types.known` lists the published
-tasks; `types.custom` makes one of a user's own columns and files.
+(`types.contract`) define its labels, output layer and scores. `known` lists the published
+tasks; `custom` makes one of a user's own columns and files.
 """
 
 from __future__ import annotations

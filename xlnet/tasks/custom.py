@@ -12,12 +12,12 @@ from typing import Any, Optional
 from xlnet.settings.finetuning import names_in
 from xlnet.support import encodings
 from xlnet.support.errors import UserError, wrong
+from xlnet.tasks import known
 from xlnet.tasks.files import readers
+from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import CUSTOM, Columns, Files, Task
-from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.known import TASK_TYPES
 
 
 def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
