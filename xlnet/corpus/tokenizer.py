@@ -81,12 +81,14 @@ def _clean_as_one(lines: Sequence[str], lower: bool, keep_accents: bool) -> list
 
 # The characters at which str.split() splits, without the space and the newline between lines.
 _SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
+_IS_SPACE = np.zeros(sys.maxunicode + 1, bool)  # [all code points], true for `_SPACES`
+_IS_SPACE[[ord(space) for space in _SPACES]] = True
 
 
 def _join_spaces(text: str) -> str:
     """Returns `text` with `" ".join(line.split())` done to each of its lines."""
     # A text beyond ASCII is searched for all of them at once: one by one takes ten times as long.
-    if text.isascii() or _has_any(text, _space_codes()):
+    if text.isascii() or _has_any(text, _IS_SPACE):
         for space in _SPACES:
             if space in text:
                 text = text.replace(space, " ")
@@ -125,14 +127,6 @@ def _has_any(text: str, table: np.ndarray) -> bool:
 
 def _codes(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-
-
-@functools.cache
-def _space_codes() -> np.ndarray:
-    """bool [all code points], true for `_SPACES`."""
-    table = np.zeros(sys.maxunicode + 1, bool)
-    table[[ord(space) for space in _SPACES]] = True
-    return table
 
 
 @functools.cache
@@ -672,8 +666,6 @@ def character_class(codes: Iterable[int]) -> str:
     return "".join("\\x{{{:x}}}-\\x{{{:x}}}".format(*tuple(span)) for span in spans)
 
 
-@functools.cache
 def space_class() -> str:
     """The inside of a class that holds the characters of which `str.isspace` is true."""
-    codes = range(sys.maxunicode + 1)
-    return character_class(code for code in codes if chr(code).isspace())
+    return character_class(map(ord, (" ", "\n", *_SPACES)))
