@@ -6,7 +6,7 @@ import math
 import operator
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Optional, Union
 
 from xlnet.support.errors import wrong
@@ -150,19 +150,17 @@ def check_value(
     field: "dataclasses.Field[Any]",
     value: object,
     source: str,
-    shown: Callable[[object], str] = repr,
 ) -> None:
     """Raises UserError unless `value` has the type of `field` and is one that it may be.
 
     Args:
       source: what the error begins with; "": the name of the field.
-      shown: a value as whoever gave it writes it.
     """
     # The type must be exactly that of the setting, as a bool is an int; but a float may be an int,
     # as JSON writes 1.0 as 1.
     kind, before = setting_type(field), source and source + ": "
     if type(value) not in ((int, float) if kind is float else (kind,)):
-        raise wrong(before + field.name, shown(value), _TYPES_IN_WORDS[kind])
+        raise wrong(before + field.name, repr(value), _TYPES_IN_WORDS[kind])
     check_limits(field, value, before)
 
 
