@@ -328,9 +328,9 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "values, message",
     [
-        (dict(heldout_share=0.0), "heldout_share is 0.0"),
+        (dict(heldout_share=0.0), "heldout_share: found 0.0"),
         (dict(encoding="utf-16"), "encoding: found utf-16, expected"),
-        (dict(encoding="utf-81"), "encoding: unknown 'utf-81'"),
+        (dict(encoding="utf-81"), "encoding: found 'utf-81'"),
         (dict(document_separator=" "), "document_separator: found ' '"),
     ],
 )

@@ -156,7 +156,7 @@ def _ranges(size: int, most: int) -> Iterator[tuple[int, range]]:
         yield key, range(size * key // count, size * (key + 1) // count)
 
 
-# The steps.
+# The steps. A step gets (key, values) from a GroupByKey; a key of 0 gathers all in one worker.
 
 
 def _checksum(index: int, folder: str) -> tuple[int, tuple]:

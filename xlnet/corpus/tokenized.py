@@ -45,7 +45,7 @@ def tokenize(
       chunk: of a file.
       settings: how it is read.
       tokenizer: of the vocabulary.
-      counts: gets `COUNTS`, and the number of documents of the other part.
+      counts: gets `COUNTS`, and the number of documents that `split` leaves out.
       repetitions: gets the sentences; None: they are not counted.
     """
     eod_id = tokenizer.eod_id if settings.use_eod else None
@@ -151,6 +151,7 @@ def mark(
     counts.update(
         tokens=len(tokens), sentences=len(kept), documents=int(np.count_nonzero(ended))
     )
+    # Whether the document that is still open at the end has tokens; a new one has none.
     return tokens, bool(filled[document[-1] + ends[-1]])
 
 
