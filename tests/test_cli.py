@@ -113,10 +113,12 @@ def test_a_name_that_is_not_utf8_is_refused():
     line = command.refused("train_gpu.py", "--record_info_dir=r", "--model_dir=m\udcff")
     assert (
         line
-        == "train_gpu.py: argument: --model_dir=m\\udcff has a byte that is not UTF-8; give "
-        "the file or directory another name"
+        == "train_gpu.py: argument: found --model_dir=m\\udcff, with a byte that is not UTF-8, "
+        "expected another name"
     )
-    with pytest.raises(UserError, match="^path: m\udcff has a byte that is not UTF-8"):
+    with pytest.raises(
+        UserError, match="^path: found m\udcff, with a byte that is not"
+    ):
         xlnet.load("m\udcff")
 
 

@@ -61,7 +61,7 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
 
 def test_what_is_not_a_run_is_refused(tmp_path):
     make_run(tmp_path / "model")
-    assert f"model_dir: no such directory: {tmp_path}/modle" in command.refused(
+    assert f"model_dir: found no such directory: {tmp_path}/modle" in command.refused(
         "xlnet plot curves", str(tmp_path / "modle")
     )
     (tmp_path / "empty").mkdir()

@@ -141,7 +141,7 @@ def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
     }
     done = command.run("xlnet predict", output=tmp_path / "reslts" / "p.tsv", **flags)
     assert done.returncode == 1 and not (tmp_path / "reslts").exists()
-    assert f"output: no such directory: {tmp_path}/reslts" in done.stderr
+    assert f"output: found no such directory: {tmp_path}/reslts" in done.stderr
     # A name that is that of a directory makes it.
     command.succeed("xlnet predict", output=f"{tmp_path}/new/deep/", **flags)
     assert (tmp_path / "new" / "deep" / "predictions_custom_new.tsv").exists()
@@ -199,7 +199,7 @@ def test_a_bad_file_is_one_line(tmp_path, monkeypatch, model_of):
         ("a.txt,b.txt", "all.tsv", "output: found 'all.tsv', expected a directory"),
         ("?.txt", "-", "output: found '-', expected a directory"),
         ("a.txt,a.csv", "out/", "input: found a.txt and a.csv, whose"),
-        ("a.csv", "./a.csv", "output: ./a.csv is an input, too"),
+        ("a.csv", "./a.csv", "output: found ./a.csv, which is an input"),
         ("none.*", "out/", "input: found no such file: none.*"),
         ("a.txt,none", "out/", "input: found no such file: none"),
     ],

@@ -86,7 +86,7 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     )
     for name, message in (
         ("m.model", "m.model, which exists, expected a new file"),
-        ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
+        ("m.model/n.model", "sp_path: found .*m.model, which cannot"),
         ("n.model", "expected at most .*, or more text"),
     ):
         with pytest.raises(errors.UserError, match=message):

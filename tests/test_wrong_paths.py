@@ -33,10 +33,10 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
     refused = lambda **changes: command.refused(
         "train_gpu.py", *flags_of(place, "refused", **changes)
     )
-    assert refused(record_info_dir=place / "trian").endswith(
-        "record_info_dir: no such directory: {}".format(place / "trian")
-    )
-    assert "eval_record_info_dir: no such directory: %s" % (
+    assert "record_info_dir: found no such directory: {}".format(
+        place / "trian"
+    ) in refused(record_info_dir=place / "trian")
+    assert "eval_record_info_dir: found no such directory: %s" % (
         place / "hedlout"
     ) in refused(eval_record_info_dir=place / "hedlout")
     assert "n_token: found 5, expected " in refused(n_token=5)

@@ -321,7 +321,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(metric="recall"), "metric of task custom: found recall, expected"),
         (
             dict(patience=1, eval_steps=None, dev_share=0),
-            "patience: found no a file dev to evaluate on, expected",
+            "patience: found no file dev to evaluate on, expected",
         ),
         (
             dict(do_eval=True, dev_share=0),
@@ -332,7 +332,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(output="p.csv"), "output: found no do_predict, expected"),
         (
             dict(output=__file__, predict_file=__file__, do_predict=True),
-            "py is an input, too",
+            "py, which is an input",
         ),
     ],
 )
@@ -349,7 +349,7 @@ def test_bad_settings_are_refused_in_one_line(place, changes, message):
     [
         (
             dict(task_name="sst-2", patience=1),
-            "patience: found no a file dev to evaluate on, expected",
+            "patience: found no file dev to evaluate on, expected",
         ),
         (
             dict(task_name="mnli", do_predict=True, output="no.tsv"),

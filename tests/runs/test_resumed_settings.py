@@ -516,7 +516,7 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     )
     done = run("--do_predict", "--predict_file=dev.csv")
     assert (
-        done.returncode == 1 and "model_dir: model cannot be written to" in done.stderr
+        done.returncode == 1 and "model_dir: found model, which cannot" in done.stderr
     )
 
 

@@ -82,13 +82,13 @@ def test_wrong_flags_are_named(runs, flags, status, message):
 @pytest.mark.parametrize(
     "given, output, message",
     [
-        ("in", ".", "output: . is a directory, expected a file"),
-        ("in", "new/", "output: new/ is a directory"),
-        ("in", "link", "output: link is an input, too"),
-        ("i*,more", "more", "output: more is an input"),
+        ("in", ".", "output: found the directory ., expected a file"),
+        ("in", "new/", "output: found the directory new/"),
+        ("in", "link", "output: found link, which is an input"),
+        ("i*,more", "more", "output: found more, which is an input"),
         ("none", "out", "input: found no such file: none"),
         ("i*,none", "-", "input: found no such file: none"),
-        (".", "-", "input: . is a directory"),
+        (".", "-", "input: found the directory ."),
     ],
 )
 def test_files_are_looked_at_before_the_model_is_loaded(

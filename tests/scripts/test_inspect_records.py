@@ -238,7 +238,7 @@ def test_everything_from_the_command_line(place, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--input=nowhere"], "input: no such directory: nowhere"),
+        (["--input=nowhere"], "input: found no such directory: nowhere"),
         (
             ["--num_predict=62"],
             "num_predict is 62, expected at most 61 for sequences of 64 tokens",

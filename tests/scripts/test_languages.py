@@ -141,8 +141,11 @@ def test_a_vocabulary_of_characters(tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (dict(sp_path="new/"), "sp_path: new/ is a directory, expected a file"),
-        (dict(split="heldout", heldout_share=1e-9), "input_glob: no text in text.txt"),
+        (dict(sp_path="new/"), "sp_path: found the directory new/, expected a file"),
+        (
+            dict(split="heldout", heldout_share=1e-9),
+            "input_glob: found no text in text.txt",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message):

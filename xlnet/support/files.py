@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Optional, Union
 
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 
 def sync_and_rename(source: str, target: str) -> None:
@@ -92,9 +92,7 @@ def new_directory(path: str) -> Iterator[str]:
     """Yields a temporary directory next to `path`, which may be an empty directory; renames it to
     `path` only if the block succeeds."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
-        raise UserError(
-            f"{path} is there already, expected a new or an empty directory"
-        )
+        raise wrong(path, "what is there already", "a new or an empty directory")
     path = os.path.realpath(path)  # a link would not be replaced by a directory
     remove_unfinished(path)
     temporary = _temporary(path)
@@ -206,11 +204,9 @@ def read_json(path: str, what: str) -> dict[str, Any]:
         try:
             value = parse_json(f.read())
         except ValueError as e:
-            raise UserError(f"{what} {path}: not valid JSON: {e}") from None
+            raise wrong(f"{what} {path}", f"not valid JSON: {e}", "JSON") from None
     if not isinstance(value, dict):
-        raise UserError(
-            f"{what} {path}: expected a JSON object, found {type(value).__name__}"
-        )
+        raise wrong(f"{what} {path}", type(value).__name__, "a JSON object")
     return value
 
 
@@ -238,11 +234,11 @@ def copy(source: str, target: str) -> None:
 def require_file(path: Optional[str], what: str) -> None:
     """Raises UserError unless `path` is a file; `what` is its flag or role."""
     if not path:
-        raise UserError(f"{what}: no file given")
+        raise wrong(what, "no file", "one")
     if os.path.isdir(path):
-        raise UserError(f"{what}: {path} is a directory, expected a file")
+        raise wrong(what, f"the directory {path}", "a file")
     if not exists(path):
-        raise UserError(f"{what}: no such file: {path}")
+        raise wrong(what, f"no such file: {path}", "one that exists")
 
 
 def matching(pattern: str) -> list[str]:
@@ -258,8 +254,8 @@ def require_directory(path: str, what: str) -> None:
     if os.path.isdir(path) or is_remote(path):
         return
     if os.path.exists(path):
-        raise UserError(f"{what}: {path} is a file, expected a directory")
-    raise UserError(f"{what}: no such directory: {path}")
+        raise wrong(what, f"the file {path}", "a directory")
+    raise wrong(what, f"no such directory: {path}", "one that exists")
 
 
 def require_inside(path: str, root: str, whose: str) -> None:
@@ -267,13 +263,12 @@ def require_inside(path: str, root: str, whose: str) -> None:
     directory that is, for the error: "the model's". Remote files have no links, but names."""
     if is_remote(root):
         if not path.startswith(root.rstrip("/") + "/") or ".." in path.split("/"):
-            raise UserError(f"{path} is outside of {whose} directory")
+            raise wrong(path, "a path out of it", f"one inside of {whose} directory")
         return
     root, target = os.path.realpath(root), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:
-        raise UserError(
-            f"{path} leads to {target}, outside of {whose} directory; copy the file into it"
-        )
+        inside = f"a file inside of {whose} directory"
+        raise wrong(path, f"a link to {target}", inside)
 
 
 def check_output(
@@ -293,26 +288,25 @@ def check_output(
     if not output or is_standard_output(output):
         return
     if output.endswith(os.sep) or os.path.isdir(output):
-        raise UserError(f"{what}: {output} is a directory, expected a file")
+        raise wrong(what, f"the directory {output}", "a file")
     for path in paths:
         if (
             os.path.isfile(output)
             and os.path.exists(path)
             and os.path.samefile(path, output)
         ):
-            raise UserError(f"{what}: {output} is an input, too; give another name")
+            raise wrong(what, f"{output}, which is an input", "another name")
     directory = os.path.dirname(os.path.realpath(output))
     if not os.path.exists(directory):  # a misspelt one is not made
-        raise UserError(f"{what}: no such directory: {directory}")
+        raise wrong(what, f"no such directory: {directory}", "one that exists")
     require_writable(directory, what)
 
 
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
     if not is_writable(directory):
-        raise UserError(
-            f"{what}: {directory} cannot be written to; give another directory"
-        )
+        found = f"{directory}, which cannot be written to"
+        raise wrong(what, found, "a directory that can")
 
 
 def is_writable(directory: str) -> bool:
@@ -327,18 +321,14 @@ def require_utf8(path: str, what: str) -> None:
     """Raises UserError for a path of bytes that are not UTF-8, which TensorFlow and SentencePiece
     do not take."""
     if any("\udc80" <= character <= "\udcff" for character in path):
-        raise UserError(
-            f"{what}: {path} has a byte that is not UTF-8; give the file or directory another name"
-        )
+        raise wrong(what, f"{path}, with a byte that is not UTF-8", "another name")
 
 
 def require_no_pattern(path: str, what: str) -> None:
     """Raises UserError if TensorFlow would take the path of a checkpoint for a pattern."""
     if set(path) & set("*?["):
-        raise UserError(
-            f"{what}: {path} has one of * ? [, which TensorFlow takes for a pattern of names; "
-            "rename it, or give it by another name"
-        )
+        expected = "a name without * ? [, which TensorFlow takes for a pattern"
+        raise wrong(what, path, expected)
 
 
 def sha256(path: str) -> str:
@@ -494,7 +484,6 @@ def _file_systems() -> Any:
     try:
         from apache_beam.io.filesystems import FileSystems
     except ImportError:
-        raise UserError(
-            "remote files need Apache Beam; pip install 'apache-beam[dask]>=2.50'"
-        ) from None
+        remedy = "pip install 'apache-beam[dask]>=2.50'"
+        raise wrong("remote files", "no Apache Beam", "it", remedy) from None
     return FileSystems
