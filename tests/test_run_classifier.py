@@ -179,7 +179,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
         (
             [TRAIN],
             dict(data_dir="nowhere"),
-            "data_dir: no such file or directory: nowhere",
+            "data_dir: found no such file or directory: nowhere",
         ),
         (
             [TRAIN, EVAL],
@@ -189,9 +189,13 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
         (
             [TRAIN, "--label_column=score"],
             dict(task_name="sts-b", data_dir="sts"),
-            "label_column is for --task_name=custom",
+            "label_column: found 'score', expected none",
         ),
-        ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
+        (
+            [TRAIN],
+            dict(spiece_model_file="small.model"),
+            "36, the pieces of small.model",
+        ),
         (
             [TRAIN],
             dict(model_config_path="none.json"),
@@ -205,7 +209,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
         (
             [TRAIN],
             dict(init_checkpoint="none.ckpt"),
-            "init_checkpoint: no checkpoint none.ckpt",
+            "init_checkpoint: found no checkpoint none.ckpt",
         ),
         ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3"),
         (
@@ -213,7 +217,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
             dict(num_core_per_host=8),
             "train_batch_size: found 4, expected a multiple of 8 replicas",
         ),
-        ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
+        ([TRAIN], dict(output_dir="sp.model"), "output_dir: found the file sp.model"),
         ([EVAL], {}, "no checkpoint in refused"),
         (["--do_predict=True"], {}, "no checkpoint in refused"),
     ],
@@ -257,10 +261,10 @@ def faulty(place):
         (dict(uncased=True), "spiece.model.json says False"),
         (
             dict(summary_type="mean", allow_changes=True),
-            "has summary_type last, not mean",
+            "found summary_type last, expected summary_type mean",
         ),
-        (dict(task_name="sts-b", data_dir="sts"), "has task custom, not sts-b"),
-        (dict(is_regression=True, allow_changes=True), "is_regression False, not True"),
+        (dict(task_name="sts-b", data_dir="sts"), "task: found custom, expected sts-b"),
+        (dict(is_regression=True, allow_changes=True), "is_regression True"),
         (dict(model_config_path="wide.json"), "found d_inner 24, expected 32"),
     ],
 )

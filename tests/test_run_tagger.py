@@ -217,7 +217,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
         (
             dict(task_name="conll2003", text_a_column="2"),
-            "text_a_column is for --task_name=custom",
+            "text_a_column: found '2', expected none",
         ),
         (
             dict(label_column="4"),

@@ -24,7 +24,9 @@ def test_an_initial_checkpoint_that_is_not_there(tmp_path):
         init_checkpoint=tmp_path / "far_away",
     )
     assert (
-        line == f"run_classifier.py: init_checkpoint: no checkpoint {tmp_path}/far_away"
+        line
+        == f"run_classifier.py: init_checkpoint: found no checkpoint {tmp_path}/far_away, "
+        "expected one that exists"
     )
 
 

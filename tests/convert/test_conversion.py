@@ -225,7 +225,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
         (dict(problem_type="other"), "problem_type: found 'other'"),
         (dict(problem_type="regression"), "id2label: found 1 labels, expected 4"),
         (dict(id2label={"0": "a", "1": "b"}), "id2label: found 2 labels, expected 4"),
-        (dict(n_layer=3), "weights are missing: transformer.layer.2.rel_attn.r_w_bias"),
+        (dict(n_layer=3), "found no weights transformer.layer.2.rel_attn.r_w_bias"),
         (dict(n_layer="2"), "n_layer: found '2'"),
         (dict(n_head=0), "config.json: "),
         (dict(d_inner=41), r"layer.0.ff.layer_1.weight: found shape \[40, 24\]"),

@@ -103,8 +103,8 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
         done = train(place, "changed", **dict(more, **changes))
         assert done.returncode == 1 and len(done.errors) == 1
         assert (
-            f"changed has other settings: {said}; leave them out or give them as they "
-            "were, or give another model_dir, or --allow_changes=True" in done.stderr
+            f"changed: found other settings: {said}, expected those of the run, or "
+            "another model_dir; --allow_changes" in done.stderr
         )
     assert (place / "changed" / "run.json").read_text() == before
     done = train(place, "changed", **dict(more, dropout=0.3, allow_changes=True))

@@ -364,7 +364,9 @@ def test_hosts_with_other_settings_end(place):
         printed[1]
         .strip()
         .split("\n")[-1]
-        .endswith("learning_rate is 1.01, not 0.01; give all hosts the same command")
+        .endswith(
+            "learning_rate is 1.01, not 0.01, expected the same command as on the first one"
+        )
     ), printed
     assert not list((place / "differ").glob("model.ckpt-*"))
 

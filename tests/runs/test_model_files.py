@@ -100,7 +100,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
         shutil.copy(path, tmp_path)
     prefix = str(tmp_path / "xlnet_model.ckpt")
     with pytest.raises(
-        UserError, match="model: no xlnet_config.json .*; give model_config_path"
+        UserError, match="model: found no xlnet_config.json .*; --model_config_path"
     ):
         model_files.read(prefix)
     found = model_files.read(
@@ -118,7 +118,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
             dict(task=dict(kind="leveled")),
             "of task type leveled, which is not installed.*spans, tagging",
         ),
-        (dict(task=dict(labels=[])), "labels is .*, expected a list of names"),
+        (dict(task=dict(labels=[])), "labels: found .*, expected a list of names"),
         (
             dict(task=dict(kind=["spans"])),
             r"of task type \['spans'\], which is not installed",

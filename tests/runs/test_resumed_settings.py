@@ -201,7 +201,7 @@ def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path)
             **{**TASK, **what, "model_dir": str(tmp_path), "data_dir": "d"}
         )
         with pytest.raises(
-            UserError, match="has a pretrained model .*give it as init_checkpoint"
+            UserError, match="found a pretrained model.*give it as init_checkpoint"
         ):
             task_settings.resolve(
                 settings, NetworkSettings(), OptimizationSettings(), [*TASK], None
@@ -220,7 +220,8 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
 
     for call in ((task_settings.resolve, tuned, None), (resolve.inherit, pretraining)):
         with pytest.raises(
-            UserError, match="model_dir: .* has weights to start from .*; give it"
+            UserError,
+            match="model_dir: .*: found weights to start from.* as init_checkpoint",
         ):
             start(*call)
         run, settings, *more = call
@@ -242,7 +243,7 @@ def test_content(tmp_path, caplog):
     assert run_document.differences(run, document(tmp_path, moved, train=["3"])) == [
         said
     ]
-    refused = re.escape(f" has other settings: {said}; leave them out or")
+    refused = re.escape(f": found other settings: {said}, expected those")
     with pytest.raises(UserError, match="the run in .*" + refused):
         run_document.refuse(run, [said], allow_changes=False)
     caplog.set_level("INFO", "xlnet")

@@ -114,7 +114,7 @@ def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
 
 def test_a_model_of_another_program_is_refused(model):
     edit(model, kind="tagging")
-    with pytest.raises(UserError, match="run.json was trained with xlnet tag"):
+    with pytest.raises(UserError, match="run.json, trained with xlnet tag"):
         resolve(*settings_of(model))
 
 
@@ -168,8 +168,8 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said):
     with pytest.raises(UserError) as raised:
         resolve(*asked)
     assert str(raised.value) == (
-        f"model_dir: the run in {model} has other settings: {said}; leave them out or give them "
-        "as they were, or give another model_dir, or --allow_changes=True"
+        f"model_dir: the run in {model}: found other settings: {said}, expected those of "
+        "the run, or another model_dir; --allow_changes"
     )
     caplog.set_level("INFO", "xlnet")
     found = resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
@@ -186,7 +186,7 @@ def test_what_belongs_to_training_is_compared_and_inherited_in_training_alone(
     asked = settings_of(model, freeze_layers=0, **what)
     if trains:
         with pytest.raises(
-            UserError, match="other settings: freeze_layers was 1, is 0;"
+            UserError, match="other settings: freeze_layers was 1, is 0, exp"
         ):
             resolve(*asked)
     else:
@@ -196,7 +196,7 @@ def test_what_belongs_to_training_is_compared_and_inherited_in_training_alone(
 
 def test_another_task_is_refused(model):
     """But AX is answered by a model of MNLI."""
-    with pytest.raises(UserError, match="run.json has task custom, not rte"):
+    with pytest.raises(UserError, match="run.json: task: found custom, expected rte"):
         resolve(
             *settings_of(
                 model, task_name="rte", spiece_model_file="x", model_config_path="y"
@@ -225,7 +225,9 @@ def test_a_run_resumes_without_its_initial_checkpoint(model):
     for given in {}, dict(init_checkpoint="/gone/latest"):
         found = resolve(*settings_of(model, do_train=True, data_dir="x", **given))
         assert found.init_checkpoint == "/gone/latest"
-    with pytest.raises(UserError, match="init_checkpoint was /gone/latest, is /other;"):
+    with pytest.raises(
+        UserError, match="init_checkpoint was /gone/latest, is /other, e"
+    ):
         resolve(
             *settings_of(model, do_train=True, data_dir="x", init_checkpoint="/other")
         )
@@ -272,7 +274,7 @@ def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
     make_model(tmp_path, dict(wanted, **damage))
     settings, _ = settings_of(tmp_path, do_train=True)
     with pytest.raises(
-        UserError, match="run.json is not as a program of ours writes it: "
+        UserError, match="run.json: found .*, expected what a program of ours"
     ):
         task_settings.check_trained_for(
             str(tmp_path), RunDocument("", None, {}, task=wanted), settings

@@ -61,7 +61,7 @@ def test_the_programs_take_the_presets(tmp_path, monkeypatch):
         done = run(name, "--do_train=True", program=program)
         assert (
             done.returncode == 1
-            and "data_dir: no such file or directory" in done.stderr
+            and "data_dir: found no such file or directory" in done.stderr
         ), name
 
 
@@ -149,9 +149,9 @@ def run(path, *flags, program="run_classifier.py"):
             '{"task_name": "rte", "do_train": true}',
             [],
             1,
-            "data_dir: no such file or directory: d",
+            "data_dir: found no such file or directory: d",
         ),
-        ("{}", ["--do_train"], 1, "data_dir: no such file or directory: d"),
+        ("{}", ["--do_train"], 1, "data_dir: found no such file or directory: d"),
         ('{"task": "rte"}', [], 1, "found 'task', expected settings"),
         (
             '{"train_step": 5}',

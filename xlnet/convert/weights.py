@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import files
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 # Classes of that library: the network, and the network with an output layer.
 NETWORK = "XLNetModel"
@@ -201,7 +201,7 @@ def _taken(
     arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...], source: str
 ) -> np.ndarray:
     if name not in arrays:
-        raise UserError(f"{source}: weights are missing: {name}")
+        raise wrong(source, f"no weights {name}", "them")
     if arrays[name].shape != shape:
         raise wrong(
             f"{source}: {name}", f"shape {list(arrays[name].shape)}", str(list(shape))
@@ -281,9 +281,7 @@ def read_file(path: str) -> dict[str, np.ndarray]:
                     )
     except SafetensorError as e:
         reason = " ".join(str(e).split())[:200]
-        raise UserError(
-            f"{path}: not a safetensors file, or a damaged one: {reason}"
-        ) from None
+        raise wrong(path, f"a damaged file: {reason}", "one of safetensors") from None
     return arrays
 
 

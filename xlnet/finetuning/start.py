@@ -16,7 +16,7 @@ from xlnet.settings.finetuning import SpanSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import BEST
 from xlnet.support import files, quiet
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers
 from xlnet.tasks.task import expand_split
@@ -135,9 +135,8 @@ def _check_model(
     settings = tuned.settings
     found = best_checkpoint.best_or_newest(settings.model_dir)
     if not found and not settings.do_train:
-        raise UserError(
-            f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
-        )
+        found = f"no checkpoint in {settings.model_dir}"
+        raise wrong("model_dir", found, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, document, settings)
     if found:

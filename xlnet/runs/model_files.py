@@ -27,7 +27,7 @@ from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 from xlnet.tasks import known
 
 MAX_SEQ_LENGTH = (
@@ -130,7 +130,7 @@ def read(
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
         if not getattr(settings, name):
-            raise UserError(f"model: no {file} in {home}; give {name}")
+            raise wrong("model", f"no {file} in {home}", "one", f"--{name}")
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
     if run:
@@ -170,7 +170,7 @@ def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningS
         and all(isinstance(label, str) for label in labels)
     )
     if its_type.has_labels and not are_names:
-        raise UserError(f"{run.path}: labels is {labels!r}, expected a list of names")
+        raise wrong(f"{run.path}: labels", repr(labels), "a list of names")
     settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
     names = [name for name, value in given.items() if value]
     resolved = task_settings.resolve(

@@ -28,8 +28,8 @@ from xlnet.settings.network import (
 )
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import BEST, EVALUATIONS_NAME, RELEASED_NAME, RUN_NAME
-from xlnet.support import errors, files
-from xlnet.support.errors import UserError
+from xlnet.support import files
+from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
@@ -135,9 +135,7 @@ def read(directory: str) -> Optional[RunDocument]:
         return None
     values = files.read_json(path, "run")
     if values.get("format") != FORMAT:
-        raise UserError(
-            f"{path}: format is {values.get('format')!r}, expected {FORMAT}"
-        )
+        raise wrong(f"{path}: format", repr(values.get("format")), str(FORMAT))
     may_be_none = ("program", "task", "huggingface")
     sections: dict[str, Any] = {}
     for field in dataclasses.fields(RunDocument)[1:]:
@@ -145,15 +143,10 @@ def read(directory: str) -> Optional[RunDocument]:
             continue
         value, kind = values[field.name], str if field.name == "program" else dict
         if not (isinstance(value, kind) or value is None and field.name in may_be_none):
-            raise UserError(
-                f"{path}: {field.name} is {value!r:.80}, expected {kind.__name__}, as a program of "
-                "ours writes it"
-            )
+            raise wrong(f"{path}: {field.name}", f"{value!r:.80}", kind.__name__)
         sections[field.name] = value
     if "program" not in sections or "resolved" not in sections:
-        raise UserError(
-            f"{path}: expected program and resolved, as a program of ours writes them"
-        )
+        raise wrong(path, "one of them or none", "program and resolved")
     return RunDocument(path, **sections)
 
 
@@ -165,8 +158,8 @@ def malformed_as_user_error(path: str) -> Iterator[None]:
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise UserError(
-            f"{path} is not as a program of ours writes it: {type(e).__name__}: {e}"
+        raise wrong(
+            path, f"{type(e).__name__}: {e}", "what a program of ours writes"
         ) from e
 
 
@@ -322,11 +315,9 @@ def refuse(run: RunDocument, different: Sequence[str], allow_changes: bool) -> N
         return
     listed = "; ".join(different)
     if not allow_changes:
-        raise UserError(
-            f"model_dir: the run in {run.directory or '.'} has other settings: {listed}; leave "
-            "them out or give them as they were, or give another model_dir, or "
-            "--allow_changes=True"
-        )
+        where = f"model_dir: the run in {run.directory or '.'}"
+        expected = "those of the run, or another model_dir"
+        raise wrong(where, f"other settings: {listed}", expected, "--allow_changes")
     _log.info("note: settings changed: %s", listed)
 
 
@@ -334,10 +325,9 @@ def refuse_released(model_dir: str) -> None:
     """Raises UserError if a run without initial weights would begin in a directory of released or
     converted ones: it would start from random weights, next to those that were meant."""
     if os.path.exists(os.path.join(model_dir, RELEASED_NAME + ".index")):
-        raise UserError(
-            f"model_dir: {model_dir} has weights to start from ({RELEASED_NAME}) and no run that "
-            "could resume; give it as init_checkpoint, and another model_dir"
-        )
+        found = f"weights to start from, {RELEASED_NAME}, and no run"
+        expected = "a directory of this run, and that one as init_checkpoint"
+        raise wrong(f"model_dir: {model_dir}", found, expected)
 
 
 def check_resumed(
@@ -358,10 +348,8 @@ def check_resumed(
     best = os.path.join(now.directory, BEST)
     is_of_run = os.path.exists(os.path.join(now.directory, EVALUATIONS_NAME))
     if checkpoint.newest(best) and not is_of_run:
-        raise UserError(
-            f"model_dir: {best} has a model, but {now.directory} has no run that it could be from; "
-            "give another model_dir"
-        )
+        found = f"a model in {best} without its run"
+        raise wrong("model_dir", found, "another directory")
 
 
 def differences(before: RunDocument, now: RunDocument) -> list[str]:
@@ -396,9 +384,8 @@ def check_host(now: RunDocument, groups: Sequence[type[Settings]]) -> None:
             ):
                 different.append(f"{field.name} is {mine}, not {was}")
     if different:
-        raise UserError(
-            "this host has other settings than the first one: {}; give all hosts "
-            "the same command".format("; ".join(different))
+        raise wrong(
+            "this host", "; ".join(different), "the same command as on the first one"
         )
 
 
@@ -426,7 +413,7 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer, flag: str) -> None:
     for name, now in text_of(tokenizer).items():
         was = text.get(name, now)
         if was != now:
-            raise errors.wrong(
+            raise wrong(
                 f"{flag}: {tokenizer.path}: {name}",
                 now,
                 f"{was}, as the weights in {directory or '.'} were trained",

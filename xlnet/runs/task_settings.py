@@ -243,13 +243,11 @@ def _check_program(
     task = run.task or {}
     trained = known.type_of(task, run.path) if "kind" in task else None
     if trained and trained.program != settings.program:
-        raise UserError(
-            f"model_dir: the model of {run.path} was trained with {trained.program}; use that"
-        )
+        found = f"the model of {run.path}, trained with {trained.program}"
+        raise wrong("model_dir", found, f"one of {settings.program}")
     if "task_name" in given and _answered_by(settings.task_name) != task["task"]:
-        raise UserError(
-            f"model_dir: {run.path} has task {task['task']}, not {_answered_by(settings.task_name)}"
-        )
+        asked = _answered_by(settings.task_name)
+        raise wrong(f"model_dir: {run.path}: task", task["task"], asked, "--task_name")
 
 
 def check_columns(settings: TaskSettings) -> None:
@@ -260,20 +258,20 @@ def check_columns(settings: TaskSettings) -> None:
     for field in dataclasses.fields(settings):
         is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
         if is_column and getattr(settings, field.name) != field.default:
-            raise UserError(
-                f"{field.name} is for --task_name=custom; the columns of task {task.name} are known"
-            )
+            expected = f"none: the columns of task {task.name} are known"
+            raise wrong(field.name, repr(getattr(settings, field.name)), expected)
 
 
 def check_directories(settings: TaskSettings) -> None:
     """Raises UserError for directories that do not exist, are files, or cannot be written to:
     before hours of work, not after."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
-        raise UserError(f"data_dir: no such file or directory: {settings.data_dir}")
+        found = f"no such file or directory: {settings.data_dir}"
+        raise wrong("data_dir", found, "one that exists")
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError(f"{name}: {path} is a file, expected a directory")
+            raise wrong(name, f"the file {path}", "a directory")
     written = {"output_dir": settings.output_dir}
     if settings.do_train:
         written["model_dir"] = settings.model_dir
@@ -291,26 +289,23 @@ def _check_directory(settings: TaskSettings) -> None:
     Converted weights may have an output layer to predict with."""
     if not run_document.weights_in(settings.model_dir):
         if not settings.do_train:
-            raise UserError(
-                f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True "
-                "first"
-            )
+            found = f"no checkpoint in {settings.model_dir}"
+            raise wrong("model_dir", found, "a trained model", "--do_train")
         if not settings.init_checkpoint:
             run_document.refuse_released(settings.model_dir)
         return
     run = run_document.read(settings.model_dir)
     if run and run.task is None and (run.program or settings.do_train):
-        raise UserError(
-            f"model_dir: {settings.model_dir} has a pretrained model (by {run.path}), expected a "
-            "fine-tuned one; give it as init_checkpoint, and another model_dir, to fine-tune it"
-        )
+        found = f"a pretrained model, by {run.path}"
+        expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
+        raise wrong(f"model_dir: {settings.model_dir}", found, expected)
 
 
 def _require_checkpoint(path: str) -> None:
     """Raises UserError if there is no such checkpoint, before files next to it are missed."""
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
-        raise UserError(f"init_checkpoint: no checkpoint {path}")
+        raise wrong("init_checkpoint", f"no checkpoint {path}", "one that exists")
 
 
 def _answered_by(task_name: str) -> str:
@@ -352,9 +347,9 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
         if path:
             run_document.check_vocabulary(files.directory_of(path), tokenizer, flag)
     if tokenizer.vocab_size != config.n_token:
-        raise UserError(
-            f"n_token is {config.n_token} in {settings.model_config_path}, but "
-            f"{settings.spiece_model_file} has {tokenizer.vocab_size} pieces"
+        expected = f"{tokenizer.vocab_size}, the pieces of {settings.spiece_model_file}"
+        raise wrong(
+            f"n_token of {settings.model_config_path}", config.n_token, expected
         )
     return tokenizer
 
@@ -444,22 +439,21 @@ def check_trained_for(
         of_layer = (f"{scope}/", f"model/{scope}/")
         has_layer = any(name.startswith(of_layer) for name in checkpoint.names(prefix))
         if settings.do_train or not has_layer:
-            raise UserError(
-                f"model_dir: the checkpoints in {model_dir} are not {settings.program}'s (no "
-                f"{RUN_NAME} with a task); use another model_dir and give this one as "
-                "init_checkpoint"
-            )
+            found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
+            expected = f"those of {settings.program}"
+            raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
         what = "task, vocabulary and settings are those given"
         _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
         return
-    different = []
+    found, expected = [], []
     with run_document.malformed_as_user_error(run.path):
         for name in _OF_WEIGHTS:
             was, now = run.task.get(name), task.get(name)
             if was != now:
-                different.append(f"{name} {_in_words(was)}, not {_in_words(now)}")
-    if different:
-        raise UserError(f"model_dir: {run.path} has {'; '.join(different)}")
+                found.append(f"{name} {_in_words(was)}")
+                expected.append(f"{name} {_in_words(now)}")
+    if found:
+        raise wrong(f"model_dir: {run.path}", "; ".join(found), "; ".join(expected))
 
 
 def _in_words(value: Any) -> str:
