@@ -135,8 +135,8 @@ def _check_model(
     settings = tuned.settings
     found = best_checkpoint.best_or_newest(settings.model_dir)
     if not found and not settings.do_train:
-        found = f"no checkpoint in {settings.model_dir}"
-        raise wrong("model_dir", found, "a trained model", "--do_train")
+        nothing = f"no checkpoint in {settings.model_dir}"
+        raise wrong("model_dir", nothing, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, document, settings)
     if found:

@@ -445,15 +445,15 @@ def check_trained_for(
         what = "task, vocabulary and settings are those given"
         _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
         return
-    found, expected = [], []
+    stored, asked = [], []
     with run_document.malformed_as_user_error(run.path):
         for name in _OF_WEIGHTS:
             was, now = run.task.get(name), task.get(name)
             if was != now:
-                found.append(f"{name} {_in_words(was)}")
-                expected.append(f"{name} {_in_words(now)}")
-    if found:
-        raise wrong(f"model_dir: {run.path}", "; ".join(found), "; ".join(expected))
+                stored.append(f"{name} {_in_words(was)}")
+                asked.append(f"{name} {_in_words(now)}")
+    if stored:
+        raise wrong(f"model_dir: {run.path}", "; ".join(stored), "; ".join(asked))
 
 
 def _in_words(value: Any) -> str:
