@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import compress
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from helpers.networks import sizes
 
 from xlnet.engine import predictor
-from xlnet.finetuning import model
+from xlnet.finetuning import model, verdict
 from xlnet.model import heads, kernels, modeling
+from xlnet.runs import model_files
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
@@ -139,6 +141,17 @@ def test_what_is_not_given_follows_from_the_rows(place):
     kept = json.loads((place.directory / "derived" / "evaluations.json").read_text())
     assert [one["step"] for one in kept["evaluations"]] == [epoch, steps]
     assert out.count("verdict: ") in (1, 2, 3) and "verdict: dev: accuracy" in out
+
+
+@pytest.mark.slow
+def test_an_evaluation_of_another_file_knows_the_training(place, selected, monkeypatch):
+    seen = []
+    monkeypatch.setattr(verdict, "verdict", lambda each: seen.append(each) or [])
+    place.succeed(
+        "--do_eval=True",
+        **arguments(place, data_dir=None, dev_file=place.path("all.jsonl")),
+    )
+    assert seen[0].class_weights == "balanced" and len(seen[0].rows) == 30
 
 
 @pytest.mark.slow
@@ -303,8 +316,21 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     assert out.count(line) == 1
     kept = json.loads((place.directory / "early" / "eval_results_dev.json").read_text())
     assert [one["step"] for one in kept["checkpoints"]] == [best["step"]]
-    again = place.succeed("--do_train=True", "--multi_label=True", **flags)
+    again = place.succeed(
+        *("--do_train=True", "--multi_label=True", "--do_predict=True"),
+        predict_file=place.path("all.jsonl"),
+        **flags,
+    )
     assert f"was stopped early, at step {len(found)}" in again
+    # The threshold of the best checkpoint decides whatever predicts with it.
+    assert kept["predict_threshold"] == best["threshold"] != 0.5
+    for name in ("early", "early/best"):
+        loaded = model_files.read(place.path(name))
+        assert loaded.tuned.settings.threshold == best["threshold"]
+    _, lines, found = place.predictions("early", "predictions_custom_all.tsv")
+    for line, probabilities in zip(lines, found.astype(np.float32)):
+        named = compress(TOPICS, probabilities >= np.float32(best["threshold"]))
+        assert line[1] == ",".join(named)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,12 @@ def test_nothing_to_complain_about(tasks):
         (STUCK[:4], two([0.4] * 40), {}, "too few steps; --train_steps=300"),
         # It fell, but not below what the frequencies of the labels give.
         (np.linspace(0.9, 0.69, 20), ALL_A, {}, "--train_steps=300"),
+        (
+            np.linspace(1.21, 1.33, 20),
+            ALL_A,
+            {},
+            "loss rose, from 1.2100 to 1.3268: too",
+        ),
         ([0.7, 0.4, 0.3, 0.9, 0.8], ALL_A, {}, "--learning_rate=0.0003"),
         (LEARNED, ALL_A, {}, "--predict_threshold=0.3"),
         (LEARNED, two([0.3] * 40), {}, "--dev_share=0.2"),
@@ -107,13 +113,16 @@ def test_a_rare_label_that_is_never_predicted(tasks):
 
 
 def test_overfitted(tasks):
-    rises = [dict(step=20, loss=0.6), dict(step=100, loss=1.4)]
+    rises = [dict(step=10), dict(step=20, loss=0.6), dict(step=100, loss=1.4)]
     values = two([0.6, 0.4, 0.4, 0.6] * 10)
     seen = seen_of(tasks["two"], HALF, values, LEARNED, evaluations=rises)
     assert "overfitted" in verdict(seen)[1] and "--train_steps=20" in verdict(seen)[1]
     # Not where the best checkpoint is late and good.
     seen = seen_of(tasks["two"], HALF, RIGHT, LEARNED, evaluations=rises)
     assert len(verdict(seen)) == 1
+    # Rows of test are not held out of the train file.
+    seen = seen_of(tasks["two"], HALF, values, LEARNED, split="test")
+    assert "--train_steps=300" in verdict(seen)[1]
     # Not told apart from the constant answer, for another reason.
     seen = seen_of(tasks["two"], HALF, values, LEARNED)
     assert "--dev_share=0.2" in verdict(seen)[1]

@@ -66,9 +66,12 @@ def test_each_label_of_two_texts_is_on_both_sides(caplog):
 
 def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
     for share in (0.02, 0.2):
-        words = ["text %s" % (i // 20) for i in range(80)]
+        words = [f"text{' ' * (1 + i % 2)}{i // 20}" for i in range(80)]
         train, dev = parsing.hold_out(rows_of(words), share)
-        assert train and dev and not texts(train) & texts(dev)
+        assert train and dev
+        assert not {each[-1] for each in texts(train)} & {
+            each[-1] for each in texts(dev)
+        }
         words = [f"text {i}" for i in range(80)]
         rows = rows_of(words, query=lambda i: "q%s" % (i // 10))
         train, dev = parsing.hold_out(rows, share)
@@ -81,6 +84,11 @@ def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
     authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
     assert all(authors) and len(authors[0] | authors[1]) == 7
     assert not authors[0] & authors[1]
+    # A row without an author stands for itself.
+    lines = [f"{i},{'ab'[i % 2]}," for i in range(70)]
+    write(tmp_path, "by.csv", "text_a,label,by", *lines)
+    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
+    assert 0 < len(parts["dev"]) < 20
     asked = settings(tmp_path / "by.csv", group_column="author")
     with pytest.raises(UserError, match="no column 'author'"):
         custom.resolve_task(asked)

@@ -6,7 +6,6 @@ import logging
 import math
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
@@ -21,7 +20,6 @@ from xlnet.support import cores, files, own_modules
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import by_length, encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.files.row_store import digest
 from xlnet.tasks.task import Row, Task, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
@@ -248,7 +246,7 @@ def note_repeated_texts(
     first: dict[int, Row] = {}  # of each text
     count, example = 0, ("", "")
     for row in train:
-        before = first.setdefault(_digest(row), row)
+        before = first.setdefault(parsing.text_digest(row), row)
         if before.label != row.label:
             count, example = count + 1, (before.id, row.id)
     if count:
@@ -260,7 +258,7 @@ def note_repeated_texts(
             *example,
         )
     for split, rows in evaluated.items():
-        count = sum(_digest(row) in first for row in rows)
+        count = sum(parsing.text_digest(row) in first for row in rows)
         if count and rows is not train:
             _log.warning(
                 "note: %s: %s of %s rows are trained on: their scores say little about other texts",
@@ -268,15 +266,3 @@ def note_repeated_texts(
                 f"{count:,}",
                 f"{len(rows):,}",
             )
-
-
-def _digest(row: Row) -> int:
-    # Only what the network reads is compared, not the names of rows and queries. Blanks are joined
-    # and characters composed, since programs write the same text in different ways.
-    texts = []
-    for pair in row.pairs:
-        for text in pair:
-            texts.append(
-                " ".join(unicodedata.normalize("NFC", str(text or "")).split())
-            )
-    return digest("\0".join(texts))

@@ -106,11 +106,10 @@ class Evaluator:
     def choose_threshold(self, best: dict[str, Any]) -> Optional[float]:
         """The threshold that the best evaluation while training chose, which holds from now on;
         None: it chose none."""
-        threshold = best.get(_CHOSEN)
         self._chooses_threshold = False
-        if threshold is not None:
-            self._evaluation.threshold = threshold
-        return threshold
+        # Without a best one that of the last evaluation is not kept, and does not hold.
+        self._evaluation.threshold = best.get(_CHOSEN, self._settings.threshold)
+        return best.get(_CHOSEN)
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
@@ -130,7 +129,7 @@ class Evaluator:
             thresholds = {}
             if task.scorer.has_threshold:
                 thresholds["predict_threshold"] = evaluation.threshold
-            constant = evaluation.constant_answer(split, rows)
+            constant = evaluation.constant_answer(rows)
             evaluation.keep_results(name, rows, constant, results, best, thresholds)
             # The tables show the best checkpoint; if none is better than others, the newest.
             evaluation.keep_tables(
@@ -143,9 +142,10 @@ class Evaluator:
             self._settings.model_dir, self._task.metrics[0]
         )
 
-    def note_verdict(self, usual_rate: float) -> None:
+    def note_verdict(self, usual_rate: float, class_weights: Optional[str]) -> None:
         """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
-        they are evaluated. usual_rate: the learning rate by default."""
+        they are evaluated. usual_rate: the learning rate by default; class_weights: those that it
+        was trained with."""
         settings, task = self._settings, self._task
         rows: Sequence[Row] = ()
         split, values, result, constant = settings.eval_split, None, {}, None
@@ -157,7 +157,7 @@ class Evaluator:
             predictions = self._predictions(split, rows, *chosen)
             values = predictions.values
             result = self._evaluation.score(predictions, rows)
-            constant = self._evaluation.constant_answer(split, rows)
+            constant = self._evaluation.constant_answer(rows)
         train_rows: Sequence[Row] = ()
         if settings.do_train:
             train_rows = self._data.of_split("train", True)["train"]
@@ -174,7 +174,7 @@ class Evaluator:
             chosen[0],
             verdict.read_curve(settings.model_dir),
             usual_rate,
-            settings.class_weights,
+            class_weights,
         )
         for line in verdict.verdict(seen):
             _log.info("verdict: %s", line)

@@ -153,8 +153,9 @@ def derived(
 
     - learning rate: 3e-5 for pretrained weights of width 768, as in the settings that the authors
       published (2e-5 to 5e-5 for widths 768 and 1024), and 1e-4 for random ones, as in pretraining
-      on one GPU; both times (768 / width)^2, at most 2e-3, which fits the best rates of the
-      sample's width 128 (1e-3 and 2e-3, benchmarks/first_time.py).
+      on one GPU; both times (768 / width)^2, at most 2e-3. The power and the limit are no
+      measurement: they give the sample's width 128 the rates 1e-3 and 2e-3, between which networks
+      of that width are pretrained, and leave 2e-5 and 3e-5 for the published widths.
     - batch: 32 as in the published settings, 16 and 8 for files of fewer than 640 and 320 rows, so
       that an epoch has 20 steps or more.
     - epochs: 3, and so many more for small files that there are 300 steps, at most 20

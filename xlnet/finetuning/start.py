@@ -70,9 +70,12 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_train or settings.do_eval:
-            is_pretrained = bool(settings.init_checkpoint)
+            # An evaluation of another file has not the settings of the training.
+            model_run = task_settings.read_model(settings.model_dir)
+            trained_with = model_run.resolved if model_run else {}
+            is_pretrained = bool(trained_with.get("init_checkpoint"))
             rate = default_rate(run.config.d_model, is_pretrained)
-            evaluator.note_verdict(rate)
+            evaluator.note_verdict(rate, trained_with.get("class_weights"))
         if settings.do_predict:
             evaluator.predict()
 

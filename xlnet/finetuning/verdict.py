@@ -8,6 +8,7 @@ what is wrong. n is the number of evaluated rows, L that of labels.
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -167,6 +168,8 @@ def _of_the_loss(seen: Evidence, is_better: bool) -> list[str]:
     if is_better or last < _MOVED * min(first, constant):
         return []
     moved = f"the training loss has hardly moved, from {first:.4f} to {last:.4f}"
+    if last > first / _MOVED:
+        moved = f"the training loss rose, from {first:.4f} to {last:.4f}"
     if last < _MOVED * first:
         moved = (
             f"the training loss, {last:.4f}, is as if no text was read ({constant:.4f})"
@@ -186,6 +189,8 @@ def _losses(seen: Evidence) -> tuple[float, float, float]:
 
 def _constant_loss(seen: Evidence) -> float:
     """The training loss of the best answer that ignores the text; infinite if it is not known."""
+    from scipy import stats
+
     task = seen.task
     if not seen.train_rows or _gold(seen) is None or seen.class_weights:
         return math.inf
@@ -193,10 +198,9 @@ def _constant_loss(seen: Evidence) -> float:
     if not task.labels:
         return float(np.var(labels))
     if labels.ndim == 1:
-        shares = np.bincount(labels) / len(labels)
-        return float(-(shares * np.log(np.maximum(shares, 1e-9))).sum())
-    shares = np.clip(labels.mean(axis=0), 1e-9, 1 - 1e-9)
-    return float(-(shares * np.log(shares) + (1 - shares) * np.log1p(-shares)).mean())
+        return float(stats.entropy(np.bincount(labels)))
+    shares = labels.mean(axis=0, dtype=np.float64)
+    return float(np.mean(stats.entropy([shares, 1 - shares])))
 
 
 def _has_rare_labels(seen: Evidence) -> bool:
@@ -209,62 +213,62 @@ def _has_rare_labels(seen: Evidence) -> bool:
 def _of_predictions(seen: Evidence) -> list[str]:
     """Labels that no row is predicted to have, although two or more have them: rare ones, or those
     above the threshold."""
-    task, gold = seen.task, _gold(seen)
-    if gold is None or task.head.fits_any_labels:
+    task, gold = seen.task, _labelled(seen)
+    if gold is None:
         return []
-    if tuple(task.scorer.probabilities) != task.labels:  # of a type of one's own
-        return []
-    values = np.asarray(seen.values)
-    decisions = np.asarray(task.scorer.decide(values, seen.threshold))
-    # A label that is not rare needs no weight.
-    never, are_rare, few = [], True, len(gold) / len(task.labels) / 2
-    for number, name in enumerate(task.labels):
-        true = gold[:, number] > 0 if gold.ndim > 1 else gold == number
-        found = decisions[:, number] > 0 if gold.ndim > 1 else decisions == number
-        if true.sum() > 1 and not found.any():
-            never.append(name)
-            are_rare = are_rare and true.sum() < few
+    names, values = task.class_names, np.asarray(seen.values)
+    decided = _indicators(task, task.scorer.decide(values, seen.threshold))
+    counts = gold.sum(axis=0)
+    is_never = (counts > 1) & ~decided.any(axis=0)
+    never = list(itertools.compress(names, is_never))
     if not never:
         return []
     named = f"never predicted: {', '.join(never[:_LABELS_NAMED])}"
     auc = seen.result.get("auc", math.nan)
-    if gold.ndim > 1:
-        is_too_high = not decisions.any()
+    if task.scorer.label_shape:
+        is_too_high, scores, share = not decided.any(), values, gold.mean()
     else:
-        is_too_high = never == [task.labels[1]] and len(task.labels) == 2
+        is_too_high = len(names) == 2 and never == [names[1]]
+        scores, share = values[:, 1], gold[:, 1].mean()
     if is_too_high and auc > _TOLD_APART:
         # The threshold that gives labels to as many rows as have them.
-        scores = values if gold.ndim > 1 else values[:, 1]
-        threshold = np.quantile(scores, 1 - gold.mean())
+        threshold = np.quantile(scores, 1 - share)
         return [
             f"{named}; the labels are told apart (AUC {auc:.2f}), and the threshold of "
             f"{seen.threshold:g} is too high; --predict_threshold={threshold:.2g}"
         ]
-    if are_rare and not seen.class_weights:
+    # A label that is not rare needs no weight.
+    few = len(gold) / len(names) / 2
+    if counts[is_never].max() < few and not seen.class_weights:
         return [f"{named}; --class_weights=balanced"]
     return []
 
 
 def _overfitted(seen: Evidence, is_better: bool) -> list[str]:
     """Whether the loss of the evaluated rows rose while that of training fell."""
-    losses = [one["loss"] for one in seen.evaluations if "loss" in one]
-    if not seen.curve or not losses:
+    evaluated = []
+    for one in seen.evaluations:
+        if math.isfinite(one.get("loss", math.inf)):
+            evaluated.append(one)
+    if not seen.curve or not evaluated:
         return []
+    lowest = min(evaluated, key=lambda one: one["loss"])
+    now = evaluated[-1]["loss"]
     steps, (first, _, last) = int(seen.curve[-1]["step"]), _losses(seen)
-    if losses[-1] < 1.2 * min(losses) or last > 0.5 * min(first, losses[-1]):
+    if now < 1.2 * lowest["loss"] or last > 0.5 * min(first, now):
         return []
     if is_better and seen.best_step > steps / 2:
         return []
-    lowest = seen.evaluations[int(np.argmin(losses))]["step"]
+    # Those while training may be of other rows than the verdict's.
     return [
-        f"overfitted: the loss rose to {losses[-1]:.4f} on {seen.split} and fell to {last:.4f} in "
-        f"training; --train_steps={max(lowest, 1)}"
+        f"overfitted: the training loss fell to {last:.4f}, and that of the evaluations while "
+        f"training rose to {now:.4f}; --train_steps={lowest['step']}"
     ]
 
 
 def _not_told_apart(seen: Evidence) -> str:
     share = seen.task.files.dev_share
-    if share and share < 0.25:
+    if seen.split == "dev" and share and share < 0.25:
         return f"too few rows to tell it from the constant answer; --dev_share={2 * share:g}"
     if not seen.curve:
         return "not better than the constant answer"
@@ -274,18 +278,28 @@ def _not_told_apart(seen: Evidence) -> str:
 
 def _lacking(seen: Evidence) -> list[str]:
     """Labels that no evaluated row has."""
-    gold, names = _gold(seen), seen.task.labels
-    if gold is None or not names or seen.task.head.fits_any_labels:
+    gold = _labelled(seen)
+    if gold is None:
         return []
-    if tuple(seen.task.scorer.probabilities) != names:  # of a type of one's own
-        return []
-    counts = (
-        gold.sum(axis=0) if gold.ndim > 1 else np.bincount(gold, minlength=len(names))
-    )
-    lacking = [name for name, count in zip(names, counts) if not count]
+    lacking = list(itertools.compress(seen.task.class_names, gold.sum(axis=0) == 0))
     if not lacking:
         return []
     named = ", ".join(lacking[:_LABELS_NAMED])
     return [
         f"{seen.split} has no row of {len(lacking)} labels ({named}); --dev_file with some"
     ]
+
+
+def _labelled(seen: Evidence) -> Optional[np.ndarray]:
+    """Whether each row has each label, [n,L]; None: the predictions are not the probabilities of
+    these labels, or they name answers, of which a row may have fewer."""
+    task, gold = seen.task, _gold(seen)
+    is_of_labels = task.labels and tuple(task.scorer.probabilities) == task.labels
+    if gold is None or not is_of_labels or task.head.fits_any_labels:
+        return None
+    return _indicators(task, gold)
+
+
+def _indicators(task: Task, labels: np.ndarray) -> np.ndarray:
+    """Labels as numbers, or as 0 and 1, as the latter."""
+    return labels if task.scorer.label_shape else np.eye(len(task.class_names))[labels]

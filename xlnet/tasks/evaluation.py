@@ -71,18 +71,11 @@ class Evaluation:
         self._directory = directory
         self.threshold = threshold
         self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
-        self._constant: dict[
-            str, Optional[dict]
-        ] = {}  # metrics of the constant answer by split
 
-    def constant_answer(self, split: str, rows: Sequence[Row]) -> Optional[dict]:
-        """As the function, computed once for a split; it is shown next to each evaluation."""
-        if split not in self._constant:
-            gold_labels = self._task.scorer.gold_labels(rows)
-            self._constant[split] = constant_answer(
-                self._task, gold_labels, self.threshold
-            )
-        return self._constant[split]
+    def constant_answer(self, rows: Sequence[Row]) -> Optional[dict]:
+        """As the function, for rows."""
+        gold_labels = self._task.scorer.gold_labels(rows)
+        return constant_answer(self._task, gold_labels, self.threshold)
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
         """The task's metrics and the mean loss of the predictions for a split, a dict of floats."""
@@ -116,7 +109,7 @@ class Evaluation:
                     name,
                     split_metrics.why_undefined(name),
                 )
-        main_metric, constant = self._task.metrics[0], self.constant_answer(split, rows)
+        main_metric, constant = self._task.metrics[0], self.constant_answer(rows)
         more = ""
         if constant and not math.isnan(constant[main_metric]):
             more += f"  {CONSTANT}: {in_words(constant[main_metric])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import unicodedata
 from collections.abc import Sequence
 
 from xlnet.support.errors import wrong
@@ -49,10 +50,10 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
 
     The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
     added, removed, sorted or labelled in another way. One rule comes before: of each label with two
-    texts or more at least one is on each side. A rare label whose hashes are all on one side lends
-    the text with the lowest hash to dev, or the one with the highest to train, and only such a
-    text may change its side when texts of its label are added. A note names the labels with a
-    single text.
+    texts or more at least one is on each side, or where labels share texts, in train. A rare label
+    whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
+    highest to train, and only such a text may change its side when texts of its label are added. A
+    note names the labels with a single text.
 
     Args:
       rows: those of the train file.
@@ -87,8 +88,16 @@ def _hash_of(row: Row) -> int:
     """The number of what stays on one side of a split: a group, a query, or a text."""
     if row.group is not None or row.query:
         return digest(row.query if row.group is None else row.group)
-    texts = itertools.chain.from_iterable(row.pairs)
-    return digest("\0".join(text or "" for text in texts))
+    return text_digest(row)
+
+
+def text_digest(row: Row) -> int:
+    """The number of the texts of a row, whatever its name and its query. Blanks are joined and
+    characters composed, since programs write the same text in different ways."""
+    texts = []
+    for text in itertools.chain.from_iterable(row.pairs):
+        texts.append(" ".join(unicodedata.normalize("NFC", str(text or "")).split()))
+    return digest("\0".join(texts))
 
 
 def _labels_of(row: Row) -> Sequence[str]:

@@ -276,8 +276,8 @@ class TableReader:
         id, query, group = readers.to_text(id), None, None
         if columns.query and cells.get(columns.query) is not None:
             query = readers.to_text(cells[columns.query])
-        if columns.group and cells.get(columns.group) is not None:
-            group = readers.to_text(cells[columns.group])
+        if columns.group:  # a row without an author stands for itself
+            group = readers.to_text(cells.get(columns.group)) or None
         if not is_text(id + (query or "")):
             return None, NOT_TEXT
         named = (*columns.label, *columns.choices)
