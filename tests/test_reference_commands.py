@@ -255,7 +255,7 @@ FINETUNE = dict(
 def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     """On a TPU's command line: it runs on what there is, and says so."""
     monkeypatch.setattr(Evaluator, "evaluate", lambda self: print("evaluated"))
-    monkeypatch.setattr(Evaluator, "note_verdict", lambda self, rate: None)
+    monkeypatch.setattr(Evaluator, "note_verdict", lambda self, *seen: None)
     more = dict(
         more, init_checkpoint="large/xlnet_model.ckpt", train_steps=8, warmup_steps=1
     )

@@ -62,6 +62,11 @@ def test_each_label_of_two_texts_is_on_both_sides(caplog):
     rows = rows_of([f"text {i}" for i in range(30)], [("a", "b"), ("a",), ("c", "a")])
     for part in parsing.hold_out(rows, 0.05):
         assert {"a", "b", "c"} == {label for row in part for label in row.label}
+    # With more labels than texts, those of several texts are trained on.
+    rows = rows_of(["x", "y", "z"], [("a", "b"), ("b", "c", "d"), ("a", "d", "e")])
+    for share in (0.01, 0.5, 0.99):
+        train, dev = parsing.hold_out(rows, share)
+        assert dev and {"a", "b", "d"} <= {each for row in train for each in row.label}
 
 
 def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
