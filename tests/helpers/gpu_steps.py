@@ -31,7 +31,7 @@ _SETTINGS = {
     "spans": SpanSettings,
     "tagging": TaggerSettings,
 }  # the others: classifiers
-_TASK = dict(model_dir="", task_name="custom", do_train=True)
+_TASK = dict(model_dir="", task_name="custom", do_train=True, train_batch_size=ROWS)
 
 
 def pretraining(network, settings):

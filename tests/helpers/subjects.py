@@ -190,7 +190,7 @@ def _own_rows(group, path, need_labels=True, skips=False, **columns):
     rows = parsing.read_file(
         task.with_files(skips_errors=skips), str(path), need_labels
     )
-    return task, [tuple(row)[:-1] for row in rows]
+    return task, [row[:4] for row in rows]  # without where they stand
 
 
 def _make_table(form):
@@ -431,7 +431,14 @@ SUBJECTS = (
         False,
     ),
     Subject("SQuAD", _make_squad, _read_squad, ("train.json",), False),
-    Subject("fine-tuning records", _make_cache, _read_cache, ("cache/*",), True),
+    Subject(
+        "fine-tuning records",
+        _make_cache,
+        _read_cache,
+        ("cache/*",),
+        True,
+        valid=("doubled",),
+    ),
     Subject(
         "vocabulary",
         _make_described_vocabulary,
