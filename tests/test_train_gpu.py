@@ -14,7 +14,11 @@ from helpers.pretraining import flags_of, losses, train, weights
 
 from xlnet.corpus import tfrecord
 from xlnet.engine import checkpoint
-from xlnet.pretraining import data
+from xlnet.pretraining import data, resolve
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import ArchitectureSettings, NetworkSettings
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -41,6 +45,21 @@ def held_out(text):
     return re.findall(
         r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text
     )
+
+
+def test_lengths_that_follow_from_the_records_are_not_of_the_model(place):
+    """Weights went on with the few targets and short orders of their first, shorter records."""
+    settings = PretrainingSettings(
+        record_info_dir=str(place / "train"),
+        model_dir=str(place / "lengths"),
+        model_config_path="tiny",
+        train_batch_size=4,
+    )
+    groups = ArchitectureSettings(), NetworkSettings(), OptimizationSettings()
+    run = resolve.resolve(settings, *groups, DeviceSettings(device="cpu"), ())
+    kept = run.document.resolved
+    assert (run.settings.num_predict, run.settings.perm_size) == (5, 16)
+    assert (kept["num_predict"], kept["perm_size"]) == (0, 0)
 
 
 @pytest.mark.slow

@@ -67,6 +67,7 @@ def resolve(
 
     # Read the records. An evaluation without held-out records is on them.
     manifest = data.read_manifest(settings)
+    asked = settings
     settings = data.with_lengths(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
     if settings.do_eval and not settings.eval_record_info_dir:
@@ -85,13 +86,17 @@ def resolve(
     permutation = data.choose_permutation(settings, manifest, objective.samples_targets)
     held_out = data.held_out_manifest(settings, manifest)
 
-    # Write down what the run is.
+    # Write down what the run is. Lengths that follow from these records are left out: whoever goes
+    # on with the weights may have longer ones.
     if not settings.do_eval:
         used = _with_possible_attention(settings, config, network, device, used)
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
-    groups = (settings, network, optimization, device)
+    kept = dataclasses.replace(
+        settings, num_predict=asked.num_predict, perm_size=asked.perm_size
+    )
+    groups = (kept, network, optimization, device)
     resolved = {**run_document.values_of(groups), **config.to_dict()}
     resolved.pop("model_config_path", None)  # the architecture stands in its place
     document = RunDocument(
