@@ -146,9 +146,8 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     if name in _SUMMED_UP:
         # With a projection the vector goes through tanh, without one it stays as it is.
         has_projection = values["summary_use_proj"]
-        values["summary_activation"] = (
-            values["summary_activation"] or ""
-        )  # null in older files
+        # Null in older files.
+        values["summary_activation"] = values["summary_activation"] or ""
         allowed["summary_activation"] = ("tanh",) if has_projection else ("",)
         allowed["summary_type"] = ("last", "first", "mean")
     for entry, choices in allowed.items():

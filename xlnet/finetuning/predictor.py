@@ -82,9 +82,8 @@ class RowPredictor:
             rows, self._tuned, self._tokenizer, self._batch_size, self._most_tokens
         ):
             outputs = self._network.outputs(batch)
-            outputs["loss"] = np.zeros(
-                len(batch["index"]), np.float32
-            )  # without labels
+            # Without labels.
+            outputs["loss"] = np.zeros(len(batch["index"]), np.float32)
             for name in ("index", *OF_ROWS):
                 outputs[name] = batch[name]
             parts.append(outputs)

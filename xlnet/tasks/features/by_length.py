@@ -17,9 +17,8 @@ class Padding(NamedTuple):
     """The padding that batches leave out."""
 
     side: str  # "left" or "right"
-    token_features: tuple[
-        str, ...
-    ]  # features [T] of the head that are truncated like the ids
+    # Features [T] of the head that are truncated like the ids.
+    token_features: tuple[str, ...]
     multiple: int  # the length of batches is a multiple of it [tokens]
 
 

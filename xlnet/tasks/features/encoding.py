@@ -197,9 +197,8 @@ def lay_out(
     joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
     sizes = np.array([len(ids) for ids in joined])[:, None]
     end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
-    index = np.arange(max_seq_length) - (
-        max_seq_length - sizes
-    )  # in the text; below 0: padding
+    # In the text; below 0: padding.
+    index = np.arange(max_seq_length) - (max_seq_length - sizes)
     is_padding = index < 0  # [n,T]
     input_ids = np.zeros(index.shape, np.int32)
     input_ids[~is_padding] = np.fromiter(

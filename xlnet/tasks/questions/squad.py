@@ -119,9 +119,8 @@ def parse_answers(cells: list) -> tuple:
         if start in (None, ""):
             found.append(GoldAnswer(text, None))
             continue
-        number = readers.to_number(
-            readers.to_text(start)
-        )  # pandas writes 9.0 where rows have gaps
+        # Pandas writes 9.0 where rows have gaps.
+        number = readers.to_number(readers.to_text(start))
         if not number.is_integer():
             return None, f"found {start!r} as answer_start, expected an integer"
         found.append(GoldAnswer(text, int(number)))

@@ -103,9 +103,8 @@ class Reader(_TaskComponent, TableReader):
         "parquet",
     )
     pads: ClassVar[str] = "left"  # the side of the padding in a record
-    cut_words: ClassVar[str] = (
-        encoding.CUT_WORDS
-    )  # what a note says where texts lost some tokens
+    # What a note says where texts lost some tokens.
+    cut_words: ClassVar[str] = encoding.CUT_WORDS
 
     @property
     def unit(self) -> str:

@@ -37,9 +37,8 @@ from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import LABELS_SHOWN, THRESHOLD, LossOptions
 
-_HIGHEST = float(
-    np.finfo(np.float32).max
-)  # of the absolute value of a score in a record
+# Of the absolute value of a score in a record.
+_HIGHEST = float(np.finfo(np.float32).max)
 _LONGEST_SHOWN = 80  # of a label in an error [characters]
 _ABSENT = -1e30  # the logit of an answer that a row does not have
 _INDICATORS = {
