@@ -55,10 +55,10 @@ class CheckpointOutputs:
             strategy.scope(),
         ):
             tf.set_random_seed(seed)
+            iterators = []
             with tf.device("/cpu:0"):
-                iterators = [
-                    tf.data.make_initializable_iterator(make()) for make in sources
-                ]
+                for make in sources:
+                    iterators.append(tf.data.make_initializable_iterator(make()))
 
             def copy() -> dict[str, Any]:
                 # Either all devices share one source of batches (fine-tuning), or each has its own

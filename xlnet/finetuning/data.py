@@ -85,9 +85,8 @@ class TaskData:
         """The content of the files of a split."""
         digests = []
         for path in self.paths(split):
-            digests += [
-                files.digest_of(each) for each in self._task.reader.files_of(path)
-            ]
+            for each in self._task.reader.files_of(path):
+                digests.append(files.digest_of(each))
         return digests
 
     def can_evaluate(self) -> bool:

@@ -92,9 +92,8 @@ class Evaluator:
         files."""
         # Of the evaluations before, those of the best checkpoint are kept.
         best = best_checkpoint.best_or_newest(self._settings.model_dir)
-        self._predicted = [
-            each for each in self._predicted if best and each.step == best[0]
-        ]
+        best_step = best[0] if best else None
+        self._predicted = [each for each in self._predicted if each.step == best_step]
         results = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluate(split, rows, step, prefix)[0])
@@ -254,10 +253,7 @@ class Evaluator:
         for known in self._predicted:
             if known.step == step and len(known.rows) == len(rows):
                 pairs = zip(known.rows, rows)
-                if all(
-                    (a.id, a.pairs, a.source) == (b.id, b.pairs, b.source)
-                    for a, b in pairs
-                ):
+                if all(_is_same(a, b) for a, b in pairs):
                     return known.predictions
         return None
 
@@ -269,3 +265,8 @@ class Evaluator:
 
         types, shapes = self._data.types_and_shapes()
         return tf.data.Dataset.from_generator(batches, types, shapes).prefetch(4)
+
+
+def _is_same(one: Row, other: Row) -> bool:
+    """Whether two rows have the same texts at the same place; labels may differ."""
+    return (one.id, one.pairs, one.source) == (other.id, other.pairs, other.source)

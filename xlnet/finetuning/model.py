@@ -136,14 +136,13 @@ class TaskModel:
     ) -> list[tf.Tensor]:
         """ids, segments, padding: [B*C,T], the choices of an example one after the other."""
         count = self.tuned.task.head.num_choices(is_training)
-        return [
-            tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x
-            for x in (
-                features["input_ids"],
-                features["segment_ids"],
-                features["input_mask"],
-            )
-        ]
+        texts = []
+        for name in ("input_ids", "segment_ids", "input_mask"):
+            x = features[name]
+            if count > 1:
+                x = tf.reshape(x, [-1, modeling.shape_of(x)[1] // count])
+            texts.append(x)
+        return texts
 
     def _read(
         self,
@@ -197,10 +196,9 @@ def encode_with_memory(
     ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         """Reads a segment with the memory of those before it: (its sequence, the new memory, in
         which padding is zero, its padding)."""
-        part = [
-            tf.slice(x, [0, index * length], [-1, length])
-            for x in (ids, segments, padding)
-        ]
+        part = []
+        for x in (ids, segments, padding):
+            part.append(tf.slice(x, [0, index * length], [-1, length]))
         outputs = modeling.transformer_xl(
             config,
             run,
@@ -213,10 +211,9 @@ def encode_with_memory(
         )
         real = tf.concat([tf.ones([batch, mem_len]), 1.0 - part[2]], axis=1)
         real = real[:, -mem_len:, None]  # [B,M,1]
-        kept = [
-            tf.stop_gradient(tf.cast(mem, tf.float32) * real)
-            for mem in outputs.new_mems
-        ]
+        kept = []
+        for mem in outputs.new_mems:
+            kept.append(tf.stop_gradient(tf.cast(mem, tf.float32) * real))
         return outputs.sequence, kept, part[2]
 
     batch, total = modeling.shape_of(ids)

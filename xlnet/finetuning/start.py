@@ -96,10 +96,8 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:
-            read += [
-                readers.find_file(settings.data_dir, names)
-                for names in task.files.by_split.values()
-            ]
+            for names in task.files.by_split.values():
+                read.append(readers.find_file(settings.data_dir, names))
         paths = [path for found in read for path in readers.each_path(found)]
         files.check_output(
             output,

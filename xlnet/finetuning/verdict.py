@@ -68,10 +68,11 @@ def read_curve(model_dir: str) -> list[dict[str, float]]:
     path = os.path.join(model_dir, JOURNAL_NAME)
     if not os.path.exists(path):
         return []
+    curve = []
     with open(path, newline="", encoding="utf-8") as f:
-        return [
-            {name: float(x) for name, x in row.items()} for row in csv.DictReader(f)
-        ]
+        for row in csv.DictReader(f):
+            curve.append({name: float(x) for name, x in row.items()})
+    return curve
 
 
 def verdict(seen: Evidence) -> list[str]:
