@@ -91,7 +91,9 @@ def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):
     changed = dataclasses.replace(document, program="xlnet classify", resolved=resolved)
     run_document.write(model, changed)
     seen = []
-    monkeypatch.setattr(start, "run", lambda run, device: seen.append(run.network))
+    monkeypatch.setattr(
+        start, "fine_tune", lambda run, device: seen.append(run.network)
+    )
     predict.evaluate(predict.EvaluationSettings(model_dir=model, precision="fp32"))
     predict.evaluate(predict.EvaluationSettings(model_dir=model))
     assert [network.precision for network in seen] == ["fp32", "bf16"]
