@@ -38,7 +38,7 @@ def registry(monkeypatch):
         known.TASK_TYPES.pop(name, None)
         monkeypatch.delitem(sys.modules, name, raising=False)
     for module in ("custom",):
-        monkeypatch.setattr(f"xlnet.tasks.types.{module}.TASK_TYPES", known.TASK_TYPES)
+        monkeypatch.setattr(f"xlnet.tasks.{module}.TASK_TYPES", known.TASK_TYPES)
     monkeypatch.setattr(sys, "path", list(sys.path))
     forget_modules()
     yield
