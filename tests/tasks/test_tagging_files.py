@@ -110,6 +110,7 @@ def test_reported_files(name, flags, expected):
 
 
 SPAN = '{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n'
+TWO_KEYS = '{"text": "In Bonn", "entities": [], "spans": [[3, 7, "X"]]}'
 PRODIGY = (
     '{"text": "In Bonn", "s": [{"start": 3, "end": 7, "label": "X", "token_end": 1}]}'
 )
@@ -153,6 +154,8 @@ READ = (
     ("a.txt", SPAN, {"input_format": "jsonl"}, ["Bonn/B-X"]),
     ("a.json", f"[{SPAN}]", {"scheme": "bmes"}, ["Bonn/S-X"]),
     ("a.jsonl", PRODIGY, {"label_column": "s"}, ["Bonn/B-X"]),
+    ("a.jsonl", TWO_KEYS, {"label_column": "spans"}, ["Bonn/B-X"]),
+    ("a.jsonl", TWO_KEYS, {}, "a.jsonl: found no tag but O"),
     (
         "a.jsonl",
         '{"text": "서울에서", "label": [[0, 2, "X"]]}',

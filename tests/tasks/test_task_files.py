@@ -1,5 +1,6 @@
 """Files of tasks: what is read from each form, what is refused, and the messages."""
 
+import dataclasses
 import io
 import json
 
@@ -403,6 +404,28 @@ def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
         rows = parsing.read_to_predict(TASKS["qqp"], path)
         assert [(row.id, row.pairs) for row in rows] == expected, name
+
+
+def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
+    write(tmp_path, "x.txt", "a b\tc", "d\te")
+    columns = Columns(("title", "body"), ("question", "more"), ("label",))
+    task = dataclasses.replace(TASKS["mrpc"], columns=columns)
+    task = task.with_files(input_format="text")
+    rows = parsing.read_to_predict(task, str(tmp_path / "x.txt"))
+    assert [row.pairs for row in rows] == [(("a b", "c"),), (("d", "e"),)]
+
+
+SNLI_ROWS = ("a\tb\tneutral\tneutral", "a\tb\tneutral\tentailment\tentailment")
+
+
+def test_only_before_the_label_of_snli_rows_may_be_wider(tmp_path):
+    """A tab in a text would otherwise move what follows it to other columns."""
+    write(tmp_path, "a.tsv", "sentence1\tsentence2\tlabel1\tgold_label", *SNLI_ROWS)
+    rows = parsing.read_file(TASKS["snli"], str(tmp_path / "a.tsv"), True)
+    assert [row.label for row in rows] == ["neutral", "entailment"]
+    write(tmp_path, "b.txt", "gold_label\tsentence1\tsentence2", "neutral\ta\tb\tc")
+    with pytest.raises(UserError, match="b.txt:2: 4 column.s., expected 3"):
+        parsing.read_file(TASKS["snli"], str(tmp_path / "b.txt"), True)
 
 
 # --- Encodings and delimiters

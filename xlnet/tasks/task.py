@@ -85,7 +85,8 @@ class Form:
         "names".
       names: the names of the columns where the file has none; (): they are numbers from 1 on.
       encoding: of the text; None: UTF-8.
-      is_wider: whether rows may have more cells than names; the last one is then the label.
+      wider_before: the name of the last column, before which rows may have cells without a name;
+        None: every row has as many cells as there are names.
     """
 
     name: Optional[str] = None
@@ -94,7 +95,7 @@ class Form:
     header: Optional[str] = None
     names: tuple[str, ...] = ()
     encoding: Optional[str] = None
-    is_wider: bool = False
+    wider_before: Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -162,8 +162,7 @@ def _checked(cells: Union[str, list[str]], names: list[str], form: Form) -> Any:
         return cells
     if not any(map(str.strip, cells)):
         return {}
-    # The last cell of a row of more cells is that of the last column.
-    if form.is_wider and len(cells) > len(names):
+    if form.wider_before == names[-1] and len(cells) > len(names):
         cells = [*cells[: len(names) - 1], cells[-1]]
     if len(cells) != len(names):
         return f"{len(cells)} column(s), expected {len(names)}; --quoting"

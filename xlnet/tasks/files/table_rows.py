@@ -204,7 +204,9 @@ class TableReader:
     ) -> None:
         """Raises UserError unless exactly one column has each name that is needed."""
         columns = self.task.columns
-        needed = [*columns.texts]
+        form = readers.declared_form(self.task, path)
+        # A line of text has a part of the texts; the others are empty.
+        needed = [*(form.names if form.name == "text" else columns.texts)]
         if columns.query:
             needed.append(columns.query)
         if need_labels:
@@ -213,7 +215,6 @@ class TableReader:
                 needed.append(columns.group)
         if columns.id and columns.id_required:
             needed.append(columns.id)
-        form = readers.declared_form(self.task, path)
         is_table = form.name in forms.DELIMITERS
         for name in needed:
             if is_table and name.isdecimal() and not (form.header or form.names):
