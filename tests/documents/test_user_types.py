@@ -44,7 +44,6 @@ def test_what_does_not_fit_is_found(tmp_path):
     wrong = {
         "model.clasify('a')": "clasify",
         "model.explain()": 'Missing positional argument "texts"',
-        "model.factorize('a').pices": "pices",
         "model.attention('a', layers=1)": 'incompatible type "int"',
         "xlnet.load('a', device=3)": '"load" has incompatible type "int"',
     }

@@ -122,7 +122,6 @@ def step(
 
 CASES = (
     {"n_layer": 2, "memory": 0, "targets": 0},
-    {},
     {"targets": "all", "untie_r": False, "clamp_len": 3},
     {
         "targets": 0,
