@@ -415,6 +415,17 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
     assert [row.pairs for row in rows] == [(("a b", "c"),), (("d", "e"),)]
 
 
+@pytest.mark.parametrize("lines", [("", "a", "b"), ("a", "", "b")])
+@pytest.mark.parametrize("form", ["text", "csv"])
+def test_no_empty_line_shifts_predictions(tmp_path, lines, form):
+    write(tmp_path, "x.txt", *lines)
+    task = dataclasses.replace(TASKS["sst-2"], columns=Columns(("1",), (), ("2",)))
+    task = with_form(task, header="none").with_files(input_format=form)
+    place = f"x.txt:{1 + lines.index('')}: an empty row"
+    with pytest.raises(UserError, match=place):
+        parsing.read_to_predict(task, str(tmp_path / "x.txt"))
+
+
 SNLI_ROWS = ("a\tb\tneutral\tneutral", "a\tb\tneutral\tentailment\tentailment")
 
 

@@ -135,9 +135,11 @@ def _read_separated(path: str, form: Form, what: str) -> Table:
         text = _with_ends(path, what, form.encoding)
         records = _quoted(path, text, delimiter, form.quoting)
     number, first = 0, [""]
+    start = []  # the first record that is not blank, and those before
     for number, first in records:
         if isinstance(first, str):
             raise UserError(f"{path}:{number}: {first}")
+        start.append((number, first))
         if any(map(str.strip, first)):
             break
     if form.header != "none":
@@ -147,7 +149,7 @@ def _read_separated(path: str, form: Form, what: str) -> Table:
         if form.name != "text" and set(map(str.strip, first)) <= set(form.names):
             found = "the names of the columns"
             raise wrong(f"{path}:{number}", found, "a row", "--header")
-        records = itertools.chain([(number, first)], records)
+        records = itertools.chain(start, records)
     cells = ((f"{path}:{line}", _checked(row, names, form)) for line, row in records)
     return Table(names, cells)
 
