@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from helpers.tasks import read_rows, write
+from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
+from xlnet.tasks import custom
 from xlnet.tasks.files import parsing
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Form, Row, Task
@@ -437,6 +438,28 @@ def test_only_before_the_label_of_snli_rows_may_be_wider(tmp_path):
     write(tmp_path, "b.txt", "gold_label\tsentence1\tsentence2", "neutral\ta\tb\tc")
     with pytest.raises(UserError, match="b.txt:2: 4 column.s., expected 3"):
         parsing.read_file(TASKS["snli"], str(tmp_path / "b.txt"), True)
+
+
+def test_a_table_without_a_declared_form_is_not_read_as_texts(tmp_path, monkeypatch):
+    task = custom.resolve_task(
+        settings("", do_train=False), {"kind": "classification", "labels": ["a", "b"]}
+    )
+    write(tmp_path, "x.txt", "1,a text")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1,a text")))
+    for path in ("-", str(tmp_path / "x.txt")):
+        with pytest.raises(UserError, match="found no form.*--input_format"):
+            parsing.read_to_predict(task, path)
+
+
+def test_rows_are_skipped_in_training_alone(tmp_path):
+    """A relevant document that is left out would be missing among those to be found."""
+    write(tmp_path, "train.csv", "text,label", "x,a", ",a", "y,b")
+    write(tmp_path, "dev.csv", "text,label", "x,a", ",a", "y,b")
+    asked = settings(tmp_path, text_a_column="text", on_error="skip")
+    task = custom.resolve_task(asked)
+    assert [row.label for row in read_rows(task, str(tmp_path), "train")] == ["a", "b"]
+    with pytest.raises(UserError, match="dev.csv:3: column 'text' is empty"):
+        read_rows(task, str(tmp_path), "dev")
 
 
 # --- Encodings and delimiters
