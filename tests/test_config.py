@@ -247,8 +247,8 @@ def classifier(tmp_path, preset, *flags):
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     share = dict(warmup_ratio=0.1)
-    assert "data_dir: no such" in classifier(tmp_path, share, "--warmup_steps=5")
-    assert "data_dir: no such" in classifier(
+    assert "data_dir: found no such" in classifier(tmp_path, share, "--warmup_steps=5")
+    assert "data_dir: found no such" in classifier(
         tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1"
     )
     assert "warmup_ratio: found warmup_steps, too, expected one of them" in classifier(
@@ -257,7 +257,7 @@ def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     assert "warmup_steps: found warmup_ratio, too, expected one of them" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_ratio=0.1"
     )
-    assert "data_dir: no such" in classifier(
+    assert "data_dir: found no such" in classifier(
         tmp_path, dict(epochs=2.0), "--train_steps=5"
     )
     assert "found train_steps, too, expected one of them" in classifier(

@@ -87,9 +87,9 @@ STREAM = VALUES["streams"][0]
     [
         (
             dict(streams=[dict(STREAM, file="/etc/passwd")]),
-            "outside of the records' directory",
+            "inside of the records' directory",
         ),
-        (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
+        (dict(sp_model="/tmp/spiece.model"), "inside of the records' directory"),
         (
             dict(num_streams=2),
             "found num_streams 2, expected consistent values; regenerate",
