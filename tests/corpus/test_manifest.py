@@ -111,7 +111,7 @@ def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
     with pytest.raises(UserError, match=message) as error:
         Manifest.read(str(directory))
     assert "\n" not in str(error.value)
-    assert "outside" in message or MANIFEST_NAME in str(error.value)
+    assert "inside of" in message or MANIFEST_NAME in str(error.value)
 
 
 # What the files hold.
