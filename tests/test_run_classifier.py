@@ -333,4 +333,4 @@ def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
     for path in list((place.directory / "other").glob("xlnet_model.ckpt.*")):
         path.rename(str(path).replace("xlnet_model.ckpt", "model.ckpt-5"))
     done = place.run(TRAIN, model_dir=place.path("other"))
-    assert done.returncode == 1 and "give this one as init_checkpoint" in done.stderr
+    assert done.returncode == 1 and "--init_checkpoint to start from" in done.stderr
