@@ -156,14 +156,13 @@ def killed(workspace):
         status, stdout, last = end(process)
         assert status == 0 and stdout.startswith("records: "), last
 
-        # On what is left: text that is bad is one line, and finished records are kept.
+        # On what is left: text that is bad is one line.
         pathlib.Path(workspace.path("bad.txt")).write_bytes(b"fine\n\xff\n")
         refused = end(
             begin(
                 workspace,
-                "killed",
+                "refused",
                 address,
-                seed=7,
                 input_glob=workspace.path("bad.txt"),
             )
         )
