@@ -172,7 +172,11 @@ def derived(
     """
     batch = settings.train_batch_size
     if batch is None:
-        batch = 32 if num_rows >= 640 else 16 if num_rows >= 320 else 8
+        batch = 32
+        if num_rows < 640:
+            batch = 16
+        if num_rows < 320:
+            batch = 8
         batch = parts * math.ceil(batch / parts)
     epochs = settings.epochs
     if epochs is None and optimization.train_steps is None:
@@ -208,12 +212,16 @@ def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySetti
 
     A row of several windows counts once, so an epoch passes over a part of the windows.
     """
-    once = max(1, math.ceil(num_rows / settings.train_batch_size))
+    once_an_epoch = max(1, math.ceil(num_rows / settings.train_batch_size))
+    eval_steps = settings.eval_steps
+    if eval_steps is None:
+        eval_steps = once_an_epoch
+    save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
+    log_steps = settings.log_steps
+    if not log_steps:
+        log_steps = min(max(1, train_steps // 20), _MOST_UNLOGGED)
     return dataclasses.replace(
-        settings,
-        eval_steps=once if settings.eval_steps is None else settings.eval_steps,
-        save_steps=settings.save_steps or min(once, _MOST_UNSAVED),
-        log_steps=settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED),
+        settings, eval_steps=eval_steps, save_steps=save_steps, log_steps=log_steps
     )
 
 

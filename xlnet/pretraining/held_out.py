@@ -17,10 +17,9 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, progress, train_step
+from xlnet.engine import checkpoint, progress
 from xlnet.engine.predictor import CheckpointOutputs
-from xlnet.model import heads
-from xlnet.pretraining import objectives, resolve
+from xlnet.pretraining import resolve
 from xlnet.pretraining.run import PretrainingRun, new_memory
 from xlnet.runs import run_document
 
@@ -123,18 +122,10 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     batch, memory = run.batch_of(features)
     inputs = run.input_of(batch, None, None)
     results = {"weights": batch["weights"], "ids": batch["ids"]}
-    with train_step.model_scope():
-        found, vectors = objectives.find(settings.objective).predict(inputs)
-        losses = heads.lm_loss(
-            vectors,
-            batch["ids"],
-            found.embedding_table,
-            str(inputs.run_config.precision),
-        )
-        if settings.next_segment_loss:
-            logits = objectives.segment_logits(inputs, found)
-            results["label"] = batch["label"]
-            results["continues"] = tf.argmax(logits, axis=1)
+    found, losses, segment_logits = run.losses(inputs)
+    if segment_logits is not None:
+        results["label"] = batch["label"]
+        results["continues"] = tf.argmax(segment_logits, axis=1)
     checkpoint.start_from(settings.init_checkpoint, run.config, settings.model_dir)
     # The memory is updated before the losses can be read, as the next batch continues the text
     # streams. Each device has a memory, which is cleared where a stream starts.

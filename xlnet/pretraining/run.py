@@ -18,7 +18,7 @@ from xlnet.engine import checkpoint, optimizer, train_step
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.recurrent_memory import Memory
-from xlnet.model import heads
+from xlnet.model import heads, modeling
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
@@ -61,7 +61,7 @@ class PretrainingRun:
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        settings, objective = self.settings, objectives.find(self.settings.objective)
+        settings = self.settings
         batch, memory = self.batch_of(features)
         # The index of the first batch element in the global batch.
         first_row = replica_index() * batch["ids"].shape.as_list()[0]
@@ -79,21 +79,13 @@ class PretrainingRun:
         ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             inputs = self.input_of(part, seed, first_row + row)
-            with train_step.model_scope():
-                outputs, vectors = objective.predict(inputs)
-                losses = heads.lm_loss(
-                    vectors,
-                    part["ids"],
-                    outputs.embedding_table,
-                    str(inputs.run_config.precision),
+            outputs, losses, segment_logits = self.losses(inputs)
+            loss = tf.reduce_sum(losses * part["weights"]) / target_count
+            if segment_logits is not None:
+                segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    labels=part["label"], logits=segment_logits
                 )
-                loss = tf.reduce_sum(losses * part["weights"]) / target_count
-                if settings.next_segment_loss:
-                    segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                        labels=part["label"],
-                        logits=objectives.segment_logits(inputs, outputs),
-                    )
-                    loss += settings.next_segment_loss * tf.reduce_mean(segments)
+                loss += settings.next_segment_loss * tf.reduce_mean(segments)
             return loss, new_memory(outputs)
 
         # Gradients. In float16 the loss is scaled, since small gradients would become 0.
@@ -129,6 +121,25 @@ class PretrainingRun:
         with train_step.model_scope():
             memory = Memory(self.config, settings.mem_len, features["starts_stream"])
         return {**batch, "memory": memory.value}, memory
+
+    def losses(
+        self, inputs: objectives.Batch
+    ) -> tuple[modeling.Outputs, tf.Tensor, Optional[tf.Tensor]]:
+        """The network's outputs; the loss of each target, float32 [b,P]; with next-segment
+        prediction its logits, float32 [b,2], else None."""
+        objective = objectives.find(self.settings.objective)
+        with train_step.model_scope():
+            outputs, vectors = objective.predict(inputs)
+            losses = heads.lm_loss(
+                vectors,
+                inputs.features["ids"],
+                outputs.embedding_table,
+                str(inputs.run_config.precision),
+            )
+            segment_logits = None
+            if self.settings.next_segment_loss:
+                segment_logits = objectives.segment_logits(inputs, outputs)
+        return outputs, losses, segment_logits
 
     def input_of(
         self, batch: dict[str, tf.Tensor], seed: Optional[tf.Tensor], first_row: Any
