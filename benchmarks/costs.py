@@ -10,7 +10,6 @@ import os
 from repository import ROOT
 from work import Work
 
-BLOCK = 128  # rows of an attention block, as `kernels_tuned.CPU_BLOCKS` has them
 FLOAT = 4  # bytes
 
 
@@ -35,18 +34,8 @@ def query_rows(config, work, layer):
     return (0 if work.targets and is_last else work.length), work.targets
 
 
-def position_pairs(work, content, targets, block=BLOCK):
-    """Row-distance pairs that are scored, per example and head."""
-    keys = work.memory + work.length
-    blocks = [min(block, content - start) for start in range(0, content, block)]
-    return sum(rows * (rows + keys) for rows in blocks) + targets * (keys + work.length)
-
-
-def forward_operations(config, work, block=BLOCK):
-    """Floating-point operations of matmuls, by part; a multiply-add is two.
-
-    block: query positions of an attention block; on a GPU all are one block.
-    """
+def forward_operations(config, work):
+    """Floating-point operations of matmuls, by part; a multiply-add is two."""
     d, heads, f = (
         config["d_model"],
         config["n_head"] * config["d_head"],
@@ -60,21 +49,17 @@ def forward_operations(config, work, block=BLOCK):
         parts["projections"] += (
             2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
         )
-        parts["attention"] += (
-            2
-            * b
-            * heads
-            * (2 * rows * keys + position_pairs(work, content, targets, block))
-        )
+        scores = 2 * rows * keys + rows * (keys + work.length)
+        parts["attention"] += 2 * b * heads * scores
         parts["feed-forward"] += 4 * b * rows * d * f
     parts["softmax"] = 2.0 * b * work.targets * d * config["n_token"]
     return parts
 
 
-def step_operations(config, work, recompute=False, block=BLOCK):
+def step_operations(config, work, recompute=False):
     """Operations of a step: the backward pass has two matmuls for each of the forward pass, except
     for keys and values of the memory, where only the kernels have a gradient."""
-    forward = sum(forward_operations(config, work, block).values())
+    forward = sum(forward_operations(config, work).values())
     if work.kind == "infer":
         return forward
     heads = config["n_head"] * config["d_head"]
@@ -150,7 +135,7 @@ def gradient_traffic(config, devices):
 def tpu_share(large):
     """The share of the chips' rate that the paper's 5.5 days on 512 TPU v3 chips mean."""
     return (
-        step_operations(large, pretraining(1), block=512)
+        step_operations(large, pretraining(1))
         * PAPER_ROWS
         / (5.5 * 86400 * 512 * TPU_CHIP)
     )
@@ -158,7 +143,7 @@ def tpu_share(large):
 
 def scale_rows(name, config, share_of_tpu, rows=32):
     """The table's lines of a model whose devices have some rows each."""
-    operations = step_operations(config, pretraining(1), block=512)
+    operations = step_operations(config, pretraining(1))
     for machine, devices, rate, link in MACHINES:
         share = share_of_tpu if "TPU" in machine else GPU_SHARE
         tokens = 512 * devices * rate * share / operations

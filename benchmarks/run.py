@@ -191,7 +191,7 @@ def compare(title, work, precision, architecture, settings, exports):
             if system.startswith(OURS):
                 raise
             print(f"| {title} | {system} | {error} |", flush=True)
-    ours, total = results[OURS], operations(architecture, work, settings.device)
+    ours, total = results[OURS], costs.step_operations(architecture, work)
     for system, result in results.items():
         print(
             row(
@@ -285,13 +285,6 @@ def measure(python, worker, work, options):
     for clock in ("wall", "processor"):
         result[clock] = statistics.median(result[clock])
     return result
-
-
-def operations(architecture, work, device):
-    """Floating-point operations of a step; a GPU has all rows of attention in one block."""
-    return costs.step_operations(
-        architecture, work, block=(work.length if device == "gpu" else costs.BLOCK)
-    )
 
 
 def in_products(result, ours, operations, settings):

@@ -12,24 +12,11 @@ from xlnet.model import kernels, kernels_tuned
 from xlnet.model.kernels import Dropout, Mask, Stream
 from xlnet.model.modeling import PLAIN
 
-DEVICES = ("cpu", "gpu", "loops", "fused")
-FORMS = {"loops": kernels_tuned.loop, "fused": kernels_tuned.fused}
-# Sizes small enough for several blocks of a few rows.
-SMALL_BLOCKS = {
-    "cpu": kernels_tuned.BlockSize(3),
-    "loops": kernels_tuned.BlockSize(2),
-    "gpu": kernels_tuned.BlockSize(1, cells=40),
-    "fused": kernels_tuned.BlockSize(1, cells=60),
-}
+FORMS = ("operations", "loops", "xla", "tpu")
 
 
-def tuned(device, recompute=False, is_training=True):
-    return kernels_tuned.tuned(
-        blocks=SMALL_BLOCKS[device],
-        compiled=FORMS.get(device, kernels_tuned.one_by_one),
-        is_training=is_training,
-        recompute=recompute,
-    )
+def tuned(form, is_training=True):
+    return kernels_tuned.tuned(form, is_training)
 
 
 sizes = st.integers(1, 7)
@@ -37,7 +24,7 @@ sizes = st.integers(1, 7)
 
 @laws
 @given(
-    device=st.sampled_from(DEVICES),
+    form=st.sampled_from(FORMS),
     batch=st.integers(1, 3),
     heads=st.integers(1, 3),
     length=sizes,
@@ -47,12 +34,11 @@ sizes = st.integers(1, 7)
     shared=st.booleans(),
     has_segments=st.booleans(),
     rows_alike=st.booleans(),
-    recompute=st.booleans(),
     causal=st.booleans(),
     seed=st.integers(0, 1000),
 )
 def test_relative_attention(
-    device,
+    form,
     batch,
     heads,
     length,
@@ -62,12 +48,11 @@ def test_relative_attention(
     shared,
     has_segments,
     rows_alike,
-    recompute,
     causal,
     seed,
 ):
-    """Blocks of rows, wide keys and a gradient of their own; targets 0: the content stream. Rows
-    that see nothing attend to nothing."""
+    """Wide keys and a gradient of its own; targets 0: the content stream. Rows that see nothing
+    attend to nothing."""
     random = np.random.RandomState(seed)
     draw = lambda *shape: random.randn(*shape).astype(np.float32)
     rows, num_keys = targets or length, memory + length
@@ -83,16 +68,16 @@ def test_relative_attention(
         )
     first = random.randint(1, length + 1, [batch, targets]) if targets else None
 
-    def run(form):
+    def run(kernels):
         def attention(q, k, v, k_r, r_w, r_r, *of_segments):
-            return form.relative_attention(
+            return kernels.relative_attention(
                 q,
                 k,
                 v,
                 k_r,
                 attention_weights(r_w, r_r, *of_segments),
                 Stream(
-                    form.prepare_mask(Mask(masked=tf.constant(masked))),
+                    kernels.prepare_mask(Mask(masked=tf.constant(masked))),
                     segments,
                     key_segments,
                     first,
@@ -111,16 +96,16 @@ def test_relative_attention(
     ]
     if has_segments:
         arrays += [draw(heads, 1, width), draw(2, heads, 1, width)]
-    compare(run(tuned(device, recompute)), run(PLAIN), arrays, rtol=2e-5)
+    compare(run(tuned(form)), run(PLAIN), arrays, rtol=2e-5)
     if masked.all(axis=-1).any():
-        values = values_and_gradients(run(tuned(device, recompute)), arrays)[0]
+        values = values_and_gradients(run(tuned(form)), arrays)[0]
         nothing = np.broadcast_to(masked.all(axis=-1)[:, None], values.shape[:3])
         assert not values[nothing].any()
 
 
 @laws
 @given(
-    device=st.sampled_from(DEVICES),
+    form=st.sampled_from(FORMS),
     shape=st.tuples(sizes, sizes),
     width=sizes,
     inner=sizes,
@@ -128,46 +113,46 @@ def test_relative_attention(
     is_training=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_feed_forward(device, shape, width, inner, activation, is_training, seed):
+def test_feed_forward(form, shape, width, inner, activation, is_training, seed):
     random = np.random.RandomState(seed)
     arrays = [
         random.randn(*size).astype(np.float32)
         for size in ((*shape, width), (width, inner), [inner], (inner, width), [width])
     ]
 
-    def run(form):
-        return lambda x, kernel, bias, outer, outer_bias: form.feed_forward(
+    def run(kernels):
+        return lambda x, kernel, bias, outer, outer_bias: kernels.feed_forward(
             x, (kernel, bias), (outer, outer_bias), activation
         )
 
-    compare(run(tuned(device, is_training=is_training)), run(PLAIN), arrays)
+    compare(run(tuned(form, is_training)), run(PLAIN), arrays)
 
 
 @laws
 @given(
-    device=st.sampled_from(DEVICES),
+    form=st.sampled_from(FORMS),
     shape=st.tuples(sizes, sizes),
     width=st.integers(3, 8),
     seed=st.integers(0, 1000),
 )
-def test_layer_norm(device, shape, width, seed):
+def test_layer_norm(form, shape, width, seed):
     random = np.random.RandomState(seed)
     arrays = [
         random.randn(*size).astype(np.float32)
         for size in ((*shape, width), [width], [width])
     ]
-    compare(tuned(device).layer_norm, PLAIN.layer_norm, arrays, rtol=1e-4)
+    compare(tuned(form).layer_norm, PLAIN.layer_norm, arrays, rtol=1e-4)
 
 
 # ---- dropout ----
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rate", (0.1, 0.5))
-def test_dropout_is_a_function_of_its_seed(graph, device, rate):
+def test_dropout_is_a_function_of_its_seed(graph, form, rate):
     x = tf.ones([200, 100])
     first, again, other = (
-        tuned(device).dropout(x, Dropout(rate, tf.constant([3, step])))
+        tuned(form).dropout(x, Dropout(rate, tf.constant([3, step])))
         for step in (1, 1, 2)
     )
     (gradient,) = tf.gradients(first, x)
@@ -180,9 +165,9 @@ def test_dropout_is_a_function_of_its_seed(graph, device, rate):
     assert abs(first.mean() - 1) < 0.02
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("first", (0, 7))
-def test_dropout_is_that_of_the_batch_element(graph, device, first):
+def test_dropout_is_that_of_the_batch_element(graph, form, first):
     """The second of two examples has the same alone, as the second of the batch, in each kernel."""
     drops = lambda index: Dropout(0.5, tf.constant([1, 2]), tf.constant(first + index))
     random = np.random.RandomState(0)
@@ -191,11 +176,11 @@ def test_dropout_is_that_of_the_batch_element(graph, device, first):
         tf.constant(random.randn(*shape), tf.float32)
         for shape in ((1, 2, 40, 4), (4, 4))
     )
-    form, zeros = tuned(device), tf.zeros([2, 1, 4])
+    tuned_form, zeros = tuned(form), tf.zeros([2, 1, 4])
 
     def outputs(index):
         return [
-            form.relative_attention(
+            tuned_form.relative_attention(
                 q[index:],
                 k[index:],
                 v[index:],
@@ -204,14 +189,14 @@ def test_dropout_is_that_of_the_batch_element(graph, device, first):
                 Stream(),
                 drops(index),
             )[-1],
-            form.feed_forward(
+            tuned_form.feed_forward(
                 q[index:, 0],
                 (kernel, zeros[0, 0]),
                 (kernel, zeros[0, 0]),
                 "gelu",
                 drops(index),
             )[-1],
-            form.dropout(v[index:], drops(index))[-1],
+            tuned_form.dropout(v[index:], drops(index))[-1],
         ]
 
     with tf.Session() as session:
@@ -219,11 +204,8 @@ def test_dropout_is_that_of_the_batch_element(graph, device, first):
             assert_close(both, second)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("recompute", (False, True))
-def test_dropped_probabilities_have_the_gradient_of_their_mask(
-    graph, device, recompute
-):
+@pytest.mark.parametrize("form", FORMS)
+def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, form):
     """With values that tell the keys apart, dropout is read off the output and held fixed."""
     random = np.random.RandomState(0)
     q, k, k_r = (tf.constant(random.randn(2, 3, n, 4), tf.float32) for n in (5, 6, 11))
@@ -231,12 +213,12 @@ def test_dropped_probabilities_have_the_gradient_of_their_mask(
     biases = [tf.constant(random.randn(3, 1, 4), tf.float32) for _ in range(2)]
     weight = tf.constant(random.randn(2, 3, 5, 6), tf.float32)
 
-    def attention(form, **more):
-        return form.relative_attention(
+    def attention(kernels, **more):
+        return kernels.relative_attention(
             q, k, v, k_r, attention_weights(*biases), Stream(), **more
         )
 
-    ours = attention(tuned(device, recompute), drops=Dropout(0.5, tf.constant([1, 2])))
+    ours = attention(tuned(form), drops=Dropout(0.5, tf.constant([1, 2])))
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = attention(PLAIN) * keep * 2.0
     with tf.Session() as session:
@@ -252,13 +234,13 @@ def test_dropped_probabilities_have_the_gradient_of_their_mask(
         assert_close(mine, wanted)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_dropped_activations_have_the_gradient_of_their_mask(graph, device):
+@pytest.mark.parametrize("form", FORMS)
+def test_dropped_activations_have_the_gradient_of_their_mask(graph, form):
     """With one unit a row of the kernel, dropout is read off the output and held fixed."""
     x = tf.constant(np.random.RandomState(0).rand(2, 100, 6) + 1.0, tf.float32)
     outer, zeros = tf.constant(np.diag(np.arange(1.0, 7.0)), tf.float32), tf.zeros([6])
     weight = tf.constant(np.random.RandomState(1).randn(2, 100, 6), tf.float32)
-    ours = tuned(device).feed_forward(
+    ours = tuned(form).feed_forward(
         x,
         (tf.eye(6), tf.zeros([6])),
         (outer, zeros),
@@ -280,11 +262,11 @@ def test_dropped_activations_have_the_gradient_of_their_mask(graph, device):
 # ---- precision ----
 
 
-@pytest.mark.parametrize("device", (*DEVICES, "plain"))
+@pytest.mark.parametrize("form", (*FORMS, "plain"))
 @pytest.mark.parametrize("dtype, tolerance", ((tf.bfloat16, 0.02), (tf.float16, 0.01)))
-def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
+def test_gradients_of_biases_in_half_precision(form, dtype, tolerance):
     """Of 16 sequences of 512 tokens: sums of many small numbers."""
-    form = PLAIN if device == "plain" else tuned(device)
+    kernels_of_form = PLAIN if form == "plain" else tuned(form)
     random = np.random.RandomState(0)
     arrays = [
         random.randn(*shape) * scale
@@ -302,7 +284,9 @@ def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
             x, kernel, bias, outer, outer_bias = (
                 tf.cast(value, dtype) for value in inputs
             )
-            y = form.feed_forward(x, (kernel, bias), (outer, outer_bias), "gelu")
+            y = kernels_of_form.feed_forward(
+                x, (kernel, bias), (outer, outer_bias), "gelu"
+            )
             return tf.cast(y, tf.float32) + 0.5  # the same sign, so that sums are large
 
         return values_and_gradients(feed, [x.astype(np.float32) for x in arrays])
@@ -311,18 +295,19 @@ def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
         assert np.linalg.norm(mine - wanted) < tolerance * np.linalg.norm(wanted), name
 
 
-@pytest.mark.parametrize("device", (*DEVICES, "plain"))
+@pytest.mark.parametrize("form", (*FORMS, "plain"))
 @pytest.mark.parametrize("activation", sorted(kernels.ACTIVATIONS))
-def test_activations_of_large_numbers_in_float16(device, activation):
+def test_activations_of_large_numbers_in_float16(form, activation):
     """Their slopes are 0 and 1."""
-    form = PLAIN if device == "plain" else tuned(device)
+    kernels_of_form = PLAIN if form == "plain" else tuned(form)
     x = np.array(
         [[[-60000.0], [-256.0], [-30.0], [30.0], [256.0], [300.0], [60000.0]]],
         np.float16,
     )
     one, zero = np.ones([1, 1], np.float16), np.zeros([1], np.float16)
     value, gradient, *_ = values_and_gradients(
-        lambda x, *dense: form.feed_forward(x, dense, dense, activation), [x, one, zero]
+        lambda x, *dense: kernels_of_form.feed_forward(x, dense, dense, activation),
+        [x, one, zero],
     )
     weight = np.random.RandomState(1).randn(1, 7, 1).astype(np.float16)
     np.testing.assert_array_equal(value, np.maximum(x, 0))
@@ -332,14 +317,18 @@ def test_activations_of_large_numbers_in_float16(device, activation):
 def test_a_loop_rounds_once(graph):
     rounded = tf.constant(np.random.RandomState(0).randn(20000), tf.bfloat16)
 
-    def value(x):
+    def value(constants, x):
         return kernels_tuned.gelu(x)[0]
 
     with tf.Session() as session:
         x, plain, in_loop = session.run(
             [
                 tf.cast(y, tf.float32)
-                for y in (rounded, value(rounded), kernels_tuned.loop(value)(rounded))
+                for y in (
+                    rounded,
+                    value((), rounded),
+                    kernels_tuned.run("loops", value, (), rounded),
+                )
             ]
         )
     exact = 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
@@ -364,7 +353,7 @@ def test_a_loop_rounds_once(graph):
 def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_hashed):
     """Loops where they pay off; random bits of Philox, which are stored, where nothing is
     compiled."""
-    chosen = kernels_tuned.choose(device, is_training, False, d_inner)
+    chosen = kernels_tuned.choose(device, is_training, d_inner)
     chosen.dropout(tf.ones([2, 3]), Dropout(0.5, tf.constant([1, 2])))
     assert hasattr(graph, "loops") == in_loops
     philox = {op.type for op in graph.get_operations()} & {

@@ -13,9 +13,7 @@ from xlnet.model.modeling import PLAIN
 from xlnet.model.parameters import LayerContext
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-FORM = kernels_tpu.without_shift(
-    kernels_tuned.choose("tpu", is_training=True, recompute=False, d_inner=1)
-)
+FORM = kernels_tpu.without_shift(kernels_tuned.tuned("tpu", is_training=True))
 sizes = st.integers(1, 7)
 
 
@@ -123,7 +121,7 @@ def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
     exact = np.exp(np.float64(score) - score.max(axis=1, keepdims=True))
     exact /= exact.sum(axis=1, keepdims=True)
     with tf.Session() as session:
-        found = session.run(kernels_tpu._softmax(tf.constant(score)))
+        found = session.run(kernels_tuned._softmax("tpu", tf.constant(score)))
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 

@@ -100,7 +100,7 @@ def test_xla_draws_the_same(draw):
 
 
 def test_a_loop_has_the_noise_of_operations(graph):
-    def kept(x, seed, first_row):
+    def kept(constants, x, seed, first_row):
         numbers = stateless_random.hashed(ops.shape_of(x), seed, first_row)
         return tf.cast(
             tf.bitwise.right_shift(numbers, tf.constant(8, tf.uint32)), x.dtype
@@ -110,7 +110,7 @@ def test_a_loop_has_the_noise_of_operations(graph):
     arguments = x, stateless_random.seed_of(1, 2), tf.constant(3)
     with tf.Session() as session:
         plain, in_loop = session.run(
-            [kept(*arguments), kernels_tuned.loop(kept)(*arguments)],
+            [kept((), *arguments), kernels_tuned.run("loops", kept, (), *arguments)],
             {x: np.zeros(SHAPE)},
         )
     np.testing.assert_array_equal(plain, in_loop)

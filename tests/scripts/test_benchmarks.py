@@ -14,7 +14,6 @@ from helpers.matmuls import operations_of
 from helpers.paths import ROOT
 from work import WORKS
 
-from xlnet.model import kernels_tuned
 from xlnet.settings.network import XLNetConfig
 from xlnet.support.errors import UserError
 
@@ -52,22 +51,6 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
     assert operations_of(graph) == pytest.approx(
         costs.step_operations(config, WORKS[name], recompute), rel=0.02
     )
-
-
-@pytest.mark.parametrize("name", ("pretrain", "finetune512"))
-def test_operations_on_a_gpu(graph, monkeypatch, name):
-    """All rows of attention are one block there."""
-    monkeypatch.setattr(kernels_tuned, "device_here", lambda: "gpu")
-    config = base(n_layer=2)
-    time_xlnet.build(
-        WORKS[name], XLNetConfig(**config), dict(precision="bf16", recompute=False)
-    )
-    found = operations_of(graph)
-    for_gpus, for_cpus = (
-        run.operations(config, WORKS[name], device) for device in ("gpu", "cpu")
-    )
-    assert found == pytest.approx(for_gpus, rel=0.01)
-    assert abs(found - for_gpus) < abs(found - for_cpus) / 2
 
 
 @pytest.mark.skipif(ON_GPU, reason="is about machines without one")

@@ -159,9 +159,7 @@ def differences(
 
             return compute
 
-        tuned = kernels_tuned.choose(
-            "xla", is_training=True, recompute=False, d_inner=1
-        )
+        tuned = kernels_tuned.tuned("xla", is_training=True)
         fused = kernels_gpu.fused(tuned, compute_capability)
         plain = modeling.PLAIN
         wanted = results(plain, tf.float32)(*inputs, d_output)

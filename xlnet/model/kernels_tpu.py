@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.model.kernels import NO_DROPOUT, Dropout, Kernels, Stream, Weights
-from xlnet.model.kernels_tuned import attention_passes, fused, mask_source_of, widened
+from xlnet.model.kernels_tuned import attend, widened
 from xlnet.model.ops import shape_of
 
 
@@ -77,13 +77,10 @@ def relative_attention(
     q = q * scale
     wide_q, wide_k = widened(q, k, weights, stream, scale)
     turned = _turned(q + weights.r_r * scale, distances, stream.first_distance_index)
-    of_keys = _of_keys(distances, shape_of(k)[2])
-    mask = stream.mask
-    bias = None if mask is None else mask.bias
-    heads = _attend(_Inputs(wide_q, turned, wide_k, v), of_keys, bias, drops)
-    if mask is None or mask.has_visible_key is None:
-        return heads
-    return heads * tf.cast(mask.has_visible_key, heads.dtype)
+    of_keys = tf.stop_gradient(_of_keys(distances, shape_of(k)[2]))
+    score = tf.matmul(wide_q, wide_k, transpose_b=True)  # [B,N,T,K]
+    score += tf.einsum("bntd,kd->bntk", turned, of_keys)
+    return attend("tpu", score, v, stream, drops)
 
 
 def _turned(
@@ -115,74 +112,3 @@ def _of_keys(distances: Distances, num_keys: int) -> tf.Tensor:
     cosine = tf.reverse(distances.cosine[0, 1 : num_keys + 1], [0])
     sine = tf.reverse(distances.sine[0, 1 : num_keys + 1], [0])
     return tf.concat([cosine, sine], axis=-1)
-
-
-def _softmax(score: tf.Tensor) -> tf.Tensor:
-    """Probabilities over the last axis. `tf.nn.softmax` divides exponentials by their sum, and XLA
-    would store these, in float32; it computes them twice here."""
-    score -= tf.reduce_max(score, axis=-1, keepdims=True)
-    total = tf.reduce_sum(tf.exp(score), axis=-1, keepdims=True)
-    # The largest score is subtracted first: large numbers would lose the digits of the logarithm.
-    return tf.exp(score - tf.math.log(total))
-
-
-class _Inputs(NamedTuple):
-    """The tensors that have gradients. q: [B,N,T,H+S]. turned: [B,N,T,D]. k: [B,N,K,H+S].
-    v: [B,N,K,H]."""
-
-    q: tf.Tensor
-    turned: tf.Tensor
-    k: tf.Tensor
-    v: tf.Tensor
-
-
-def _attend(
-    inputs: _Inputs, of_keys: tf.Tensor, bias: Optional[tf.Tensor], drops: Dropout
-) -> tf.Tensor:
-    """dropout(softmax(q k + turned of_keys + bias)) v: [B,N,T,H], with an explicit gradient.
-
-    The backward pass gets the inputs, the result and the probabilities.
-
-    Args:
-      of_keys: [K,D], the vectors of the keys for the position term; they have no gradient.
-      bias: added to the scores, very negative where a query does not see a key; None: all see all.
-    """
-    drop, score_gradient = attention_passes(drops.dropped_of_65536)
-    p_shape = [*shape_of(inputs.q)[:3], shape_of(inputs.k)[2]]  # [B,N,T,K]
-    mask_source = mask_source_of(p_shape, drops, fused)
-
-    @tf.custom_gradient
-    def attend(q: tf.Tensor, turned: tf.Tensor, k: tf.Tensor, v: tf.Tensor) -> Any:
-        # The content and the segment term, and the position term.
-        score = tf.matmul(q, k, transpose_b=True)  # [B,N,T,K]
-        score += tf.einsum("bntd,kd->bntk", turned, of_keys)
-        # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
-        score = tf.cast(score, tf.float32)
-        if bias is not None:
-            score += bias
-        p = tf.cast(_softmax(score), q.dtype)  # [B,N,T,K]
-        # The scale of dropout is applied after the matmul, where the tensor is narrower.
-        output = tf.matmul(drop(p, *mask_source), v) * drops.scale  # [B,N,T,H]
-
-        def gradient(dy: tf.Tensor) -> list[tf.Tensor]:
-            scaled_dy = dy * drops.scale
-            # Back through dropout and the softmax: dscore = dropout(p) (v dy) - p sum(output dy).
-            # `kernels_tuned` has an example with numbers.
-            dp = tf.matmul(scaled_dy, v, transpose_b=True)
-            total = tf.reduce_sum(
-                tf.cast(output * dy, tf.float32), axis=-1, keepdims=True
-            )
-            dscore, dropped_out_p = score_gradient(
-                p, dp, tf.cast(total, p.dtype), *mask_source
-            )
-            # Then through the matmuls, in the order of `_Inputs`.
-            return [
-                tf.matmul(dscore, k),
-                tf.einsum("bntk,kd->bntd", dscore, of_keys),
-                tf.matmul(dscore, q, transpose_a=True),
-                tf.matmul(dropped_out_p, scaled_dy, transpose_a=True),
-            ]
-
-        return output, gradient
-
-    return attend(*inputs)

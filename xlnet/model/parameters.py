@@ -41,9 +41,7 @@ class LayerContext:
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = kernels_tuned.choose(
-            device, run.is_training, run.recompute, config.d_inner
-        )
+        self.kernels = kernels_tuned.choose(device, run.is_training, config.d_inner)
         if run.fused_attention:
             from xlnet.model import (
                 kernels_gpu,
