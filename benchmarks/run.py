@@ -4,8 +4,6 @@
     bash scripts/setup_benchmark.sh huggingface kerashub
     python benchmarks/run.py --huggingface=.venv-benchmark/bin/python --compiled \\
         --kerashub=.venv-kerashub/bin/python
-    python benchmarks/run.py --works=infer --precisions=fp32,bf16 --runtimes \\
-        --huggingface=.venv-benchmark/bin/python
     python benchmarks/run.py --device=gpu --precisions=bf16 --batch=32 --xla --peak_tflops=312 \\
         --huggingface=.venv-benchmark/bin/python
 
@@ -19,7 +17,6 @@ import platform
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from typing import Optional
 
@@ -64,11 +61,6 @@ class BenchmarkSettings:
     compiled: bool = setting(
         False, "also time Hugging Face's model as torch.compile makes it"
     )
-    runtimes: bool = setting(
-        False,
-        "also time inference with OpenVINO and ONNX Runtime, in the precision and in int8, of "
-        "Hugging Face's model",
-    )
     kerashub: Optional[str] = setting(
         None,
         "Python with keras-hub, TensorFlow and JAX, from the same script; it has no pretraining",
@@ -100,15 +92,10 @@ def main(settings):
         python = getattr(settings, name)
         if python and not os.access(python, os.X_OK):
             raise UserError(f"{name}: {python} is not a program")
-    for name in ("compiled", "runtimes"):
-        if getattr(settings, name) and not settings.huggingface:
-            raise UserError(name + ": also needs --huggingface")
-    if settings.device == "gpu" and (
-        settings.kerashub or settings.halves or settings.runtimes
-    ):
-        raise UserError(
-            "device is gpu: kerashub, halves and runtimes are timed on the CPU alone"
-        )
+    if settings.compiled and not settings.huggingface:
+        raise UserError("compiled: also needs --huggingface")
+    if settings.device == "gpu" and (settings.kerashub or settings.halves):
+        raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
     if settings.device == "cpu" and settings.peak_tflops:
         raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
     works = [
@@ -137,13 +124,9 @@ def main(settings):
     )
     versions = set()
     for name, work in works:
-        # OpenVINO and ONNX Runtime read one exported model in all precisions.
-        with tempfile.TemporaryDirectory() as exports:
-            for precision in precisions:
-                title = f"{name} {work.batch} × {work.length}, {precision}"
-                versions |= compare(
-                    title, work, precision, architecture, settings, exports
-                )
+        for precision in precisions:
+            title = f"{name} {work.batch} × {work.length}, {precision}"
+            versions |= compare(title, work, precision, architecture, settings)
     print("\n" + "; ".join(sorted(versions)))
 
 
@@ -169,9 +152,8 @@ def chosen_work(name, settings):
     return work
 
 
-def compare(title, work, precision, architecture, settings, exports):
-    """Times one work on all systems, prints their rows and ratios; returns the versions. exports:
-    the folder of models that `time_runtimes.py` exports."""
+def compare(title, work, precision, architecture, settings):
+    """Times one work on all systems, prints their rows and ratios; returns the versions."""
     base = dict(
         config=architecture,
         precision=precision,
@@ -181,7 +163,6 @@ def compare(title, work, precision, architecture, settings, exports):
         compiled=False,
         at_once=1,
         device=settings.device,
-        exports=exports,
     )
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
@@ -206,11 +187,10 @@ def compare(title, work, precision, architecture, settings, exports):
 
 def systems(kind, settings):
     """Yields the systems that do a kind of work, this library first: (name, Python, worker, its
-    options). JAX, OpenVINO and ONNX Runtime have threads that cannot be limited here: they do not
-    answer halves."""
+    options). JAX has threads that cannot be limited here: it does not answer halves."""
     for name, python, worker, options in programs(kind, settings):
         yield name, python, worker, options
-        has_halves = options.get("backend") != "jax" and "runtime" not in options
+        has_halves = options.get("backend") != "jax"
         if settings.halves and kind == "infer" and has_halves:
             yield name + ", two halves", python, worker, dict(options, at_once=2)
 
@@ -230,18 +210,6 @@ def programs(kind, settings):
             "time_huggingface.py",
             {"compiled": True},
         )
-    if settings.runtimes and kind == "infer":
-        for name, runtime in (
-            ("OpenVINO", "openvino"),
-            ("ONNX Runtime", "onnxruntime"),
-        ):
-            for suffix, quantize in (("", False), (", int8", True)):
-                yield (
-                    name + suffix,
-                    settings.huggingface,
-                    "time_runtimes.py",
-                    {"runtime": runtime, "quantize": quantize},
-                )
     if settings.kerashub and kind != "pretrain":
         for backend in ("tensorflow", "jax"):
             yield (

@@ -16,6 +16,7 @@ import functools
 import http.client
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -28,12 +29,14 @@ from typing import Any
 
 import numpy as np
 from repository import ROOT
-from serving import make_model, make_texts
 
 from xlnet.commands import cli
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.fields import Settings, required, setting
-from xlnet.settings.network import XLNetConfig
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 
+_SPREAD = 0.25  # of the lengths of texts around that asked for
 _TIMEOUT = 300  # of a request [s]
 _PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
 
@@ -104,6 +107,64 @@ def main(settings: LoadBenchmark) -> None:
             print("\n| generation | tokens/s |\n|---|---|")
             for name, rate in generation(port, settings, texts):
                 print(f"| {name} | {rate:.1f} |", flush=True)
+
+
+def make_model(directory, model_config_path, spiece_model_file):
+    """A model directory as training leaves it, of a classifier with weights at random."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.engine import checkpoint, devices
+    from xlnet.finetuning import predictor
+    from xlnet.finetuning.model import TaskModel
+    from xlnet.runs import run_document, task_settings
+    from xlnet.runs.task_settings import FineTunedTask
+    from xlnet.tasks import custom
+
+    devices.set_up_process()
+    os.makedirs(directory)
+    config = XLNetConfig(json_path=model_config_path)
+    tokenizer = Tokenizer(spiece_model_file)
+    tuned_with = ClassifierSettings(
+        model_dir=directory,
+        task_name="custom",
+        do_predict=True,
+        predict_file="-",
+        max_seq_length=512,
+    )
+    task = custom.resolve_task(tuned_with, {"labels": ["no", "yes"]})
+    document = task_settings.document_of(tuned_with, NetworkSettings(), task, tokenizer)
+    run_document.write(directory, document, config, tokenizer)
+    with tf.Graph().as_default():
+        tuned = FineTunedTask(task, tuned_with)
+        TaskModel(config, tuned, NetworkSettings()).outputs(
+            predictor.placeholders(tuned)
+        )
+        draw = np.random.default_rng(0)
+        checkpoint.write_arrays(
+            os.path.join(directory, "model.ckpt-1"),
+            {
+                devices.base_name(variable): draw.normal(
+                    variable.op.name.endswith("gamma"), 0.02, variable.shape.as_list()
+                ).astype(np.float32)
+                for variable in tf.global_variables()
+            },
+        )
+    checkpoint.write_state_file(directory)
+
+
+def make_texts(spiece_model_file, pieces, count):
+    """English-like texts of about `pieces` pieces."""
+    tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
+    words = []
+    for number in range(min(tokenizer.vocab_size, 3200)):
+        word = tokenizer.id_to_piece(number)[1:]
+        if word.isalpha():
+            words.append(word)
+    texts = []
+    for _ in range(count):
+        length = round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))
+        texts.append(" ".join(draw.choices(words, k=length)))
+    return texts
 
 
 def make_pretrained(

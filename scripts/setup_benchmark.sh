@@ -5,8 +5,7 @@
 #
 # huggingface: .venv-benchmark, for --huggingface of benchmarks/run.py and the test
 # tests/convert/test_in_transformers.py: PyTorch for the CPU, transformers 5 (it has XLNet),
-# what its tokenizers read vocabularies with, and OpenVINO and ONNX Runtime, for --runtimes of
-# benchmarks/run.py. TORCH_INDEX=... chooses the package index of torch;
+# and what its tokenizers read vocabularies with. TORCH_INDEX=... chooses the package index of torch;
 # PyTorch's own has builds without CUDA, which the default index may lack; TORCH_INDEX= (empty) takes
 # pip's default.
 # kerashub: .venv-kerashub, for --kerashub of benchmarks/run.py, on TensorFlow and on JAX.
@@ -24,8 +23,7 @@ huggingface() {
     local index=${TORCH_INDEX-https://download.pytorch.org/whl/cpu}
     environment .venv-benchmark
     "${pip[@]}" ${index:+--index-url "$index"} torch==2.14.1
-    "${pip[@]}" 'numpy<3' transformers==5.24.0 sentencepiece protobuf \
-        openvino==2026.4.1 nncf==3.4.0 onnxruntime==1.32.0 onnx==1.23.2
+    "${pip[@]}" 'numpy<3' transformers==5.24.0 sentencepiece protobuf
 }
 
 kerashub() {

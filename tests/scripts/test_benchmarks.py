@@ -104,7 +104,7 @@ def test_benchmark_prints_its_table():
         ("--peak_tflops=312", "peak_tflops: is of a GPU"),
         (
             "--device=gpu --halves",
-            "device is gpu: kerashub, halves and runtimes are timed on the CPU",
+            "device is gpu: kerashub and halves are timed on the CPU",
         ),
         ("--kerashub=/no/such/python", "kerashub: /no/such/python is not a program"),
     ),
