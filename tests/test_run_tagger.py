@@ -58,7 +58,6 @@ class Place:
             dropout=0,
             dropatt=0,
             model_config_path=RELEASED / "xlnet_config.json",
-            scheme="iob1",
             train_batch_size=16,
             train_steps=80,
             eval_steps=40,
@@ -89,7 +88,7 @@ def trained(place):
 
 
 def test_a_small_network_learns_entities(place, trained):
-    assert "custom: 100 sentences, entities LOC, PER, scheme iob1" in trained
+    assert "custom: 100 sentences, labels O, B-LOC, I-LOC, B-PER, I-PER" in trained
     model = place.directory / "model"
     kept = json.loads((model / "evaluations.json").read_text())
     assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [
@@ -107,24 +106,20 @@ def test_a_small_network_learns_entities(place, trained):
 
 
 def predicted(path):
-    """The words, true and predicted tags of a file, sentence by sentence."""
-    return [
-        [line.split() for line in sentence.split("\n")]
-        for sentence in path.read_text().strip().split("\n\n")
+    """The objects of the sentences of a file of predictions."""
+    return list(map(json.loads, path.read_text().splitlines()))
+
+
+def test_the_sentences_come_back_with_one_key_more(place, trained):
+    found = predicted(place.directory / "model" / "predictions_custom_test.jsonl")
+    text = (place.directory / "data" / "test.txt").read_text()
+    sentences = text.replace("-DOCSTART- -X- O\n\n", "").strip().split("\n\n")
+    assert [one["text"] for one in found] == [
+        [line.split()[0] for line in sentence.split("\n")] for sentence in sentences
     ]
-
-
-def test_the_input_comes_back_with_one_column_more(place, trained):
-    path = place.directory / "model" / "predictions_custom_test.conll"
-    original = (
-        (place.directory / "data" / "test.txt").read_text().rstrip("\n").split("\n")
-    )
-    lines = path.read_text().rstrip("\n").split("\n")
-    assert [line.rpartition(" ")[0] if line else "" for line in lines] == original
-    tags = {
-        line.rpartition(" ")[2] for line in lines if line and "DOCSTART" not in line
-    }
-    assert {"O", "I-PER", "I-LOC"} <= tags <= {"O", "I-PER", "I-LOC", "B-PER", "B-LOC"}
+    assert all(len(one["predicted"]) == len(one["2"]) for one in found)
+    labels = {tag[2:] for one in found for tag in one["predicted"]}
+    assert labels == {"", "PER", "LOC"}
 
 
 def test_long_sentences_are_split_and_joined_again(place, trained):
@@ -138,13 +133,14 @@ def test_long_sentences_are_split_and_joined_again(place, trained):
         input_format="conll",
         predict_dir=place.directory / "long",
     )
-    (sentence,) = predicted(place.directory / "long" / "predictions_custom_long.conll")
-    assert [word for word, _ in sentence] == words
+    (found,) = predicted(place.directory / "long" / "predictions_custom_long.jsonl")
+    assert found["text"] == words
     expected = [
         "PER" if word in NAMES else "LOC" if word in PLACES else "O" for word in words
     ]
     right = [
-        tag.rpartition("-")[2] == other for (_, tag), other in zip(sentence, expected)
+        tag.rpartition("-")[2] == other
+        for tag, other in zip(found["predicted"], expected)
     ]
     assert np.mean(right) > 0.8
 
@@ -189,7 +185,6 @@ def test_training_on_texts_with_spans(place, tmp_path):
         "--do_predict=True",
         data_dir=path,
         model_dir=tmp_path,
-        scheme=None,
         train_steps=40,
         eval_steps=0,
         predict_split="dev",
@@ -197,7 +192,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         label_smoothing=0.1,
     )
     (count,) = re.findall(
-        r"custom: (\d+) sentences, entities LOC, PER, scheme bio2; \d+ more of the file held",
+        r"custom: (\d+) sentences, labels O, B-LOC, .*; \d+ more of the file held",
         out,
     )
     found = [
@@ -221,13 +216,13 @@ def test_training_on_texts_with_spans(place, tmp_path):
         ),
         (
             dict(label_column="4"),
-            "train.txt:3: found 1, 2, 3, expected one column '4'; --label_column",
+            "train.txt:3: found .*, expected the list 'tags'; --label_column",
         ),
         (
             dict(metric="auc"),
             "metric of task custom: found auc, expected one of f1",
         ),
-        (dict(scheme="bmes"), "train.txt:4: found tag 'I-PER', .*--scheme is bmes"),
+        (dict(label_column="2"), "train.txt:3: found tag '.*', .*--scheme"),
         (dict(data_dir="."), "no such file: ./train.txt"),
     ],
 )

@@ -41,6 +41,8 @@ GIVEN = {
     "doc.tsv": "#FORMAT=WebAnno TSV 3.3\n\n#Text=Anna Berg lives\n"
     "1-1\t0-4\tAnna\t*[1]\tPER[1]\t\n1-2\t5-9\tBerg\t*[1]\tPER[1]\t\n"
     "1-3\t10-15\tlives\t_\t_\t\n\n",
+    "germeval.tsv": "# a\tb\n1\tBonn\tB-LOC\n",
+    "predictions.jsonl": lines({"text": ["In", "Bonn"], "predicted": ["O", "B-LOC"]}),
     "min.json": json.dumps(
         [{"text": "In Bonn", "label": [{"start": 3, "end": 7, "labels": ["LOC"]}]}]
     ),
@@ -63,6 +65,8 @@ WRITTEN = {
     "letters.jsonl": lines({"question": "?", "choices": ["a", "b"], "answerKey": "B"}),
     "ud.tsv": "in\tADP\ndem\tDET\n\n",
     "webanno.tsv": "\n\n\nAnna\tB-PER\nBerg\tI-PER\nlives\tO\n\n",
+    "words.tsv": "1\tBonn\tB-LOC\n",
+    "predictions.conll": "In O\nBonn B-LOC\n\n",
     "studio.jsonl": lines(LOCATION),
     "spans.jsonl": lines(LOCATION),
     "kaggle.tsv": "Anna\tB-PER\nlives\tO\n\nBonn\tB-LOC\n",

@@ -29,7 +29,7 @@ def settings(directory, **more):
     return tasks.settings(directory, TaggerSettings, **more)
 
 
-def make_task(directory, train=TRAIN, scheme="iob1", **more):
+def make_task(directory, train=TRAIN, scheme="bio2", **more):
     write(directory, "train.txt", train)
     return custom.resolve_task(settings(directory, scheme=scheme, **more))
 
@@ -45,9 +45,7 @@ def read(task, directory, text, name="dev.txt", need_labels=True):
 def test_the_train_file_has_the_tags(tmp_path):
     task = make_task(tmp_path, dev_share=0.0)
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
-    assert (task.options.scheme, task.options.learned) == ("iob1", "bio2")
     assert task.options.is_spaced
-    assert task.head.outputs_in_words() == "entities LOC, ORG, PER, scheme iob1"
     rows = read_rows(task, tmp_path, "train")
     assert [row.label for row in rows] == [
         ("B-ORG", "O"),
@@ -58,7 +56,8 @@ def test_the_train_file_has_the_tags(tmp_path):
         ("Peter Blackburn Paris Rome", None),
     ]
     task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n", scheme="bmes")
-    assert task.options.learned == "bmes" and not task.options.is_spaced
+    assert task.labels == ("O", "B-X", "M-X", "E-X", "S-X")
+    assert not task.options.is_spaced
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
@@ -80,28 +79,18 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         custom.resolve_task(settings(tmp_path))
 
 
-def test_a_file_may_have_another_scheme_than_the_model_has_learned(tmp_path):
-    """Without training the flag is that of the file; the labels are the model's."""
-    trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n", scheme="bio2")
+def test_the_labels_are_those_of_the_model(tmp_path):
+    trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
     stored = dict(
         labels=list(trained.labels), kind_options=dataclasses.asdict(trained.options)
     )
-    content = "a S-X\nc O\nb B-X\nb E-X\n"
-    task = custom.resolve_task(settings(tmp_path, do_train=False, scheme=None), stored)
+    task = custom.resolve_task(settings(tmp_path, do_train=False), stored)
     with pytest.raises(
-        UserError, match="dev.txt:1: found tag 'S-X', .*--scheme is bio2"
+        UserError, match="dev.txt:1: found tag 'B-Y', expected one of O"
     ):
-        read(task, tmp_path, content)
-    task = custom.resolve_task(
-        settings(tmp_path, do_train=False, scheme="bioes"), stored
-    )
-    rows = read(task, tmp_path, content)
+        read(task, tmp_path, "a S-Y\n")
+    rows = read(task, tmp_path, "a S-X\nc O\nb B-X\nb E-X\n")
     assert task.labels == trained.labels and rows[0].label == ("B-X", "O", "B-X", "I-X")
-    values = [tags_of(1, 0, 1, 0)]
-    (file,) = task.scorer.prediction_files(rows, values)
-    assert "".join(file.lines) == "a S-X S-X\nc O O\nb B-X S-X\nb E-X O\n"
-    # The accuracy is that of the file's tags.
-    assert task.scorer.evaluate(values, rows)["accuracy"] == 0.5
 
 
 def test_plain_labels(tmp_path):
@@ -114,8 +103,6 @@ def test_plain_labels(tmp_path):
     values = [tags_of(2, 0, 2, 1)]
     result = task.scorer.evaluate(values, rows)
     assert (result["f1"], result["accuracy"]) == (pytest.approx(2 / 3), 0.75)
-    (file,) = task.scorer.prediction_files(rows, values)
-    assert "".join(file.lines) == "hoy SPA SPA\nfriend ENG ENG\ngo ENG SPA\n! O O\n"
     (found,) = task.scorer.results(rows, values)
     assert [(one.label, one.text) for one in found.entities][1:] == [
         ("ENG", "friend"),
@@ -221,15 +208,6 @@ def test_metrics_and_table(small):
     assert "micro avg" in table
 
 
-def test_predictions_are_legal_in_the_scheme_of_the_file(small):
-    task, rows, values = small
-    (file,) = task.scorer.prediction_files(rows, values)
-    assert file.extension == "conll" and "".join(file.lines) == (
-        "EU I-ORG I-ORG\nsaid O O\n\nPeter I-PER I-PER\nBlackburn I-PER I-PER\n"
-        "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n"
-    )
-
-
 def test_what_is_wrong_with_a_sentence(small):
     """The last entity is found as a part of the one before."""
     task, rows, values = small
@@ -286,25 +264,12 @@ def test_real_files(name):
     task = task.reader.from_train_file(
         readers.find_file(folder, task.files.by_split["train"])
     )
-    assert (
-        task.options.scheme
-        == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
-    )
+    assert ("M-LOC" in task.labels) is (name == "resume_ner")
     assert task.options.is_spaced is (name == "conll2003")
     tokenizer = Tokenizer(str(SPIECE))
     for split, count in zip(("train", "dev", "test"), REAL[name]):
         rows = read_rows(task, folder, split, need_labels=True)
         assert len(rows) == count
-        (file,) = task.scorer.prediction_files(
-            rows, [tags_of(*[0] * len(row.label)) for row in rows]
-        )
-        with open(
-            readers.find_file(folder, task.files.by_split[split]), encoding="utf-8"
-        ) as f:
-            original = f.read().rstrip("\n").split("\n")
-        assert "".join(file.lines).rstrip("\n").split("\n") == [
-            line and line + " O" for line in original
-        ]
         rows = sorted(rows, key=lambda row: -len(row.label))[:300]
         arrays, counts = task.reader.encode(
             task.reader.examples(rows), tokenizer, Layout(64, long_document="split")

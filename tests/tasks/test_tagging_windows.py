@@ -22,15 +22,6 @@ def tokenizer(tmp_path_factory):
 # --- Windows
 
 
-def test_windows_of_single_pieces():
-    """An eighth of a window on each side is context; the ends have it on one side."""
-    assert tags.windows_of([1] * 40, 16) == [
-        (0, 16, 0, 14),
-        (12, 28, 14, 26),
-        (24, 40, 26, 40),
-    ]
-
-
 def test_the_laws_of_windows():
     rng = random.Random(0)
     for _ in range(500):
@@ -41,20 +32,24 @@ def test_the_laws_of_windows():
         found = tags.windows_of(sizes, room)
         owned = [word for window in found for word in range(window.own, window.own_end)]
         assert owned == list(range(len(sizes)))  # each word once, in order
+        assert (len(found) == 1) == (sum(sizes) <= room)
         for window in found:
             assert window.first <= window.own < window.own_end <= window.last
-            used = sum(sizes[window.first : window.last])
-            assert used <= room
-            beside = [
-                sizes[i] for i in (window.first - 1, window.last) if 0 <= i < len(sizes)
-            ]
-            assert window == (0, len(sizes), 0, len(sizes)) or used + min(beside) > room
+            assert sum(sizes[window.first : window.last]) <= room
+    # Own words have context on both sides; that of the ends is on one side.
+    assert tags.windows_of([1] * 40, 16) == [
+        (0, 16, 0, 12),
+        (10, 26, 12, 24),
+        (22, 38, 24, 36),
+        (30, 40, 36, 40),
+    ]
 
 
 # --- Arrays
 
 
 def encode(tokenizer, length, *examples):
+    examples = list(map(tags.TaggedExample._make, examples))
     return tags.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
 
 
@@ -73,7 +68,9 @@ def test_labels_are_at_the_pieces_of_words(tokenizer):
         padding + flat + [tokenizer.sep_id, tokenizer.cls_id]
     ]
     assert arrays["label_ids"].tolist() == [
-        padding + [3] * sizes[0] + [1] * sizes[1] + [2] * sizes[2] + [0, 0]
+        padding
+        + [3, *[0] * (sizes[0] - 1), 1, *[0] * (sizes[1] - 1)]
+        + [2, *[0] * (sizes[2] - 1), 0, 0]
     ]
     assert np.flatnonzero(arrays["word_starts"][0]).tolist() == [
         len(padding),
@@ -88,10 +85,8 @@ def test_labels_are_at_the_pieces_of_words(tokenizer):
         segment_ids=np.int32,
         label_ids=np.int32,
         word_starts=np.int32,
-        sentence_edges=np.int32,
         is_real_example=np.int32,
     )
-    assert arrays["sentence_edges"].tolist() == [[1, 1]]
 
 
 def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
@@ -102,9 +97,6 @@ def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
     assert counts[0] > 5 and counts[1] == 1 and counts.sum() == len(arrays["input_ids"])
     found = arrays["label_ids"][:-1][arrays["word_starts"][:-1] > 0]
     assert (found - 1).tolist() == tags
-    assert arrays["sentence_edges"].tolist() == (
-        [[1, 0]] + [[0, 0]] * (counts[0] - 2) + [[0, 1], [1, 1]]
-    )
     assert not arrays["label_ids"][-1].any() and arrays["word_starts"][-1].sum() == 1
 
 

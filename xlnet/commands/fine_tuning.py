@@ -75,9 +75,10 @@ def tag() -> None:
 
     Files of your own are CoNLL-style columns (a word a line, a blank line between sentences), or
     .jsonl, .json or .parquet (tokens and their tags, or a text and its entities as [start, end,
-    label] in characters). Tags are BIO2 unless --scheme says another one. Files to predict may also
-    be raw text, a sentence a line (--input_format=text). A run found in model_dir is resumed.
-    Training evaluates once an epoch and keeps the best checkpoint as model_dir/best.
+    label] in characters). Tags of any scheme are read; BIO2 is predicted unless --scheme says
+    another one. Files to predict may also be raw text, a sentence a line (--input_format=text). A
+    run found in model_dir is resumed. Training evaluates once an epoch and keeps the best
+    checkpoint as model_dir/best.
 
     Examples:
       xlnet tag --config=conll2003-base --data_dir=CoNLL2003 --model_dir=model \\

@@ -48,7 +48,6 @@ class FileSettings(Settings):
     query_id_column: Optional[str] = _column(
         finetuning.ClassifierSettings, "query_id_column"
     )
-    comment: Optional[str] = same_as(finetuning.TaggerSettings, "comment")
     id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "id_column",

@@ -6,9 +6,8 @@ implementation.
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.model.kernels import Dropout, Mask, additive_mask, dropout, layer_norm
@@ -321,74 +320,6 @@ class HeadBuilder:
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
     count_to = staticmethod(count_to)
     gather_rows = staticmethod(gather_rows)
-
-    @staticmethod
-    def best_path(
-        logits: tf.Tensor,
-        is_step: tf.Tensor,
-        edges: tf.Tensor,
-        may_follow: np.ndarray,
-        may_begin: np.ndarray,
-        may_end: np.ndarray,
-    ) -> tf.Tensor:
-        """The sequence of classes with the highest sum of logits among those that are allowed
-        (Viterbi): int32 [B,T]; the values at other positions have no meaning.
-
-        Args:
-          logits: [B,T,L]. is_step: bool [B,T], the positions that belong to the sequence.
-          edges: bool [B,2], whether it must begin, and must end, as allowed.
-          may_follow: bool [L,L], whether the class of the column may follow that of the row.
-          may_begin, may_end: bool [L].
-        """
-        # A transition that is not allowed costs more than any logits can gain. Example: the classes
-        # are O, B and I, where I may only follow B or I; the logits of two positions are:
-        #
-        #     position 0   O 2   B 1.5   I 0     each on its own: O I, which is not allowed
-        #     position 1   O 0   B 0     I 1     the best sequence: B I with 2.5; O O has 2
-        begin = tf.constant(np.where(may_begin, 0.0, -1e9), tf.float32)
-        follow = tf.constant(np.where(may_follow, 0.0, -1e9), tf.float32)
-        end = tf.constant(np.where(may_end, 0.0, -1e9), tf.float32)
-        edges = tf.cast(edges, tf.float32)
-        start = edges[:, :1] * begin  # [B,L]
-        stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
-
-        # The forward pass finds the score of the best path to each class, and from which class that
-        # path comes. Positions that do not belong to the sequence pass the scores on.
-        def step(
-            state: tuple[tf.Tensor, ...], inputs: tuple[tf.Tensor, ...]
-        ) -> tuple[Any, ...]:
-            scores, _, has_begun = state
-            logits, is_step = inputs  # [B,L], [B,1]
-            paths = scores[:, :, None] + follow  # [B,L,L]
-            reached = tf.where(
-                tf.tile(has_begun, [1, stay.shape.as_list()[1]]),
-                tf.reduce_max(paths, axis=1),
-                start,
-            )
-            where = tf.tile(is_step, [1, stay.shape.as_list()[1]])
-            return (
-                tf.where(where, reached + logits, scores),
-                tf.where(where, tf.argmax(paths, axis=1, output_type=tf.int32), stay),
-                has_begun | is_step,
-            )
-
-        scores, before, _ = tf.scan(
-            step,
-            (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
-            (start, stay, tf.zeros_like(start[:, :1], tf.bool)),
-            back_prop=False,
-        )  # [T,B,L]
-        # The backward pass begins at the best last class, and follows each class to the one that
-        # its path comes from.
-        last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
-        classes = tf.scan(
-            lambda later, before: tf.gather(before, later, batch_dims=1),
-            before,
-            last,
-            reverse=True,
-            back_prop=False,
-        )  # [T,B]: the class of the step before
-        return tf.transpose(tf.concat([classes[1:], last[None]], axis=0))
 
     @staticmethod
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -456,17 +456,11 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="mod
         "custom: column of the tags, by number or name; in JSON the key of the entities or the "
         "tags; if not given, the last column, the key entities of a text, the key tags of tokens",
     )
-    comment: Optional[str] = setting(
-        None,
-        "custom: how comments before a sentence in columns begin, such as #; if not given, all "
-        "lines are words",
-        belongs_to="run",
-    )
     scheme: Optional[str] = setting(
         None,
-        "tagging scheme of the files; plain: labels without prefixes, such as parts of speech; if "
-        "not given, that of a known task, or bio2",
-        choices=("iob1", "bio2", "bmes", "bioes", "bilou", "ioe2", "plain"),
+        "tagging scheme of predictions, whichever the files have; plain: labels without prefixes, "
+        "such as parts of speech; if not given, that of a known task, or bio2",
+        choices=("bio2", "bioes", "bmes", "plain"),
         help_group=HelpGroup.TEXT,
     )
     input_format: Optional[str] = same_as(

@@ -6,6 +6,7 @@ how it is read.
 | form | meaning |
 |---|---|
 | csv, tsv | RFC 4180, by Python's strict `csv`; with quoting "none" lines are split at delimiters |
+| conll | a word on each line with its columns, between blanks |
 | text | a text on each line, with tabs between several; the columns have the form's names |
 | jsonl, ndjson | `json.loads` of each line, an object |
 | json | one document: a list of objects, or an object whose `data` is that list |
@@ -29,8 +30,9 @@ from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import Form
 
 LONGEST_CELL = 1 << 24  # [characters]
-DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t"}
-FORMS = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "text")
+_BLANKS = "[ \t]+"  # between the columns of conll
+DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t", "conll": _BLANKS}
+FORMS = (*DELIMITERS, "jsonl", "ndjson", "json", "parquet")
 RETURN_INSIDE = (
     "a carriage return inside of a line; expected lines that end in a line feed"
 )
@@ -129,7 +131,7 @@ def _with_ends(path: str, what: str, encoding: Optional[str]) -> Iterator[str]:
 
 def _read_separated(path: str, form: Form, what: str) -> Table:
     delimiter = form.delimiter or DELIMITERS[str(form.name)]
-    if form.quoting == "none" or form.name == "text":
+    if form.quoting == "none" or form.name == "text" or delimiter == _BLANKS:
         records = _split(lines(path, what, form.encoding), delimiter)
     else:
         text = _with_ends(path, what, form.encoding)
@@ -177,6 +179,8 @@ def _split(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, Any]]:
     """The number and the cells of each line, in which quotation marks have no meaning."""
     for number, line in enumerate(text, 1):
         cells: Any = line.split(delimiter)
+        if delimiter == _BLANKS:
+            cells = re.split(_BLANKS, line.strip(" \t"))
         yield number, RETURN_INSIDE if "\r" in line else cells
 
 
