@@ -216,7 +216,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         ),
         (
             dict(label_column="4"),
-            "train.txt:3: found .*, expected the list 'tags'; --label_column",
+            "train.txt:3: found null in 'tags', expected .*; --label_column",
         ),
         (
             dict(metric="auc"),

@@ -86,7 +86,7 @@ REPORTED = (
     ("nested_tags/train.txt", {}, ":1: found tag 'B-LOC.B-LOC', expected O, or a"),
     ("tagger_tsv_saved_by_excel/train.tsv", NAMED, ["Anna/B-PER Oslo/B-LOC"] * 12),
     ("empty_last_column/train.tsv", {}, ":1: found tag ''"),
-    ("webanno/doc.tsv", {}, ":1: found text, expected the list 'tags'"),
+    ("webanno/doc.tsv", {}, ":1: found null in 'tags', expected a list, a tag"),
     ("label_studio/min.json", LABEL, "item 1: found {.*}.* expected .start, end"),
     ("label_studio/full.json", {}, "item 1: found .*, expected 'text'"),
 )
@@ -115,7 +115,7 @@ READ = (
     ("a.tsv", '"\tB-X\nb\tO\n', {}, ":1: found .*; --quoting"),
     ("a.tsv", '""\tB-X\n', {}, ":1: found .*, expected 'text' with words"),
     ("a.txt", "a B-X\nb O c\n\nd\n", {}, ":2: 3 column.* expected 2; .*1 more"),
-    ("a.txt", "a B-X\n", {"label_column": "3"}, ":1: found .*, expected the list 'ta"),
+    ("a.txt", "a B-X\n", {"label_column": "3"}, ":1: found .*, expected a list, a tag"),
     ("a.txt", "a O\n", {}, ": found no tag but O"),
     ("a.txt", "-DOCSTART- O\n", {}, ": found no rows"),
     ("a.txt", b"a O\rb B-X\rc O\n", {}, ":1: a carriage return"),
@@ -139,7 +139,7 @@ READ = (
         {},
         ":1: found .*, expected 'text' wi",
     ),
-    ("a.jsonl", '{"text": ["a"], "tags": [3]}', {}, ":1: found .3. in 'tags', expec"),
+    ("a.jsonl", '{"text": ["a"], "tags": [3]}', {}, ":1: found tag '3', expec"),
     ("a.jsonl", '{"text": ["a"], "tags": ["O", "O"]}', {}, "a tag for each of 1 words"),
     ("a.jsonl", '{"text": ["a"], "tags": ["X"]}', {}, ":1: found tag 'X'"),
     ("a.jsonl", "{", {}, ":1: not valid JSON"),
@@ -157,12 +157,12 @@ READ = (
         ":1: found .*expected 'text' with",
     ),
     ("a.jsonl", '{"body": "a"}', {}, ":1: found .*, expected 'text'.*; --text_a"),
-    ("a.jsonl", '{"text": "a", "label": 1}', {}, "the list 'entities'; --label_column"),
+    ("a.jsonl", '{"text": "a", "label": 1}', {}, "a list, entities; --label_column"),
     ("a.jsonl", '{"text": "ab", "entities": [[0, 3, "X"]]}', {}, "start < end <= 2"),
     ("a.jsonl", '{"text": "a  b", "entities": [[1, 3, "X"]]}', {}, "around a word"),
     ("a.jsonl", '{"text": "a", "entities": [[0, 1, ""]]}', {}, 'found .0, 1, "".'),
     ("a.jsonl", OVERLAP, {}, ":1: found 'abc' in two entities, expected one"),
-    ("a.txt", "a\n", {"input_format": "text"}, ":1: found text, expected the list"),
+    ("a.txt", "a\n", {"input_format": "text"}, ":1: found null in .*, expected a list"),
 )
 
 
@@ -362,7 +362,7 @@ def test_parquet_has_tokens_or_texts(tmp_path):
         ),
         (
             {"text": [["In", "Bonn"]], "tags": [[0, 1]]},
-            ": row 1: found .0, 1. in 'tags'",
+            ": row 1: found tag '0'",
         ),
     ):
         parquet.write_table(pyarrow.table(columns), path)

@@ -273,9 +273,8 @@ def why_not(entries: Mapping[str, Any]) -> Optional[str]:
 
 def _scheme(tags: Sequence[str]) -> Optional[str]:
     """The scheme whose tags these are; None: of none."""
-    entities = {schemes.split(tag)[1] for tag in tags if tag != schemes.OUTSIDE}
     for scheme in _SCHEMES:
-        if set(schemes.all_tags(entities, scheme)) == set(tags):
+        if set(schemes.all_tags(tags, scheme)) == set(tags):
             return scheme
     return None
 

@@ -136,7 +136,7 @@ def of_columns(
     """The same of a file with columns; a line that cannot be read is the error of its sentence.
 
     Args:
-      keys: those of the object by the names of columns; "": the last one.
+      keys: those of the object by the names of columns; that of "" is the last column's.
     """
     table = forms.read(path, form, WHAT)
     columns = list(table.columns or ())
@@ -175,22 +175,17 @@ def tagged(
       scheme: of the tags that are returned.
     """
     count, marks = len(sentence.words), sentence.cells.get(key)
-    if not isinstance(marks, list):
-        raise ValueError(
-            f"found {', '.join(sentence.cells)}, expected the list '{key}'; --label_column"
-        )
+    if not isinstance(marks, list) or not sentence.text and len(marks) != count:
+        expected = "entities" if sentence.text else f"a tag for each of {count} words"
+        found = f"{json.dumps(marks):.200} in '{key}'"
+        raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
     if sentence.text:
         entities = _entities(sentence.text, marks)
         spans = _words_of(sentence, entities)
-        tags = schemes.tags_of(spans, count, scheme)
-        return sentence._replace(entities=entities), tags
-    are_names = all(isinstance(tag, str) for tag in marks)
-    if len(marks) != count or not are_names:
-        expected = f"the name of a tag for each of {count} words"
-        raise ValueError(
-            f"found {json.dumps(marks):.200} in '{key}', expected {expected}"
-        )
-    tags = schemes.tags_of(schemes.spans(marks, scheme), count, scheme)
+        sentence = sentence._replace(entities=entities)
+        return sentence, schemes.tags_of(spans, count, scheme)
+    spans = schemes.spans(marks, scheme)
+    tags = schemes.tags_of(spans, count, scheme)
     cells = {**sentence.cells, key: tags}
     return sentence._replace(cells=cells), tags
 
@@ -199,11 +194,11 @@ def _entities(text: str, marks: Sequence[Any]) -> tuple[TagSpan, ...]:
     """Sorted (start, end, label), without spaces at their ends; raises ValueError."""
     entities: list[TagSpan] = []
     for entity in marks:
-        parts = entity
+        parts = entity if isinstance(entity, list) else []
         if isinstance(entity, dict):
-            parts = [entity.get("start"), entity.get("end"), entity.get("label")]
-        types = [type(part) for part in parts] if isinstance(parts, list) else []
-        start, end, label = parts if types == [int, int, str] else (0, 0, "")
+            parts = [entity.get(key) for key in ("start", "end", "label")]
+        is_entity = [type(part) for part in parts] == [int, int, str]
+        start, end, label = parts if is_entity else (0, 0, "")
         part = text[start:end]
         is_inside = 0 <= start < end <= len(text)
         if not label or not is_inside or not any(find_words(part)):

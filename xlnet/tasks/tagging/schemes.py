@@ -46,11 +46,15 @@ def split(tag: str) -> tuple[str, str]:
     return prefix, label
 
 
+def _join(prefix: str, label: str) -> str:
+    return f"{prefix}-{label}" if label else prefix
+
+
 def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     """The entities of a sequence; raises ValueError for what is no tag."""
     for tag in tags:
-        is_tag = bool(tag) if scheme == PLAIN else _TAG.fullmatch(tag)
-        if not is_tag:
+        is_label = isinstance(tag, str) and tag != ""
+        if not is_label or scheme != PLAIN and not _TAG.fullmatch(tag):
             expected = "O, or a prefix and a label, as in B-PER"
             raise ValueError(
                 f"found tag '{tag}', expected {expected}; --label_column, --scheme"
@@ -86,26 +90,19 @@ def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str,
         middle = max(end - start - 2, 0) * inside
         prefixes = only if end - start == 1 else first + middle + last
         for i, prefix in enumerate(prefixes, start):
-            tags[i] = f"{prefix}-{label}" if label else prefix
+            tags[i] = _join(prefix, label)
     return tuple(tags)
 
 
-def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
-    """All tags of a scheme with these labels of entities, O first."""
+def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
+    """All tags of a scheme that have the labels of these tags, by labels; of entities O first."""
     if scheme == PLAIN:
-        return tuple(labels)
-    tags = [OUTSIDE]
-    for label in labels:
+        return tuple(sorted(set(tags)))
+    found = [OUTSIDE]
+    for label in sorted({split(tag)[1] for tag in tags if tag != OUTSIDE}):
         for prefix in dict.fromkeys(_PREFIXES[scheme]):
-            tags.append(f"{prefix}-{label}" if label else prefix)
-    return tuple(tags)
-
-
-def labels_of(tags: Iterable[str], scheme: str) -> list[str]:
-    """The labels of tags, sorted: those of entities, and the O of plain."""
-    if scheme == PLAIN:
-        return sorted(set(tags))
-    return sorted({split(tag)[1] for tag in tags if tag != OUTSIDE})
+            found.append(_join(prefix, label))
+    return tuple(found)
 
 
 # ---- scores

@@ -12,6 +12,7 @@ word that alone does not fit loses its end.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterator, Sequence
@@ -75,7 +76,7 @@ class WordWindow(NamedTuple):
 
 def windows_of(sizes: Sequence[int], room: int) -> list[WordWindow]:
     """The windows of a sentence, of the pieces of each word (at most `room`) and those that fit."""
-    ends = np.cumsum([0, *sizes])  # ends[i]: pieces before word i
+    ends = [0, *itertools.accumulate(sizes)]  # ends[i]: pieces before word i
     count = len(sizes)
     if ends[-1] <= room:
         return [WordWindow(0, count, 0, count)]
@@ -85,10 +86,10 @@ def windows_of(sizes: Sequence[int], room: int) -> list[WordWindow]:
         # Own words leave room for context on both sides. Half of the room that is left is for the
         # words before them, all that these do not need for the words after them.
         limit = ends[own] + room - 2 * context
-        own_end = max(int(np.searchsorted(ends, limit, "right")) - 1, own + 1)
+        own_end = max(bisect.bisect_right(ends, limit) - 1, own + 1)
         left = room - (ends[own_end] - ends[own])
-        first = int(np.searchsorted(ends, ends[own] - left // 2))
-        last = int(np.searchsorted(ends, ends[first] + room, "right")) - 1
+        first = bisect.bisect_left(ends, ends[own] - left // 2)
+        last = bisect.bisect_right(ends, ends[first] + room) - 1
         made.append(WordWindow(first, last, own, own_end))
         own = own_end
     return made
@@ -101,35 +102,29 @@ def arrays_of(
     `feature_spec.finetuning_features` with those of `TaggingHead.features` lists them."""
     length = layout.max_seq_length
     room = length - 2  # without <sep> <cls>
-    words: list[str] = []
-    after_space: list[bool] = []
+    texts, labels, starts = [], [], []
+    counts, tokens_read, tokens = [], [], []
     for example in examples:
-        words += example.words
-        after_space += example.after_space
-    encoded = iter(tokenizer.encode_words(words, after_space))
-    texts, labels, starts, counts = [], [], [], []
-    tokens_read, tokens = [], []
-    for example in examples:
-        complete = [next(encoded) for _ in example.words]
+        complete = tokenizer.encode_words(example.words, example.after_space)
         pieces = [ids[:room] for ids in complete]
-        sizes = list(map(len, pieces))
+        sizes = [len(ids) for ids in pieces]
         windows = windows_of(sizes, room)
         counts.append(len(windows))
-        tokens.append(sum(map(len, complete)))
+        tokens.append(sum(len(ids) for ids in complete))
         tokens_read.append(sum(sizes))
+        ends = np.cumsum([0, *sizes])
         for window in windows:
             of_window = pieces[window.first : window.last]
             ids = list(itertools.chain.from_iterable(of_window))
             texts.append((ids, None))
             # The first piece of a word of the window's own has its tag, and a 1; the others,
             # context and padding have 0.
+            own = slice(window.own, window.own_end)
+            places = room - len(ids) + ends[own] - ends[window.first]
             label, start = np.zeros((2, length), np.int32)
-            place = room - len(ids)
-            for i in range(window.first, window.last):
-                if window.own <= i < window.own_end:
-                    start[place] = 1
-                    label[place] = example.tags[i] + 1 if example.tags else 0
-                place += sizes[i]
+            start[places] = 1
+            if example.tags:
+                label[places] = np.add(example.tags[own], 1)
             labels.append(label)
             starts.append(start)
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
@@ -151,11 +146,12 @@ class TaggingReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The task with the tags, and whether there are spaces between words."""
         rows = self.read(path, need_labels=True)
-        scheme = self.options.scheme
-        tags = set(itertools.chain.from_iterable(row.label for row in rows))
+        tags: set[str] = set()
+        for row in rows:
+            tags.update(row.label)
         if tags == {schemes.OUTSIDE}:
             raise wrong(path, "no tag but O", "some entities", "--label_column")
-        names = schemes.all_tags(schemes.labels_of(tags, scheme), scheme)
+        names = schemes.all_tags(tags, self.options.scheme)
         unspaced = sum(is_unspaced(row.source.words[0]) for row in rows)
         return dataclasses.replace(self.task, labels=names).with_options(
             is_spaced=unspaced <= len(rows) / 2,
@@ -177,7 +173,7 @@ class TaggingReader(contract.Reader):
         name = form.name if form.name in forms.DELIMITERS else "conll"
         header = form.header or ("none" if column.isdecimal() else "names")
         form = dataclasses.replace(form, name=name, header=header)
-        keys = {label: self._tags_key, column: self._words_key}
+        keys = {column: self._words_key, label: self._tags_key}
         return forms.Table(None, files.of_columns(path, form, keys))
 
     @property
@@ -227,30 +223,20 @@ class TaggingReader(contract.Reader):
         return self._row(id, sentence, None), None
 
     def examples(self, rows: Sequence[Row]) -> Collection:
-        ids = {tag: id for id, tag in enumerate(self.task.class_names)}
+        return MappedRows(self._example, rows)
 
-        def example(row: Row) -> TaggedExample:
-            tags = None if row.label is None else [ids[tag] for tag in row.label]
-            marks = self._space_marks(row.source)
-            return TaggedExample(row.source.words, marks, tags)
-
-        return MappedRows(example, rows)
-
-    def _space_marks(self, sentence: Sentence) -> list[bool]:
-        """Whether each word is tokenized as after a space.
-
-        Training and prediction must agree, or the network sees subword tokens that it has not
-        learned. The spaces of a text count if the model learned from texts. A model that learned
-        from columns, which do not have them, gives all words the same mark. So does a sentence of
-        columns, and the first word of any sentence, which has nothing before it.
-        """
-        usual = self.options.is_spaced
-        if not sentence.text or not self.options.knows_spaces:
-            return [usual] * len(sentence.words)
-        marks = [usual]
-        for start in sentence.starts[1:]:
-            marks.append(sentence.text[start - 1].isspace())
-        return marks
+    def _example(self, row: Row) -> TaggedExample:
+        # Training and prediction must agree about spaces, or the network sees subword tokens that
+        # it has not learned. The spaces of a text count if the model learned from texts. A model
+        # that learned from columns, which do not have them, gives all words the same mark. So does
+        # a sentence of columns, and the first word of any sentence, which has nothing before it.
+        sentence, names = row.source, self.task.class_names
+        marks = [self.options.is_spaced] * len(sentence.words)
+        if sentence.text and self.options.knows_spaces:
+            for i, start in enumerate(sentence.starts[1:], 1):
+                marks[i] = sentence.text[start - 1].isspace()
+        tags = None if row.label is None else [names.index(tag) for tag in row.label]
+        return TaggedExample(sentence.words, marks, tags)
 
     @property
     def record_options(self) -> tuple:
@@ -284,15 +270,14 @@ class TaggingHead(contract.Head):
 
         length = tf.shape(logits)[1]  # T'
         labels = features["label_ids"][:, -length:]  # int32 [B,T']
+        weights = tf.cast(labels > 0, tf.float32)
         ids = tf.maximum(labels - 1, 0)
         smoothing, class_weights = options or LossOptions()
-        loss = nn.softmax_cross_entropy(logits, ids, smoothing)
+        loss = weights * nn.softmax_cross_entropy(logits, ids, smoothing)
         if class_weights is not None:
             loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
-        counts = tf.cast(labels > 0, tf.float32)
-        loss = tf.reduce_sum(loss * counts, axis=1, keepdims=True)
-        count = tf.reduce_sum(counts, axis=1, keepdims=True)
-        return (loss / tf.maximum(count, 1.0))[:, 0]
+        count = tf.reduce_sum(weights, axis=1)
+        return tf.reduce_sum(loss, axis=1) / tf.maximum(count, 1.0)
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """`values`, int32 [B,T]: the most probable tag of each word at its first piece, -1
