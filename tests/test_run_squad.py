@@ -286,13 +286,13 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
         predict_file=unlabelled,
         task_name="squad2",
         data_dir=tmp_path / "squad",
+        dev_file=tmp_path / "squad" / "dev-v2.0.json",
         model_dir=tmp_path / "model",
         train_steps=1,
         eval_steps=1,
         warmup_steps=0,
     )
     assert done.returncode == 0, done.stderr
-    assert "new.json has no answers: it is predicted, and not evaluated" in done.stdout
     assert "eval squad2 dev  step 1  " in done.stdout
     assert "predicted squad2 new  step 1  (30 rows)" in done.stdout
     assert (

@@ -500,7 +500,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     predict_file: Optional[str] = same_as(
         TaskSettings,
         "predict_file",
-        help="file to predict; if it has answers, do_eval and eval_steps evaluate on it",
+        help="file to predict; without dev_file, do_eval and eval_steps evaluate on it, too",
     )
     do_prepro: bool = setting(
         False,

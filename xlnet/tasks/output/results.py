@@ -88,6 +88,8 @@ class Span(NamedTuple):
     start: int
     end: int
     probability: float  # relative to the best spans, whose sum is 1
+    start_log_prob: float
+    end_log_prob: float
 
 
 class Answer(NamedTuple):

@@ -54,34 +54,19 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
     for count in windows.tolist():
         # The spans of all windows of a question compete by the sum of both log probabilities, each
         # normalized over its own window, as in the original.
-        spans = []
-        for window in range(first, first + count):
-            for s, e in np.argwhere(outputs["is_allowed"][window]):
-                spans.append(
-                    ScoredSpan(
-                        int(outputs["char_start"][window, s]),
-                        int(outputs["char_end"][window, s, e]),
-                        float(outputs["start_log_prob"][window, s]),
-                        float(outputs["end_log_prob"][window, s, e]),
-                    )
-                )
-        spans.sort(key=lambda span: -span.score)
-        null_score = outputs["null_score"][first : first + count].min()
-        joined.append(BestSpans(spans, float(null_score)))
+        own = {name: array[first : first + count] for name, array in outputs.items()}
+        window, start, end = np.nonzero(own["is_allowed"])
+        columns = (
+            own["char_start"][window, start].astype(int),
+            own["char_end"][window, start, end].astype(int),
+            own["start_log_prob"][window, start],
+            own["end_log_prob"][window, start, end],
+        )
+        spans = map(ScoredSpan, *(column.tolist() for column in columns))
+        best_first = sorted(spans, key=lambda span: -span.score)
+        joined.append(BestSpans(best_first, float(own["null_score"].min())))
         first += count
     return joined
-
-
-def distinct(
-    context: str, spans: Sequence[ScoredSpan], most: int
-) -> list[tuple[str, ScoredSpan]]:
-    """The best (text, span) pairs, `most` of them, each text once and none empty."""
-    texts: dict[str, ScoredSpan] = {}
-    for span in spans:
-        text = context[span.start : span.end].strip()
-        if text and len(texts) < most:
-            texts.setdefault(text, span)
-    return list(texts.items())
 
 
 def null_probabilities(values: Sequence[BestSpans]) -> np.ndarray:
@@ -93,39 +78,45 @@ def answers(
     rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int, threshold: float
 ) -> list[results.Answer]:
     """The answer to each question: none where the probability of no answer is above `threshold`, or
-    no span is allowed; with the `n_best_size` best spans, whether there is an answer or not."""
+    no span is allowed; with the `n_best_size` best texts, whether there is an answer or not."""
     made = []
     for row, found, null in zip(rows, values, null_probabilities(values).tolist()):
         context = row.pairs[0][0]
+        texts: dict[str, ScoredSpan] = {}  # the best span of each text
+        for span in found.spans:
+            text = context[span.start : span.end].strip()
+            if text and len(texts) < n_best_size:
+                texts.setdefault(text, span)
+        scores = [span.score for span in texts.values()]
+        ratios = special.softmax(scores) if scores else []
         best = []
-        pairs = distinct(context, found.spans, n_best_size)
-        ratios = special.softmax([span.score for _, span in pairs]) if pairs else []
-        for (text, span), ratio in zip(pairs, ratios):
+        for (text, span), ratio in zip(texts.items(), ratios):
             start = context.index(text, span.start)  # a span may begin with spaces
-            best.append(results.Span(text, start, start + len(text), float(ratio)))
-        has_answer = bool(best) and null <= threshold
-        text, start, end = best[0][:3] if has_answer else ("", None, None)
-        made.append(results.Answer(text, start, end, tuple(best), null))
+            log_probs = span.start_log_prob, span.end_log_prob
+            end = start + len(text)
+            best.append(results.Span(text, start, end, float(ratio), *log_probs))
+        answer = results.Answer("", None, None, tuple(best), null)
+        if best and null <= threshold:
+            first = best[0]
+            answer = answer._replace(text=first.text, start=first.start, end=first.end)
+        made.append(answer)
     return made
 
 
 def official_files(
-    rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int, threshold: float
+    rows: Sequence[Row], found: Sequence[results.Answer]
 ) -> list[PredictionFile]:
     """By question: the answer, "" for none; the n best answers with probabilities whose sum is 1;
     the probability of no answer."""
     texts, null = {}, {}
     n_best: dict[str, list] = {}
-    found = answers(rows, values, n_best_size, threshold)
-    for row, answer, value in zip(rows, found, values):
+    for row, answer in zip(rows, found):
         texts[row.id] = answer.text
         null[row.id] = answer.null_probability
         n_best[row.id] = []
-        pairs = distinct(row.pairs[0][0], value.spans, n_best_size)
-        for best, (_, span) in zip(answer.best, pairs):
-            entry: dict[str, Any] = {"text": best.text, "probability": best.probability}
-            entry["start_log_prob"] = span.start_log_prob
-            entry["end_log_prob"] = span.end_log_prob
+        for span in answer.best:
+            entry = span._asdict()
+            del entry["start"], entry["end"]
             n_best[row.id].append(entry)
     return [
         PredictionFile("json", None, [_as_json(texts)]),
@@ -138,7 +129,7 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-# ---- scores: (exact match, F1) of a predicted text with the best of the gold answers, from 0 to 1
+# ---- scores: (exact match, F1) of a predicted text with a gold answer, from 0 to 1
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -155,25 +146,12 @@ def _f1(common: int, predicted: int, true: int) -> float:
     return 2 * common / (predicted + true) if common else 0.0
 
 
-def squad_1(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
+def squad(prediction: str, answer: str) -> tuple[float, float]:
     """SQuAD 1.1: two texts without a word are equal, and have an F1 of 0."""
-    predicted, exact, f1 = _words(prediction), 0.0, 0.0
-    for answer in answers:
-        true = _words(answer)
-        shared = collections.Counter(predicted) & collections.Counter(true)
-        exact = max(exact, float(predicted == true))
-        f1 = max(f1, _f1(sum(shared.values()), len(predicted), len(true)))
-    return exact, f1
-
-
-def squad_2(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
-    """SQuAD 2.0: answers without a word do not count. Where none is left, a prediction is right if
-    it has no word either."""
-    with_words = [answer for answer in answers if _words(answer)]
-    if not with_words:
-        is_right = float(not _words(prediction))
-        return is_right, is_right
-    return squad_1(prediction, with_words)
+    predicted, true = _words(prediction), _words(answer)
+    shared = collections.Counter(predicted) & collections.Counter(true)
+    common = sum(shared.values())
+    return float(predicted == true), _f1(common, len(predicted), len(true))
 
 
 # The characters that CMRC's script drops; ASCII's full stop, comma and brackets are not among them.
@@ -205,32 +183,44 @@ def _squeezed(text: str) -> str:
     return "".join(c for c in text.lower().strip() if c not in _LEFT_OUT)
 
 
-def cmrc(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
+def cmrc(prediction: str, answer: str) -> tuple[float, float]:
     """CMRC 2018: F1 of the longest run of characters and words that both texts have."""
-    exact, f1 = 0.0, 0.0
-    squeezed = _squeezed(prediction)
-    predicted = segments(squeezed)
-    for answer in answers:
-        true = segments(_squeezed(answer))
-        runs = difflib.SequenceMatcher(None, predicted, true, autojunk=False)
-        common = runs.find_longest_match(0, len(predicted), 0, len(true)).size
-        exact = max(exact, float(squeezed == _squeezed(answer)))
-        f1 = max(f1, _f1(common, len(predicted), len(true)))
-    return exact, f1
+    squeezed, answer = _squeezed(prediction), _squeezed(answer)
+    predicted, true = segments(squeezed), segments(answer)
+    runs = difflib.SequenceMatcher(None, predicted, true, autojunk=False)
+    common = runs.find_longest_match().size
+    return float(squeezed == answer), _f1(common, len(predicted), len(true))
 
 
-RULES = {"squad1.1": squad_1, "squad2.0": squad_2, "characters": cmrc}
+def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.ndarray:
+    """Exact match and F1 of n questions with the best of their answers, float64 [n,2].
 
-
-def scores(
-    rule: str, predictions: Sequence[str], answers: Sequence[Sequence[str]]
-) -> np.ndarray:
-    """Exact match and F1 of n questions, float64 [n,2]. rule: a key of `RULES`. A question without
-    answers, which only SQuAD 2.0's script knows, wants the empty text."""
-    found = np.zeros((len(predictions), 2))
-    for i, (prediction, texts) in enumerate(zip(predictions, answers)):
-        found[i] = RULES[rule](prediction, texts) if prediction or texts else 1.0
+    Args:
+      rule: "squad1.1", "squad2.0", "characters" (CMRC); "": that of the version of SQuAD that the
+        rows are.
+    """
+    if not rule:
+        rule = "squad1.1" if all(row.label for row in rows) else "squad2.0"
+    found = np.zeros((len(rows), 2))
+    for i, (prediction, row) in enumerate(zip(predictions, rows)):
+        texts = gold_texts(row)
+        if rule == "squad2.0":
+            # Answers without a word do not count. Where none is left, a prediction is right if it
+            # has no word either.
+            texts = [text for text in texts if _words(text)]
+            if not texts:
+                found[i] = not _words(prediction)
+        for text in texts:
+            one = squad(prediction, text)
+            if rule == "characters":
+                one = cmrc(prediction, text)
+            found[i] = np.maximum(found[i], one)
     return found
+
+
+def gold_texts(row: Row) -> list[str]:
+    """The texts of the answers that count as right; [] where there is none."""
+    return [answer.text for answer in row.label or ()]
 
 
 def summary(found: np.ndarray, has_answer: np.ndarray) -> dict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -14,7 +13,7 @@ from xlnet.settings.finetuning import SpanSettings, names_in
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.files.row_store import MappedRows, digest, store_rows
+from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
@@ -35,7 +34,7 @@ class SpanOptions:
     start_n_top: int = 5  # S
     end_n_top: int = 5  # E
     n_best_size: int = 5  # answers written for each question
-    scoring: Optional[str] = None  # key of `answers.RULES`; None: as the file's version
+    scoring: str = ""  # key of `answers.RULES`; "": as the file's version
 
 
 class SpanReader(contract.Reader):
@@ -64,35 +63,25 @@ class SpanReader(contract.Reader):
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
-        if digest(row.id) in seen:
+        if row.id in seen:
             return f"duplicate id '{row.id}'"
-        seen[digest(row.id)] = True
+        seen[row.id] = True
         return None
 
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str
     ) -> Sequence[Row]:
         """All but those whose answer has no known position in its context."""
-
-        def known() -> Iterator[Row]:
-            for row in rows:
-                if not row.label or _position_of(row)[0] >= 0:
-                    yield row
-
-        kept = store_rows(known())
+        known = (row for row in rows if not row.label or _position_of(row)[0] >= 0)
+        kept = store_rows(known)
+        where = f"the train file in {data_dir}"
+        lost = "no answer with a known position in its context"
         if not kept:
-            raise wrong(
-                f"the train file in {data_dir}",
-                "no answer with a known position in its context",
-                "some to train on",
-                "--train_file",
-            )
+            raise wrong(where, lost, "some to train on", "--train_file")
         if len(kept) < len(rows):
+            count = len(rows) - len(kept)
             _log.warning(
-                "note: %d of %d questions are not trained on: their answer is not in the context, "
-                "or several times without answer_start",
-                len(rows) - len(kept),
-                len(rows),
+                "note: %s: %d of %d questions: %s", where, count, len(rows), lost
             )
         return kept
 
@@ -226,23 +215,19 @@ class SpanHead(contract.Head):
         starts = logits["start_top_index"]  # [B,S]
         ends = logits["end_top_index"]  # [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
-        # A span may be the answer if it is in the paragraph, not too long, and starts where this
-        # window has more context than any other.
-        first = starts[:, :, None]  # [B,S,1]
-        is_allowed = (
-            (first >= features["widest_start"][:, None, None])
-            & (first < features["widest_end"][:, None, None])
-            & (ends >= first)
-            & (ends < features["paragraph_len"][:, None, None])
-            & (ends - first < self.options.max_answer_length)
-        )  # [B,S,E]
-        char_start, char_end = features["char_start"], features["char_end"]
+        starts, ends = tf.minimum(starts, last), tf.minimum(ends, last)
+        first = tf.gather(features["char_start"], starts, batch_dims=1)
+        end = tf.gather(features["char_end"], ends, batch_dims=1)
+        # A span may be the answer if it has characters, is not too long, and starts where this
+        # window has more context than any other. Elsewhere char_start is -1.
+        is_short = ends - starts[:, :, None] < self.options.max_answer_length
+        first_of_end = first[:, :, None]
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
-            "char_start": tf.gather(char_start, tf.minimum(starts, last), batch_dims=1),
-            "char_end": tf.gather(char_end, tf.minimum(ends, last), batch_dims=1),
-            "is_allowed": is_allowed,
+            "char_start": first,
+            "char_end": end,
+            "is_allowed": (first_of_end >= 0) & (end > first_of_end) & is_short,
             "null_score": logits["cls_logits"],
         }
 
@@ -272,52 +257,46 @@ class SpanScorer(contract.Scorer):
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
-    def _scores(self, texts: Sequence[str], rows: Sequence[Row]) -> np.ndarray:
-        """Exact match and F1, float64 [n,2], by the rule that is declared, or fits the rows."""
-        rule = self.options.scoring
-        if not rule:
-            rule = "squad1.1" if all(row.label for row in rows) else "squad2.0"
-        return answers.scores(rule, texts, [_golds(row) for row in rows])
-
     def evaluate(
         self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
     ) -> dict:
         """The official script's numbers. Where some questions have no answer, also those of the
         questions with and without one, and the best over all thresholds."""
-        rows, null = gold_labels, answers.null_probabilities(values)
-        written = [answer.text for answer in self.results(rows, values, threshold)]
+        rows, rule = gold_labels, self.options.scoring
         has_answer = np.array([bool(row.label) for row in rows])
-        found = answers.summary(self._scores(written, rows), has_answer)
-        wanted = [*self.task.metrics, *found]
+        null = answers.null_probabilities(values)
         # The best threshold is looked for as if each question had an answer.
         texts = [answer.text for answer in self.results(rows, values, threshold=1.0)]
-        scores = self._scores(texts, rows)
-        for name, column in zip(("exact", "f1"), scores.T):
+        written = []
+        for text, probability in zip(texts, null):
+            written.append(text if probability <= threshold else "")
+        found = answers.summary(answers.scores(rule, written, rows), has_answer)
+        columns = answers.scores(rule, texts, rows).T
+        for name, column in zip(("exact", "f1"), columns):
             best, at = answers.best_threshold(column, texts, has_answer, null)
-            found["best_" + name], found[f"best_{name}_thresh"] = best, at
-        if not has_answer.all():
-            wanted += found
-        return {name: found[name] for name in wanted}
+            found[f"best_{name}"], found[f"best_{name}_thresh"] = best, at
+        main = {name: found[name] for name in self.task.metrics}
+        return {**main, **found}
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The official forms: answers, n best answers, and probabilities of no answer."""
-        contract.refuse_nan(self.task, answers.null_probabilities(values))
-        return answers.official_files(rows, values, self.options.n_best_size, threshold)
+        return answers.official_files(rows, self.results(rows, values, threshold))
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> Iterator[contract.Comparison]:
         """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
         found = self.results(rows, values, threshold)
-        scores = self._scores([answer.text for answer in found], rows).mean(axis=1)
-        for row, answer, score in zip(rows, found, scores):
+        texts = [answer.text for answer in found]
+        scores = answers.scores(self.options.scoring, texts, rows).mean(axis=1)
+        for row, answer, score in zip(rows, found, scores.tolist()):
             probability = answer.null_probability
             if answer.text:
                 probability = answer.best[0].probability * (1 - probability)
-            gold = " | ".join(dict.fromkeys(_golds(row)))
-            error = 0.0 if row.label is None else float(1 - score)
+            gold = " | ".join(dict.fromkeys(answers.gold_texts(row)))
+            error = 0.0 if row.label is None else 1 - score
             yield contract.Comparison(gold, answer.text, probability, error)
 
     def results(
@@ -332,45 +311,25 @@ class SpanScorer(contract.Scorer):
 
 def _own_columns(settings: SpanSettings) -> dict:
     """With `query`, the questions on a paragraph are held out together."""
-    label = names_in(settings.label_column)
-    if len(label) > 2:
-        expected = "one or two: the answer, its start"
-        raise wrong("label_column", f"'{settings.label_column}'", expected)
     return dict(
         text_a=(settings.text_a_column,),
         text_b=(settings.text_b_column,),
-        label=tuple(label),
+        label=names_in(settings.label_column),
         id=settings.id_column,
         query=settings.text_a_column,
     )
 
 
 def _with_settings(task: Task, settings: SpanSettings) -> Task:
-    # The standard names of files are looked for only if a directory or a file is given.
-    files = {}
-    if settings.data_dir or settings.named_files:
-        files = dict(task.files.by_split)
-    # The file to predict is evaluated, too, if it has answers, or if it is the only file.
-    path = settings.file_to_predict
-    does_more = settings.do_train or settings.do_eval or settings.do_prepro
-    if path and does_more and "dev" not in settings.named_files:
-        is_alone = settings.do_eval and not files
-        rows: Sequence[Row] = (
-            [] if is_alone else task.reader.read(path, need_labels=False)
-        )
-        if is_alone or any(row.label for row in rows):
-            files["dev"] = os.path.abspath(path)
-        else:
-            _log.info(
-                "note: %s has no answers: it is predicted, and not evaluated", path
-            )
+    # The file to predict is evaluated, too, unless another one is named.
+    if settings.file_to_predict and "dev" not in settings.named_files:
+        dev = readers.Paths.of(settings.file_to_predict, "predict_file")
+        files = {**task.files.by_split, "dev": dev}
+        task = task.with_files(by_split=files, dev_share=0.0)
     options = {}
     for field in dataclasses.fields(SpanOptions):
         if field.name != "scoring":  # of the known task
             options[field.name] = getattr(settings, field.name)
-    holds_out = "train" in files and "dev" not in files
-    dev_share = task.files.dev_share if holds_out else 0.0
-    task = task.with_files(by_split=files, dev_share=dev_share)
     return task.with_options(**options)
 
 
@@ -387,11 +346,6 @@ SPANS = contract.TaskType(
     own_columns=_own_columns,
     with_settings=_with_settings,
 )
-
-
-def _golds(row: Row) -> list[str]:
-    """The texts of the answers that count as right; [] where there is none."""
-    return [answer.text for answer in row.label or ()]
 
 
 def _position_of(row: Row) -> tuple[int, int]:

@@ -80,15 +80,10 @@ def _of_article(
             answers = question.get("answers")
             if question.get("is_impossible"):  # its answers are only plausible ones
                 answers = []
-            elif answers == [] and question.get("is_impossible") is False:
-                answers = None  # withheld, as in test sets
-            cells: dict[str, Any] = dict.fromkeys(columns.label)
+            cells: dict[Any, Any] = dict(zip(columns.label, (answers, None)))
             cells[columns.text_a[0]] = paragraph["context"]
             cells[columns.text_b[0]] = question["question"]
-            if columns.id:
-                cells[columns.id] = question["id"]
-            if columns.label:
-                cells[columns.label[0]] = answers
+            cells[columns.id] = question["id"]
             yield f"{place}, paragraph {p}, question {q}", cells
 
 
@@ -104,24 +99,24 @@ def parse_answers(cells: list) -> tuple:
     """
     if not cells or cells[0] is None:
         return None, "no answers"
-    if isinstance(cells[0], list):
-        answers, start_cell = cells[0], None
-    else:
-        answers = [cells[0]] if readers.to_text(cells[0]).strip() else []
-        start_cell = cells[1] if len(cells) > 1 else None
+    answers = cells[0]
+    if not isinstance(answers, list):
+        content = {"text": readers.to_text(answers)}
+        if len(cells) > 1:
+            content["answer_start"] = cells[1]
+        answers = [content] if content["text"].strip() else []
     found = []
     for answer in answers:
-        text, start = answer, start_cell
-        if isinstance(answer, dict):
-            text, start = answer.get("text"), answer.get("answer_start")
+        if not isinstance(answer, dict):
+            answer = {"text": answer}
+        text, start = answer.get("text"), answer.get("answer_start")
         if not isinstance(text, str) or not text.strip():
             return None, f"found {text!r} as an answer, expected a text"
         if start in (None, ""):
             found.append(GoldAnswer(text, None))
             continue
-        # Pandas writes 9.0 where rows have gaps.
         number = readers.to_number(readers.to_text(start))
-        if not number.is_integer():
+        if not number.is_integer():  # pandas writes 9.0 where rows have gaps
             return None, f"found {start!r} as answer_start, expected an integer"
         found.append(GoldAnswer(text, int(number)))
     return tuple(found), None
@@ -134,17 +129,12 @@ def position_of(
     spaces around it; (-1, -1): there is none, or where it is is not known."""
     if not answers:
         return -1, -1
-    text, start = answers[0]
-    if start is not None and start < 0:
-        start = None
-    if start is None or not context.startswith(text, start):
-        starts = []
-        for match in re.finditer(f"(?={re.escape(text)})", context):
-            starts.append(match.start())
-        if not starts or (len(starts) > 1 and start is None):
-            return -1, -1
-        distances = np.abs(np.array(starts) - (start or 0))
-        start = starts[int(np.argmin(distances))]
+    text, given = answers[0]
+    occurrences = re.finditer(f"(?={re.escape(text)})", context)
+    starts = [match.start() for match in occurrences]
+    if not starts or (len(starts) > 1 and given is None):
+        return -1, -1
+    start = min(starts, key=lambda each: abs(each - (given or 0)))
     return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
 
 
@@ -160,10 +150,9 @@ def window_features(length: int) -> tuple[Feature, ...]:
         Feature("is_impossible", (), "float"),  # 1: the answer is not in the window
         Feature("cls_index", (), "int"),
         Feature("paragraph_len", (), "int"),
-        # Tokens from widest_start to before widest_end have more context than in any other window.
-        Feature("widest_start", (), "int"),
-        Feature("widest_end", (), "int"),
         # Integers, but a paragraph may have more characters than the ids of pieces allow.
+        # char_start is -1 where no answer of this window begins: another one has more context
+        # there, or there is no paragraph.
         Feature("char_start", (length,), "float"),
         Feature("char_end", (length,), "float"),
     )
@@ -191,19 +180,18 @@ def windows_of(count: int, room: int, stride: int) -> list[ParagraphWindow]:
         window 2               .  .  *  *  *  *
     """
 
-    def context(index: np.ndarray, start: int) -> np.ndarray:
-        # As in the original, the context of a piece is the number of pieces on its shorter side,
-        # plus a hundredth of the length of the window.
-        end = min(start + room, count)
-        return np.minimum(index - start, end - 1 - index) + 0.01 * (end - start)
-
     found, start, border = [], 0, 0
     while start + room < count:
-        # The border to the next window is the first piece that has more context there.
+        # As in the original, the context of a piece is the number of pieces on its shorter side,
+        # plus a hundredth of the length of the window. The border to the next window is the first
+        # piece that has more context there.
         end, following = start + room, start + min(room, stride)
-        both = np.arange(following, end)
-        is_wider = context(both, following) > context(both, start)
-        next_border = following + int(np.argmax(is_wider)) if is_wider.any() else end
+        next_end = min(following + room, count)
+        piece = np.arange(following, end)
+        here = np.minimum(piece - start, end - 1 - piece) + 0.01 * room
+        there = np.minimum(piece - following, next_end - 1 - piece)
+        is_wider = there + 0.01 * (next_end - following) > here
+        next_border = following + int(np.argmax([*is_wider, True]))
         found.append(ParagraphWindow(start, end, border, next_border))
         start, border = following, next_border
     found.append(ParagraphWindow(start, count, border, count))
@@ -239,11 +227,17 @@ def encode(
         tokens.append(len(query) + size)
         query = query[:max_query_length]
         tokens_read.append(len(query) + size)
-        room = length - len(query) - QUESTION_SPECIAL_TOKENS
-        windows = windows_of(size, room, stride)
+        windows = windows_of(
+            size, length - len(query) - QUESTION_SPECIAL_TOKENS, stride
+        )
         counts.append(len(windows))
+        # The first and last piece of the answer; none: there is no answer, or where it is is not
+        # known.
+        answer = (0, -1)
+        if question.start >= 0:
+            answer = piece_span(paragraph, question.start, question.end)
         for window in windows:
-            laid_out.append((question, query, paragraph, window))
+            laid_out.append((paragraph, query, window, answer))
 
     # All arrays begin as padding; the windows are then written one after the other.
     count = len(laid_out)
@@ -257,33 +251,26 @@ def encode(
     }
     for feature in window_features(length):
         dtype = np.int32 if feature.dtype == "int" else np.float32
-        arrays[feature.name] = np.zeros((count, *feature.shape), dtype)
-    for i, (question, query, paragraph, window) in enumerate(laid_out):
-        size = window.end - window.start
-        cls = size + len(query) + 2
-        ids, segments = arrays["input_ids"][i], arrays["segment_ids"][i]
-        ids[:size] = paragraph.ids[window.start : window.end]
-        ids[size] = ids[cls - 1] = tokenizer.sep_id
-        ids[size + 1 : cls - 1] = query
-        ids[cls] = tokenizer.cls_id
-        segments[: size + 1] = SEG_PARAGRAPH
-        segments[size + 1 : cls] = SEG_QUESTION
-        segments[cls] = SEG_CLS
+        fill = -1 if feature.name == "char_start" else 0
+        arrays[feature.name] = np.full((count, *feature.shape), fill, dtype)
+    sep_id, cls_id = tokenizer.sep_id, tokenizer.cls_id
+    for i, (paragraph, query, window, (first, last)) in enumerate(laid_out):
+        own = slice(window.start, window.end)
+        ids = [*paragraph.ids[own], sep_id, *query, sep_id, cls_id]
+        size, cls = window.end - window.start, len(ids) - 1
+        arrays["input_ids"][i, : cls + 1] = ids
         arrays["input_mask"][i, : cls + 1] = 0
+        arrays["segment_ids"][i, : size + 1] = SEG_PARAGRAPH
+        arrays["segment_ids"][i, size + 1 : cls] = SEG_QUESTION
+        arrays["segment_ids"][i, cls] = SEG_CLS
         arrays["cls_index"][i] = cls
         arrays["paragraph_len"][i] = size
-        arrays["widest_start"][i] = window.widest_start - window.start
-        arrays["widest_end"][i] = window.widest_end - window.start
-        arrays["char_start"][i, :size] = paragraph.starts[window.start : window.end]
-        arrays["char_end"][i, :size] = paragraph.ends[window.start : window.end]
-
+        starts, ends = paragraph.starts[own], paragraph.ends[own]
+        place = np.arange(window.start, window.end)
+        is_widest = (place >= window.widest_start) & (place < window.widest_end)
+        arrays["char_start"][i, :size] = np.where(is_widest, starts, -1)
+        arrays["char_end"][i, :size] = ends
         # The answer's position is that of <cls> unless the window has all of the answer.
-        first, last = (
-            0,
-            -1,
-        )  # no pieces: there is no answer, or where it is is not known
-        if question.start >= 0:
-            first, last = piece_span(paragraph, question.start, question.end)
         is_inside = window.start <= first <= last < window.end
         arrays["start_positions"][i] = first - window.start if is_inside else cls
         arrays["end_positions"][i] = last - window.start if is_inside else cls
