@@ -58,15 +58,18 @@ def forward_operations(config, work):
 
 def step_operations(config, work, recompute=False):
     """Operations of a step: the backward pass has two matmuls for each of the forward pass, except
-    for keys and values of the memory, where only the kernels have a gradient."""
-    forward = sum(forward_operations(config, work).values())
+    for keys and values of the memory, where only the kernels have a gradient. The softmax over the
+    vocabulary is not computed again."""
+    parts = forward_operations(config, work)
+    forward = sum(parts.values())
     if work.kind == "infer":
         return forward
     heads = config["n_head"] * config["d_head"]
     of_memory = (
         config["n_layer"] * 4 * work.batch * work.memory * config["d_model"] * heads
     )
-    return forward * (4 if recompute else 3) - of_memory
+    again = forward - parts["softmax"] if recompute else 0
+    return 3 * forward + again - of_memory
 
 
 def layer_activations(config, work, layer, size=FLOAT):
