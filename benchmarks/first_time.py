@@ -186,7 +186,9 @@ def row_of(name, case, sample, directory):
     seconds = time.time() - began
     if done.returncode:
         return f"| {name} | failed: {done.stderr[-300:]} |"
-    found = files.read_json(os.path.join(model_dir, "eval_results_dev.json"), "results")
+    found = files.read_json(
+        os.path.join(model_dir, "results", "eval_results_dev.json"), "results"
+    )
     best = found["checkpoints"][-1]
     metric = next(key for key in best if key != "step")
     constant = (found["constant_answer"] or {}).get(metric)

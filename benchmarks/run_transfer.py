@@ -333,7 +333,7 @@ def fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags):
         **dict(FINE_TUNING, **OF_PROGRAM[program]),
     )
     results = files.read_json(
-        os.path.join(model_dir, f"eval_results_{split}.json"), "results"
+        os.path.join(model_dir, "results", f"eval_results_{split}.json"), "results"
     )
     return results["checkpoints"][-1]
 

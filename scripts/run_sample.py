@@ -160,9 +160,11 @@ def fine_tune(settings, path, name, start):
         model_config_path=path("pretrained", "xlnet_config.json"),
         **start_flag,
     )
-    dev = files.read_json(os.path.join(folder, "eval_results_dev.json"), "evaluation")
+    dev = files.read_json(
+        os.path.join(folder, "results", "eval_results_dev.json"), "evaluation"
+    )
     return dev, test_accuracy(
-        os.path.join(folder, "predictions_custom_test.tsv"),
+        os.path.join(folder, "results", "predictions_custom_test.tsv"),
         path("text", "classify", "test_labels.tsv"),
     )
 
@@ -236,7 +238,10 @@ def report(path, rows, seconds, expected):
         ("records", path("records")),
         ("pretrained model", path("pretrained")),
         ("fine-tuned model", path("classifier_pretrained")),
-        ("predictions", path("classifier_pretrained", "predictions_custom_test.tsv")),
+        (
+            "predictions",
+            path("classifier_pretrained", "results", "predictions_custom_test.tsv"),
+        ),
     ]
     width = max(len(name) for name, _ in table)
     title = "expected" if expected else ""

@@ -74,13 +74,13 @@ def test_a_file_with_labels_is_evaluated(kind, text, said, tmp_path):
     flags = dict(text_b_column=None) if kind == "classification" else {}
     model = make_model(tmp_path / "model", kind, **flags)
     # What the run's own evaluation wrote stays, whatever the file is called.
-    own = tmp_path / "model" / "eval_results_dev.json"
+    own = tmp_path / "model" / "results" / "eval_results_dev.json"
     own.write_text("of the run")
     (tmp_path / "dev.csv").write_text(text)
     done = command.succeed("xlnet evaluate", str(tmp_path / "dev.csv"), model_dir=model)
     assert "eval custom dev" in done.stdout and said in done.stdout, done
     assert own.read_text() == "of the run"
-    assert (tmp_path / "model" / "eval_results_file_dev.json").exists()
+    assert (tmp_path / "model" / "results" / "eval_results_file_dev.json").exists()
 
 
 def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):

@@ -95,7 +95,9 @@ def test_every_checkpoint_is_evaluated(place, trained):
     )
     assert [line[0] for line in lines] == ["1", "2"]
     assert re.search(r"^best custom dev  step \d  accuracy ", out, re.MULTILINE)
-    kept = json.loads((place.directory / "model" / "eval_results_dev.json").read_text())
+    kept = json.loads(
+        (place.directory / "model" / "results" / "eval_results_dev.json").read_text()
+    )
     assert [
         (
             str(one["step"]),
@@ -112,14 +114,11 @@ def test_every_checkpoint_is_evaluated(place, trained):
 def test_metrics_are_those_of_the_predictions(place, trained):
     out = place.succeed("--do_eval=True", "--do_predict=True", "--predict_split=dev")
     header, lines, probabilities = place.predictions(
-        "model", "predictions_custom_dev.tsv"
+        "model", "results", "predictions_custom_dev.tsv"
     )
     assert header == ["id", "label", "p_animal", "p_plant", "p_stone", "gold"]
     truth = [list(TOPICS)[i % 3] for i in range(7)]
     assert [line[-1] for line in lines] == truth
-    errors = (place.directory / "model" / "errors_dev.tsv").read_text().splitlines()[1:]
-    wrong = [int(line.split("\t")[0]) - 1 for line in errors]
-    assert sorted(wrong) == [i for i in range(7) if lines[i][1] != truth[i]]
     assert [line[1] for line in lines] == [
         header[2 + i][2:] for i in probabilities.argmax(axis=1)
     ]
@@ -290,7 +289,7 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     done = place.run(EVAL, model_dir=tmp_path / "model")
     assert done.returncode == 1 and len(done.errors) == 1, done
     assert "model.ckpt-2" in done.stderr
-    assert not (tmp_path / "model" / "eval_results_dev.json").exists()
+    assert not (tmp_path / "model" / "results" / "eval_results_dev.json").exists()
 
 
 @contextlib.contextmanager

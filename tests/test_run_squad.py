@@ -101,12 +101,12 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
         "120 questions, answers of up to 64 tokens, windows every 8 tokens"
         in trained.stdout
     )
-    results = json.loads((model / "eval_results_dev.json").read_text())
+    results = json.loads((model / "results" / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
     assert best["f1"] > 45
     assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
     predictions, n_best, null = (
-        json.loads((model / ("predictions_custom_dev" + end)).read_text())
+        json.loads((model / "results" / ("predictions_custom_dev" + end)).read_text())
         for end in (".json", ".nbest.json", ".na_prob.json")
     )
     questions = [
@@ -297,7 +297,11 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
     assert "predicted squad2 new  step 1  (30 rows)" in done.stdout
     assert (
         len(
-            json.loads((tmp_path / "model" / "predictions_squad2_new.json").read_text())
+            json.loads(
+                (
+                    tmp_path / "model" / "results" / "predictions_squad2_new.json"
+                ).read_text()
+            )
         )
         == 30
     )

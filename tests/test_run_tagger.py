@@ -95,12 +95,12 @@ def test_a_small_network_learns_entities(place, trained):
         40,
         80,
     ]
-    results = json.loads((model / "eval_results_dev.json").read_text())
+    results = json.loads((model / "results" / "eval_results_dev.json").read_text())
     (best,) = results["checkpoints"]
     assert best["f1"] > 0.8
     kernel = weights(model / "best")["model/tagging_custom/logit/kernel"]
     assert kernel.shape == (16, 5)
-    table = (model / "eval_table_dev.txt").read_text().split("\n")
+    table = (model / "results" / "eval_table_dev.txt").read_text().split("\n")
     micro = next(line for line in table if line.startswith("micro avg")).split()
     assert float(micro[4]) == pytest.approx(best["f1"], abs=1e-4)
 
@@ -111,7 +111,9 @@ def predicted(path):
 
 
 def test_the_sentences_come_back_with_one_key_more(place, trained):
-    found = predicted(place.directory / "model" / "predictions_custom_test.jsonl")
+    found = predicted(
+        place.directory / "model" / "results" / "predictions_custom_test.jsonl"
+    )
     text = (place.directory / "data" / "test.txt").read_text()
     sentences = text.replace("-DOCSTART- -X- O\n\n", "").strip().split("\n\n")
     assert [one["text"] for one in found] == [

@@ -76,7 +76,7 @@ def test_a_spreadsheet(monkeypatch, tmp_path):
     assert re.search(
         r"^\w+ +\d\.\d\d  Give the logger a handler", printed(outputs), re.MULTILINE
     )
-    assert "row\tid\terror\tgold\tpredicted" in printed(outputs)
+    assert re.search(r"^\w+  \w+  \w", printed(outputs), re.MULTILINE)  # an error
 
 
 def run_in(folder, monkeypatch, name, *changes):

@@ -76,7 +76,7 @@ def check_predictions(place, task, model_dir):
         if split in task.published.submissions:
             names.append(task.published.submissions[split])
         for name in names:
-            lines = (model_dir / name).read_text("utf-8").splitlines()
+            lines = (model_dir / "results" / name).read_text("utf-8").splitlines()
             if name.endswith(".json"):
                 found = [str(json.loads(line)["id"]) for line in lines]
             else:
@@ -103,7 +103,9 @@ def test_task(place, name):
             if line.startswith(f"eval {name} {split}  step 2  ")
         ]
         assert all(f"  {metric} " in line for metric in (*task.metrics, "loss"))
-        results = json.loads((model_dir / (f"eval_results_{split}.json")).read_text())
+        results = json.loads(
+            (model_dir / "results" / (f"eval_results_{split}.json")).read_text()
+        )
         found = set(results["checkpoints"][0])
         assert found == {"step", "loss", *task.metrics}
         assert results["rows"] == len(read_rows(task, place / name, split))
@@ -188,13 +190,13 @@ def test_questions_with_different_numbers_of_choices(place, tmp_path):
         ),
     )
     assert done.returncode == 0, done.stderr
-    (result,) = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())[
-        "checkpoints"
-    ]
+    (result,) = json.loads(
+        (tmp_path / "model" / "results" / "eval_results_dev.json").read_text()
+    )["checkpoints"]
     assert result["accuracy"] > 0.9 and 0 < result["loss"] < 1
     header, *rows = [
         line.split("\t")
-        for line in (tmp_path / "model" / "predictions_custom_dev.tsv")
+        for line in (tmp_path / "model" / "results" / "predictions_custom_dev.tsv")
         .read_text()
         .splitlines()
     ]

@@ -232,10 +232,8 @@ def test_tags(kept):
         tuple(lines.split("\n")) for lines in FILES["tagging"][1].strip().split("\n\n")
     ]
     answers = found.model.tag(sentences)
-    written = [
-        [line.split()[1] for line in lines.split("\n")]
-        for lines in found.stem.with_suffix(".conll").read_text().strip().split("\n\n")
-    ]
+    lines = found.stem.with_suffix(".jsonl").read_text().splitlines()
+    written = [json.loads(line)["predicted"] for line in lines]
     assert [list(answer.tags) for answer in answers] == written
     assert [answer.words for answer in answers] == sentences
     text = "  " + " ".join(sentences[1]) + ". "
@@ -244,9 +242,7 @@ def test_tags(kept):
     assert any(tag != "O" for tag in of_text.tags) and of_text.entities
     for entity in of_text.entities:
         assert text[entity.start : entity.end] == entity.text and entity.label == "PER"
-    with pytest.raises(
-        xlnet.UserError, match='text 0: found the text " ", expected a word'
-    ):
+    with pytest.raises(xlnet.UserError, match="text 0: found "):
         found.model.tag(" ")
 
 

@@ -115,11 +115,13 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
         task_name="two_towers",
     )
     assert done.returncode == 0, done.stderr
-    best = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
+    best = json.loads(
+        (tmp_path / "model" / "results" / "eval_results_dev.json").read_text()
+    )
     assert best["checkpoints"][0]["spearman"] > 0.5
     cosines = [
         float(line.split("\t")[1])
-        for line in (tmp_path / "model" / "predictions_two_towers_test.tsv")
+        for line in (tmp_path / "model" / "results" / "predictions_two_towers_test.tsv")
         .read_text()
         .splitlines()[1:]
     ]

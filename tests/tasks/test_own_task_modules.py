@@ -91,7 +91,9 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     assert kept["metric"] == "distance"
     described = json.loads((tmp_path / "model" / "run.json").read_text())["task"]
     assert (described["kind"], described["module"]) == ("levels", "levels")
-    results = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
+    results = json.loads(
+        (tmp_path / "model" / "results" / "eval_results_dev.json").read_text()
+    )
     finite = min(kept["evaluations"], key=lambda one: (one["distance"], one["loss"]))
     assert results["best_step"] == finite["step"]
 
@@ -342,9 +344,9 @@ def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
         kept["evaluations"], key=lambda one: (one["cost"], one["loss"], one["step"])
     )
     assert (
-        json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())[
-            "best_step"
-        ]
+        json.loads(
+            (tmp_path / "model" / "results" / "eval_results_dev.json").read_text()
+        )["best_step"]
         == best["step"]
     )
 

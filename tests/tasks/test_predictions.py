@@ -106,7 +106,10 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
-    rows = [row._replace(query="q", source=files.sentence_of(["x"])) for row in ROWS]
+    rows = [
+        row._replace(query="q", source=files.sentence_of({"tokens": ["x"]}, "tokens"))
+        for row in ROWS
+    ]
     with pytest.raises(UserError, match="predictions are not finite numbers"):
         write(tmp_path / "out", task, rows, values)
     assert not (tmp_path / "out").exists()
@@ -149,59 +152,6 @@ def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):
     written, gold = np.array([line.split("\t")[1:] for line in lines], np.float64).T
     assert (np.argsort(written) == np.argsort(scores)).all()
     assert np.corrcoef(written, gold)[0, 1] == pytest.approx(printed["pearson"])
-
-
-def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
-    path = tmp_path / "errors_dev.tsv"
-    assert (
-        prediction_files.write_errors(str(path), TASKS["rte"], LABELLED, VALUES, 0.5)
-        == 2
-    )
-    assert path.read_text("utf-8") == (
-        "row\tid\terror\tgold\tpredicted\tprobability\ttext_a\ttext_b\n"
-        '2\tb\t0.9\tnot_entailment\tentailment\t0.9\t"u\tv"\tw\n'
-        "1\ta\t0.75\tentailment\tnot_entailment\t0.75\tx\ty\n"
-    )
-    rows = [
-        Row("a", (("x", None),), ("a",)),
-        Row("b", (("y", None),), ("a", "b")),
-        Row("c", (("z", None),), ()),
-    ]
-    values = np.array([[0.9, 0.3], [0.2, 0.8], [0.1, 0.6]])
-    assert prediction_files.write_errors(str(path), SEVERAL, rows, values, 0.5) == 2
-    assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
-        ["0.8", "a,b", "b", "0.8"],
-        ["0.6", "", "b", "0.6"],
-    ]
-    rows = [Row("a", (("x", "y"),), 1.5), Row("b", (("u", "v"),), 2.0)]
-    prediction_files.write_errors(
-        str(path), TASKS["sts-b"], rows, np.array([1.0, 4.0]), 0.5
-    )
-    assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
-        ["2", "2", "4", ""],
-        ["0.5", "1.5", "1", ""],
-    ]
-
-
-def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
-    task = TASKS["race"]
-    rows = [Row("a", tuple(("text", f"q {each}") for each in "xyz"), "B")]
-    path = tmp_path / "errors_dev.tsv"
-    prediction_files.write_errors(
-        str(path), task, rows, np.array([[0.7, 0.2, 0.1, 0.0]]), 0.5
-    )
-    assert (
-        path.read_text().splitlines()[1]
-        == "1\ta\t0.8\tB\tA\t0.7\ttext\tq x | q y | q z"
-    )
-
-
-def test_errors_of_texts_that_are_read_apart_have_both(tmp_path):
-    """Each is the first text of a pair of its own, as in the example with two towers."""
-    rows = [Row("a", (("one", None), ("other", None)), 1.0)]
-    path = tmp_path / "errors_dev.tsv"
-    prediction_files.write_errors(str(path), TASKS["sts-b"], rows, np.array([0.5]), 0.5)
-    assert path.read_text().splitlines()[1] == "1\ta\t0.5\t1\t0.5\t\tone | other\t"
 
 
 def test_scores_for_the_server_are_from_0_to_5(tmp_path):

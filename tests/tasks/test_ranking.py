@@ -316,20 +316,6 @@ def test_prediction_files():
     assert lines[5][2] == "0.333333343"
 
 
-def test_what_is_wrong_with_the_order_of_documents():
-    rows = rows_of(2, 0, 1) + rows_of(1, query="r")
-    cases = list(RANKING.scorer.compare(rows, np.array([0.1, 0.9, 0.5, 1.0])))
-    assert [case[:2] for case in cases] == [
-        ("2", "rank 3 of 3"),
-        ("0", "rank 1 of 3"),
-        ("1", "rank 2 of 3"),
-        ("1", "rank 1 of 1"),
-    ]
-    assert [case.error for case in cases] == [1, 1, 1, 0]
-    cases = list(RANKING.scorer.compare(rows, np.array([0.5, 0.9, 0.1, 1.0])))
-    assert [case.error for case in cases] == [0.5, 1, 0.5, 0]
-
-
 # --- The loss, and what is learned
 
 
@@ -410,14 +396,16 @@ def test_a_ranking_is_learned(place):
         warmup_steps=30,
     )
     assert "scores of documents, trained on pairs of them" in done.stdout
-    trained = json.loads((place / "model" / "eval_results_dev.json").read_text())[
-        "checkpoints"
-    ][0]
+    trained = json.loads(
+        (place / "model" / "results" / "eval_results_dev.json").read_text()
+    )["checkpoints"][0]
     assert trained["ndcg@10"] > 0.85 and trained["map"] > 0.8
     # One line for each row, and the measures of the run file are those that were reported.
     rows = read(place)
     table = (
-        (place / "model" / "predictions_ranking_dev.tsv").read_text().splitlines()[1:]
+        (place / "model" / "results" / "predictions_ranking_dev.tsv")
+        .read_text()
+        .splitlines()[1:]
     )
     assert [line.split("\t")[:2] for line in table] == [
         [row.query, row.id] for row in rows
@@ -426,7 +414,11 @@ def test_a_ranking_is_learned(place):
         np.zeros(len(rows)),
         {(row.query, row.id): i for i, row in enumerate(rows)},
     )
-    lines = (place / "model" / "predictions_ranking_dev.run").read_text().splitlines()
+    lines = (
+        (place / "model" / "results" / "predictions_ranking_dev.run")
+        .read_text()
+        .splitlines()
+    )
     assert len(lines) == len(rows)
     for query, _, name, rank, _, _ in map(str.split, lines):
         scores[position[query, name]] = -int(rank)

@@ -208,18 +208,6 @@ def test_metrics_and_table(small):
     assert "micro avg" in table
 
 
-def test_what_is_wrong_with_a_sentence(small):
-    """The last entity is found as a part of the one before."""
-    task, rows, values = small
-    right, wrong = task.scorer.compare(rows, values)
-    assert right == ("ORG: EU", "ORG: EU", pytest.approx(0.9), 0)
-    assert wrong[:2] == (
-        "PER: Peter Blackburn; LOC: Paris; LOC: Rome",
-        "PER: Peter Blackburn; LOC: Paris Rome",
-    )
-    assert wrong.error == 3
-
-
 def test_entities_have_the_mean_probability_of_their_tags(small):
     task, rows, values = small
     values[1] = values[1]._replace(

@@ -19,6 +19,7 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import join
 from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
+from xlnet.settings.training import RESULTS
 from xlnet.support import files
 from xlnet.tasks.evaluation import Evaluation, best_threshold
 from xlnet.tasks.files import readers
@@ -62,11 +63,14 @@ class Evaluator:
         self._predictor = CheckpointOutputs(
             model.outputs_of_records, [self._batches], devices, at_once=at_once
         )
-        # Results are written to the model directory, or, if that is read-only, to `predict_dir`.
-        directory: Optional[str] = self._settings.model_dir
-        if not files.is_writable(self._settings.model_dir):
-            directory = self._settings.predict_dir
-        self._evaluation = Evaluation(self._task, directory, self._settings.threshold)
+        model_dir = self._settings.model_dir
+        self._directory = self._settings.predict_dir or os.path.join(model_dir, RESULTS)
+        is_kept = self._settings.predict_dir or files.is_writable(model_dir)
+        self._evaluation = Evaluation(
+            self._task,
+            self._directory if is_kept else None,
+            self._settings.threshold,
+        )
         # Thresholds of this run, or of the one that resumes, are chosen.
         evaluations = self._selection().evaluations
         self._chooses_threshold = self._settings.do_train and (
@@ -112,7 +116,7 @@ class Evaluator:
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
-        to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
+        to `eval_results_<split>.json`, with a table of the errors."""
         task, evaluation = self._task, self._evaluation
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results: list[dict[str, Any]] = []
@@ -130,10 +134,9 @@ class Evaluator:
                 thresholds["predict_threshold"] = evaluation.threshold
             constant = evaluation.constant_answer(rows)
             evaluation.keep_results(name, rows, constant, results, best, thresholds)
-            # The tables show the best checkpoint; if none is better than others, the newest.
-            evaluation.keep_tables(
-                name, rows, values[results.index(best) if best else -1]
-            )
+            # The table shows the best checkpoint; if none is better than others, the newest.
+            shown = results.index(best) if best else -1
+            evaluation.keep_table(name, rows, values[shown])
 
     def _selection(self) -> best_checkpoint.BestCheckpoint:
         """The evaluations while training."""
@@ -220,7 +223,7 @@ class Evaluator:
         step, prefix = chosen
         for split, rows in self._data.to_predict().items():
             prediction_files.write(
-                settings.predict_dir or settings.model_dir,
+                self._directory,
                 task,
                 split,
                 rows,

@@ -155,7 +155,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     predict_dir: Optional[str] = setting(
         None,
-        "directory for predictions; model_dir if not given",
+        "directory for predictions and results; model_dir/results if not given",
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )

@@ -12,6 +12,7 @@ JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 EVALUATIONS_NAME = "evaluations.json"
 RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 BEST = "best"  # the directory of the best checkpoint in a model directory
+RESULTS = "results"  # there: of evaluations, and predictions
 RUN_NAME = "run.json"  # there: the document of the run, and of `best/`
 
 

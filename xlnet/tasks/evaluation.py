@@ -12,7 +12,6 @@ import numpy as np
 
 from xlnet.support import files
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 
@@ -166,33 +165,16 @@ class Evaluation:
                 },
             )
 
-    def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes the wrong predictions, and a table of the errors if the task type has one.
-
-        Args:
-          values: as in `contract.Predictions`.
-        """
+    def keep_table(self, split: str, rows: Sequence[Row], values: Any) -> None:
+        """Writes and logs the table of the errors, if the task type has one. values: as in
+        `contract.Predictions`."""
         scorer = self._task.scorer
-        if self._directory:
-            path = os.path.join(self._directory, f"errors_{split}.tsv")
-            count = prediction_files.write_errors(
-                path, self._task, rows, values, self.threshold
-            )
-            _log.info(
-                "wrong predictions %s %s  %d of %d rows, the worst first: %s",
-                self._task.name,
-                split,
-                count,
-                len(rows),
-                path,
-            )
         text = scorer.table(values, scorer.gold_labels(rows), self.threshold)
         if text is None:
             return
         if self._directory:
-            files.write_text(
-                os.path.join(self._directory, f"eval_table_{split}.txt"), text + "\n"
-            )
+            path = os.path.join(self._directory, f"eval_table_{split}.txt")
+            files.write_text(path, text + "\n")
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)
 

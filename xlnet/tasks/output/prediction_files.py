@@ -93,35 +93,6 @@ def has_query_names(task: Task) -> bool:
     )
 
 
-def write_errors(
-    path: str, task: Task, rows: Sequence[Row], values: Any, threshold: float
-) -> int:
-    """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
-    number."""
-    has_pairs = bool(task.columns.text_b or task.columns.choices)
-    places = {"text_a": 0, "text_b": 1} if has_pairs else {"text_a": 0}
-    query = ["query"] if has_query_names(task) else []
-    compared = ["error", "gold", "predicted", "probability"]
-    wrong = []
-    cases = task.scorer.compare(rows, values, threshold)
-    for number, (row, case) in enumerate(zip(rows, cases), 1):
-        if not case.error:
-            continue
-        cells = [str(number), row.id]
-        if query:
-            cells.append(row.query)
-        cells += [f"{case.error:.9g}", case.gold, case.predicted]
-        cells.append("" if case.probability is None else f"{case.probability:.9g}")
-        for place in places.values():  # choices have one text in common
-            texts = dict.fromkeys(pair[place] for pair in row.pairs if pair[place])
-            cells.append(" | ".join(texts))
-        wrong.append((case.error, cells))
-    wrong.sort(key=lambda one: -one[0])
-    names = ["row", "id", *query, *compared, *places]
-    files.write_lines(path, tsv(names, (cells for _, cells in wrong)))
-    return len(wrong)
-
-
 def tsv(names: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
     """Yields the lines of a table, the columns' names first. Cells with a tab, a line end or a
     quotation mark are between quotation marks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -283,21 +283,6 @@ class SpanScorer(contract.Scorer):
     ) -> list:
         """The official forms: answers, n best answers, and probabilities of no answer."""
         return answers.official_files(rows, self.results(rows, values, threshold))
-
-    def compare(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> Iterator[contract.Comparison]:
-        """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
-        found = self.results(rows, values, threshold)
-        texts = [answer.text for answer in found]
-        scores = answers.scores(self.options.scoring, texts, rows).mean(axis=1)
-        for row, answer, score in zip(rows, found, scores.tolist()):
-            probability = answer.null_probability
-            if answer.text:
-                probability = answer.best[0].probability * (1 - probability)
-            gold = " | ".join(dict.fromkeys(answers.gold_texts(row)))
-            error = 0.0 if row.label is None else 1 - score
-            yield contract.Comparison(gold, answer.text, probability, error)
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

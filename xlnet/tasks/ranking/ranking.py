@@ -30,7 +30,7 @@ from xlnet.tasks.ranking import measures
 from xlnet.tasks.ranking.measures import Judged, best_first, by_query
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.contract import THRESHOLD, Comparison, LossOptions, checked
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions, checked
 from xlnet.tasks.types.simple import REGRESSION
 
 _log = logging.getLogger(__name__)
@@ -316,27 +316,6 @@ class RankingScorer(contract.Scorer):
         joined = np.concatenate(losses)
         result["loss"] = float(joined.mean()) if len(joined) else 0.0
         return result
-
-    def compare(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> Iterator[Comparison]:
-        """Yields the `Comparison`s. The prediction is the rank. The error is the fraction of the
-        query's documents with another relevance that are on the wrong side of the document."""
-        relevance = super().gold_labels(rows)
-        found: list[Any] = [None] * len(rows)
-        for query in by_query(rows):
-            order = best_first(np.asarray(values), query)
-            for rank, index in enumerate(order):
-                predicted, mine = f"rank {rank + 1} of {len(order)}", relevance[index]
-                if rows[index].label is None:
-                    found[index] = Comparison("", predicted, None, 0.0)
-                    continue
-                mistakes = np.count_nonzero(relevance[order[:rank]] < mine)
-                mistakes += np.count_nonzero(relevance[order[rank:]] > mine)
-                others = np.count_nonzero(relevance[order] != mine)
-                error = mistakes / max(others, 1)
-                found[index] = Comparison(f"{mine:g}", predicted, None, error)
-        yield from found
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

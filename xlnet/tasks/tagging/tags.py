@@ -372,22 +372,6 @@ class TaggingScorer(contract.Scorer):
     def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
         return schemes.table(self._counts(values, gold_labels))
 
-    def compare(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> Iterator[contract.Comparison]:
-        """The entities of a sentence; the probability is that of the least probable tag, the error
-        how many entities are missed or predicted wrongly."""
-        for row, (_, spans), found in zip(rows, self.decide(values), values):
-            predicted = row.source.located(spans)
-            gold = predicted if row.label is None else self._gold(row)
-            error = len(set(gold) ^ set(predicted))
-            yield contract.Comparison(
-                "" if row.label is None else _in_words(row.source, gold),
-                _in_words(row.source, predicted),
-                float(found.probabilities.min()),
-                float(error),
-            )
-
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
@@ -416,14 +400,6 @@ class TaggingScorer(contract.Scorer):
                 entities.append(Entity(label, text, start, end, score))
             results.append(Tagged(row.source.words, tuple(tags), tuple(entities)))
         return results
-
-
-def _in_words(sentence: Sentence, entities: Sequence[TagSpan]) -> str:
-    """Labels and texts of entities."""
-    texts = []
-    for start, end, label in entities:
-        texts.append(f"{label}: {sentence.text_at(start, end)}")
-    return "; ".join(texts)
 
 
 # ---- from the command line to a task

@@ -39,7 +39,6 @@ from xlnet.tasks.task import Row, Task
 THRESHOLD = (
     0.5  # of a label's probability, where labels are independent or there are two
 )
-LEAST_ERROR = 1e-9  # of a wrong prediction
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 _LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out
 
@@ -52,12 +51,6 @@ LossOptions = collections.namedtuple(
 # The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
 # [n], or what else the `Scorer` of the same type takes. loss: float32 [n].
 Predictions = collections.namedtuple("Predictions", "values loss")
-
-
-# A prediction next to its gold label, both as text, of one row. probability: of the prediction;
-# None: the type has none. error: 0 if it is right, else above 0, the higher the worse. gold and
-# error of a row without a label are "" and 0.
-Comparison = collections.namedtuple("Comparison", "gold predicted probability error")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -422,37 +415,8 @@ class Scorer(_TaskComponent):
             return json.dumps(texts, ensure_ascii=False)
         return ",".join(texts)
 
-    def compare(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> Iterator[Comparison]:
-        """Yields the `Comparison` of each row. The error of a score is the absolute difference,
-        that of a label 1 less its probability. Of several labels probability and error are those of
-        one, the one with the worst decision."""
-        names = tuple(self.probabilities)
-        decisions = self.decide(values, threshold)
-        gold_labels = self.gold_labels(rows)
-        for row, decision, found, numbers in zip(rows, decisions, values, gold_labels):
-            label = self.type.label_of(self.task, decision)
-            predicted = self.text_of(label)
-            if row.label is None:
-                yield Comparison("", predicted, None, 0.0)
-                continue
-            gold, probability = self.text_of(row.label), None
-            error = float(predicted != gold)
-            if self.has_scores:
-                error = abs(float(found) - row.label)
-            elif names and self.label_shape:
-                # The wrong decision with the highest error, or else the least sure one.
-                distances = np.abs(numbers - found)
-                is_wrong = numbers != decision
-                worst = np.argmax(distances + is_wrong)
-                distance = float(distances[worst])
-                probability = distance if is_wrong[worst] else 1 - distance
-                error *= max(distance, LEAST_ERROR)
-            elif names:
-                probability = float(found[names.index(label)])
-                error *= max(1 - float(found[names.index(row.label)]), LEAST_ERROR)
-            yield Comparison(gold, predicted, probability, error)
+    def _gold_text(self, row: Row) -> str:
+        return "" if row.label is None else self.text_of(row.label)
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -470,8 +434,7 @@ class Scorer(_TaskComponent):
         for name, column in zip(self.probabilities, values.T):
             columns["p_" + name] = map("%.9g".__mod__, column)
         if any(row.label is not None for row in rows):
-            cases = self.compare(rows, values, threshold)
-            columns["gold"] = (case.gold for case in cases)
+            columns["gold"] = map(self._gold_text, rows)
         lines = tsv(list(columns), zip(*columns.values()))
         return [PredictionFile("tsv", None, lines)]
 
