@@ -57,6 +57,8 @@ def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes
         curve=curve(losses, rate),
         usual_rate=1e-3,
         class_weights=None,
+        is_pretrained=True,
+        width=768,
     )
     return seen._replace(**changes)
 
@@ -68,6 +70,15 @@ def two(probabilities):
 HALF = ["a", "b"] * 20
 LEARNED, STUCK = np.linspace(0.7, 0.1, 20), np.full(20, 0.69)
 RIGHT, ALL_A = two([0.1, 0.9] * 20), two([0.3, 0.31] * 20)
+
+
+def test_a_start_that_knows_no_language_is_named(tasks):
+    seen = seen_of(tasks["two"], HALF, RIGHT, LEARNED)
+    _, random = verdict(seen._replace(is_pretrained=False))
+    _, small = verdict(seen._replace(width=128))
+    assert random.startswith("from random weights:")
+    assert small.startswith("a network of width 128 knows little")
+    assert len(verdict(seen._replace(width=128, train_rows=()))) == 1
 
 
 def test_nothing_to_complain_about(tasks):
@@ -196,6 +207,8 @@ def test_predictions_that_are_no_numbers(tmp_path):
             curve=curve(LEARNED),
             usual_rate=1e-3,
             class_weights=None,
+            is_pretrained=True,
+            width=768,
         )
         lines = verdict(seen)
         assert lines[0] == f"dev: f1 {f1:.4f}" and len(lines) == count

@@ -49,7 +49,7 @@ class Evaluator:
     def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
         self._tuned = model.tuned
         self._settings, self._task = model.tuned.settings, model.tuned.task
-        self._data = data
+        self._data, self._width = data, model.config.d_model
         self._rows: Sequence[Row] = ()  # that the predictor reads
         # Predictions of the newest and of the best checkpoint: after training, evaluation and
         # prediction of the same rows need not run the network again.
@@ -144,10 +144,10 @@ class Evaluator:
             self._settings.model_dir, self._task.metrics[0]
         )
 
-    def note_verdict(self, usual_rate: float, class_weights: Optional[str]) -> None:
+    def note_verdict(self, usual_rate: float, trained_with: dict[str, Any]) -> None:
         """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
-        they are evaluated. usual_rate: the learning rate by default; class_weights: those that it
-        was trained with."""
+        they are evaluated. usual_rate: the learning rate by default; trained_with: the settings of
+        its training."""
         settings, task = self._settings, self._task
         rows: Sequence[Row] = ()
         split, values, result, constant = settings.eval_split, None, {}, None
@@ -176,7 +176,9 @@ class Evaluator:
             chosen[0],
             verdict.read_curve(settings.model_dir),
             usual_rate,
-            class_weights,
+            trained_with.get("class_weights"),
+            bool(trained_with.get("init_checkpoint")),
+            self._width,
         )
         for line in verdict.verdict(seen):
             _log.info("verdict: %s", line)

@@ -75,7 +75,7 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
             trained_with = model_run.resolved if model_run else {}
             is_pretrained = bool(trained_with.get("init_checkpoint"))
             rate = default_rate(run.config.d_model, is_pretrained)
-            evaluator.note_verdict(rate, trained_with.get("class_weights"))
+            evaluator.note_verdict(rate, trained_with)
         if settings.do_predict:
             evaluator.predict()
 

@@ -27,6 +27,7 @@ _ROSE = 0.3  # of the loss at the start: a rise by more is a divergence
 _TOLD_APART = 0.6  # of the AUC: above it, the labels are learned
 _RARE = 0.1  # of the rows have a label, on average over many labels
 _LABELS_NAMED = 5
+_KNOWS_LANGUAGE = 256  # the width of the smallest published pretrained networks
 
 
 class Evidence(NamedTuple):
@@ -46,6 +47,8 @@ class Evidence(NamedTuple):
       curve: the training, as of `read_curve`.
       usual_rate: the learning rate by default.
       class_weights: as the flag of this name.
+      is_pretrained: whether the training began with weights of a checkpoint.
+      width: D, of the network.
     """
 
     task: Task
@@ -61,6 +64,8 @@ class Evidence(NamedTuple):
     curve: Sequence[dict[str, float]]
     usual_rate: float
     class_weights: Optional[str]
+    is_pretrained: bool
+    width: int
 
 
 def read_curve(model_dir: str) -> list[dict[str, float]]:
@@ -95,7 +100,24 @@ def verdict(seen: Evidence) -> list[str]:
         wrong += _lacking(seen)
     if not lines and not wrong:
         lines = ["the training loss fell, and no rows were evaluated"]
-    return (lines + wrong)[:MOST_LINES]
+    return (lines + wrong + _limit(seen))[:MOST_LINES]
+
+
+def _limit(seen: Evidence) -> list[str]:
+    """What a training cannot learn from these rows: why a bag of words may be as good."""
+    if not seen.train_rows:
+        return []
+    if not seen.is_pretrained:
+        return [
+            "from random weights: what words mean is known from these rows alone, as to a bag of "
+            "words; --init_checkpoint"
+        ]
+    if seen.width < _KNOWS_LANGUAGE:
+        return [
+            f"a network of width {seen.width} knows little of the language, and a bag of words may "
+            "be as good; --init_checkpoint of a larger one"
+        ]
+    return []
 
 
 # ---- the metric
