@@ -275,7 +275,9 @@ def test_entities_and_questions_are_exported_for_ids(
         assert len(found["null_score"]) == windows > len(rows)
         joined = answers.join(found, np.full(len(rows), windows // len(rows)))
         for one, other in zip(joined, values):
-            np.testing.assert_allclose(one.null_score, other.null_score, **ROUNDED)
+            np.testing.assert_allclose(
+                one.null_probability, other.null_probability, **ROUNDED
+            )
 
 
 # ---- what is written

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.tasks import read_rows
+from scipy import special
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
@@ -22,6 +23,7 @@ from xlnet.tasks import custom, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
+from xlnet.tasks.questions.spans import SpanOptions
 from xlnet.tasks.questions.squad import GoldAnswer, Question, parse_answers, position_of
 from xlnet.tasks.task import Columns, Row, Task
 
@@ -67,7 +69,7 @@ def row(context=CONTEXT, answers=(), id="q1"):
 
 def span(start, end, null_score):
     """The predictions for a question: one span, and the logit of no answer."""
-    return BestSpans([ScoredSpan(start, end, -1.0, -1.0)], null_score)
+    return BestSpans([ScoredSpan(start, end, -1.0, -1.0)], special.expit(null_score))
 
 
 # ---- files
@@ -206,10 +208,7 @@ def test_places_of_answers(caplog):
         (("The", None), (-1, -1)),
         (("cow", 1), (-1, -1)),
     ):
-        assert (
-            position_of(CONTEXT, [GoldAnswer(*answer), GoldAnswer("cat", 4)]) == place
-        ), answer
-    assert position_of(CONTEXT, ()) == (-1, -1)
+        assert position_of(row(answers=(answer, ("cat", 4)))) == place, answer
     # None is dropped in silence.
     rows = [
         row(answers=(("dog", 16),)),
@@ -275,20 +274,15 @@ def golden():
         return json.load(f), Tokenizer(str(SPIECE))
 
 
-def encode(tokenizer, asked, length, **how):
-    return squad.encode(asked, tokenizer, length, **how)
-
-
 def rows_of(case, tokenizer):
     start = -1 if case["answer_start"] is None else case["answer_start"]
     end = start + len(case["answer"] or "")
-    arrays, counts = encode(
-        tokenizer,
-        [Question(case["context"], case["question"], start, end)],
-        case["max_seq_length"],
-        stride=case["doc_stride"],
-        max_query_length=case["max_query_length"],
+    asked = Question(case["context"], case["question"], start, end)
+    options = SpanOptions(
+        doc_stride=case["doc_stride"], max_query_length=case["max_query_length"]
     )
+    length = case["max_seq_length"]
+    arrays, counts = squad.encode([asked], tokenizer, length, options)
     assert counts.tolist() == [len(case["features"])]
     rows = []
     for row in range(counts[0]):
@@ -394,7 +388,8 @@ WINDOWS = outputs(
 def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
     values, loss = SQUAD.head.join(WINDOWS, np.array([2, 1]))
     assert loss.tolist() == [0.5, 2.0]
-    assert [found.null_score for found in values] == [-1.0, 0.5]
+    nulls = [found.null_probability for found in values]
+    assert nulls == [special.expit(-1.0), special.expit(0.5)]
     first = values[0].spans
     assert [span[:2] for span in first] == [(13, 20), (4, 7), (0, 7), (0, 7), (4, 11)]
     assert first[0].score == pytest.approx(2 * math.log(0.6))
@@ -409,7 +404,10 @@ def written(rows, values, task=SQUAD, **how):
 
 def test_official_files():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"), row(id="q3")]
-    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, BestSpans([], -3.0)]
+    values = [
+        *SQUAD.head.join(WINDOWS, np.array([2, 1])).values,
+        BestSpans([], special.expit(-3.0)),
+    ]
     files = SQUAD.scorer.prediction_files(rows, values)
     assert [file.extension for file in files] == ["json", "nbest.json", "na_prob.json"]
     texts, n_best, null = written(rows, values)
@@ -565,7 +563,8 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
             ]
             rows.append(row(context, golds, str(i)))
             null = rng.choice([-50, rng.gauss(0, 3), 50.0])
-            values.append(BestSpans(sorted(spans, key=lambda span: -span.score), null))
+            best_first = sorted(spans, key=lambda span: -span.score)
+            values.append(BestSpans(best_first, float(special.expit(null))))
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}

@@ -12,7 +12,7 @@ import json
 import re
 import string
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -39,7 +39,7 @@ class BestSpans(NamedTuple):
     """The predictions for a question."""
 
     spans: list[ScoredSpan]  # best first
-    null_score: float  # lowest logit of "no answer" over its windows
+    null_probability: float  # of no answer, the lowest one of its windows
 
 
 def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]:
@@ -64,14 +64,10 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
         )
         spans = map(ScoredSpan, *(column.tolist() for column in columns))
         best_first = sorted(spans, key=lambda span: -span.score)
-        joined.append(BestSpans(best_first, float(own["null_score"].min())))
+        null = special.expit(float(own["null_score"].min()))
+        joined.append(BestSpans(best_first, float(null)))
         first += count
     return joined
-
-
-def null_probabilities(values: Sequence[BestSpans]) -> np.ndarray:
-    """The probability that a question has no answer, float64 [n]."""
-    return special.expit(np.array([found.null_score for found in values], np.float64))
 
 
 def answers(
@@ -80,7 +76,7 @@ def answers(
     """The answer to each question: none where the probability of no answer is above `threshold`, or
     no span is allowed; with the `n_best_size` best texts, whether there is an answer or not."""
     made = []
-    for row, found, null in zip(rows, values, null_probabilities(values).tolist()):
+    for row, found in zip(rows, values):
         context = row.pairs[0][0]
         texts: dict[str, ScoredSpan] = {}  # the best span of each text
         for span in found.spans:
@@ -95,6 +91,7 @@ def answers(
             log_probs = span.start_log_prob, span.end_log_prob
             end = start + len(text)
             best.append(results.Span(text, start, end, float(ratio), *log_probs))
+        null = found.null_probability
         answer = results.Answer("", None, None, tuple(best), null)
         if best and null <= threshold:
             first = best[0]
@@ -118,15 +115,16 @@ def official_files(
             entry = span._asdict()
             del entry["start"], entry["end"]
             n_best[row.id].append(entry)
-    return [
-        PredictionFile("json", None, [_as_json(texts)]),
-        PredictionFile("nbest.json", "n best answers", [_as_json(n_best)]),
-        PredictionFile("na_prob.json", "probabilities of no answer", [_as_json(null)]),
-    ]
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    contents = (
+        ("json", None, texts),
+        ("nbest.json", "n best answers", n_best),
+        ("na_prob.json", "probabilities of no answer", null),
+    )
+    files = []
+    for extension, what, content in contents:
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        files.append(PredictionFile(extension, what, [text, "\n"]))
+    return files
 
 
 # ---- scores: (exact match, F1) of a predicted text with a gold answer, from 0 to 1
@@ -223,50 +221,46 @@ def gold_texts(row: Row) -> list[str]:
     return [answer.text for answer in row.label or ()]
 
 
-def summary(found: np.ndarray, has_answer: np.ndarray) -> dict:
-    """Means in percent, named as in the official script: over all questions, and if some have no
-    answer, over those with and without one.
+def metrics(
+    texts: Sequence[str],
+    null: np.ndarray,
+    threshold: float,
+    rows: Sequence[Row],
+    rule: str,
+) -> dict[str, float]:
+    """The official script's numbers in percent: means over all questions, over those with and
+    without an answer, and the best means with their thresholds.
 
     Args:
-      found: as of `scores`, [n,2].
-      has_answer: bool [n].
+      texts: the best text of each question.
+      null: the probability of no answer, float [n]. Where it is above the threshold, the answer is
+        "".
+      threshold: of the means that are not the best ones.
+      rows: n of them.
+      rule: as of `scores`.
     """
-    parts = {"": np.ones(len(found), bool)}
-    if not has_answer.all():
-        parts.update({"HasAns_": has_answer, "NoAns_": ~has_answer})
-    result = {}
+    values = scores(rule, texts, rows)
+    of_none = scores(rule, [""] * len(rows), rows)
+    written = np.where(null[:, None] > threshold, of_none, values)
+    has_answer = np.array([bool(row.label) for row in rows])
+    parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
+    found = {}
     for name, chosen in parts.items():
         if chosen.any():
-            exact, f1 = 100.0 * found[chosen].mean(axis=0)
-            result[name + "exact"] = float(exact)
-            result[name + "f1"] = float(f1)
-    return result
+            exact, f1 = 100.0 * written[chosen].mean(axis=0)
+            found[name + "exact"], found[name + "f1"] = float(exact), float(f1)
 
-
-def best_threshold(
-    values: np.ndarray,
-    predictions: Sequence[str],
-    has_answer: np.ndarray,
-    null: np.ndarray,
-) -> tuple[float, float]:
-    """(the best mean in percent, its threshold): no answer counts where `null` is above.
-
-    Args:
-      values: a column of `scores` for the predictions, [n].
-      predictions: the best texts, whether there is an answer or not.
-      has_answer: bool [n].
-      null: the probability of no answer, float [n].
-    """
     # As in the official script, the questions are answered one after the other, those with the
     # surest answers first. One with an answer then adds its value; one without loses the 1 that it
     # has as long as no answer is predicted, unless the text that is predicted is empty anyway.
-    total = best = float(np.count_nonzero(~has_answer))
-    threshold = 0.0
-    for i in np.argsort(null, kind="stable"):
-        if has_answer[i]:
-            total += values[i]
-        elif predictions[i]:
-            total -= 1
-        if total > best:
-            best, threshold = total, float(null[i])
-    return 100.0 * best / len(values), threshold
+    for i, text in enumerate(texts):
+        if not has_answer[i]:
+            values[i] = -1.0 if text else 0.0
+    order = np.argsort(null, kind="stable")
+    thresholds = [0.0, *null[order].tolist()]
+    for name, column in zip(("exact", "f1"), values[order].T):
+        totals = np.cumsum([np.count_nonzero(~has_answer), *column])
+        best = int(np.argmax(totals))
+        found["best_" + name] = 100.0 * float(totals[best]) / len(rows)
+        found[f"best_{name}_thresh"] = thresholds[best]
+    return found

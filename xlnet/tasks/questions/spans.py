@@ -72,7 +72,7 @@ class SpanReader(contract.Reader):
         self, rows: Sequence[Row], seed: int, data_dir: str
     ) -> Sequence[Row]:
         """All but those whose answer has no known position in its context."""
-        known = (row for row in rows if not row.label or _position_of(row)[0] >= 0)
+        known = (row for row in rows if not row.label or squad.position_of(row)[0] >= 0)
         kept = store_rows(known)
         where = f"the train file in {data_dir}"
         lost = "no answer with a known position in its context"
@@ -88,18 +88,12 @@ class SpanReader(contract.Reader):
     def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
         def example(row: Row) -> squad.Question:
             context, question = row.pairs[0]
-            return squad.Question(context, question, *_position_of(row))
+            return squad.Question(context, question, *squad.position_of(row))
 
         return MappedRows(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        return squad.encode(
-            examples,
-            tokenizer,
-            layout.max_seq_length,
-            stride=self.options.doc_stride,
-            max_query_length=self.options.max_query_length,
-        )
+        return squad.encode(examples, tokenizer, layout.max_seq_length, self.options)
 
 
 class SpanHead(contract.Head):
@@ -262,21 +256,16 @@ class SpanScorer(contract.Scorer):
     ) -> dict:
         """The official script's numbers. Where some questions have no answer, also those of the
         questions with and without one, and the best over all thresholds."""
-        rows, rule = gold_labels, self.options.scoring
-        has_answer = np.array([bool(row.label) for row in rows])
-        null = answers.null_probabilities(values)
-        # The best threshold is looked for as if each question had an answer.
-        texts = [answer.text for answer in self.results(rows, values, threshold=1.0)]
-        written = []
-        for text, probability in zip(texts, null):
-            written.append(text if probability <= threshold else "")
-        found = answers.summary(answers.scores(rule, written, rows), has_answer)
-        columns = answers.scores(rule, texts, rows).T
-        for name, column in zip(("exact", "f1"), columns):
-            best, at = answers.best_threshold(column, texts, has_answer, null)
-            found[f"best_{name}"], found[f"best_{name}_thresh"] = best, at
-        main = {name: found[name] for name in self.task.metrics}
-        return {**main, **found}
+        rows = gold_labels
+        # The best text of each question, as if it had an answer.
+        best = self.results(rows, values, threshold=1.0)
+        texts = [answer.text for answer in best]
+        null = np.array([answer.null_probability for answer in best])
+        found = answers.metrics(texts, null, threshold, rows, self.options.scoring)
+        names = list(self.task.metrics)
+        if not all(row.label for row in rows):
+            names += found
+        return {name: found[name] for name in names}
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -287,7 +276,8 @@ class SpanScorer(contract.Scorer):
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
-        contract.refuse_nan(self.task, answers.null_probabilities(values))
+        null = np.array([found.null_probability for found in values])
+        contract.refuse_nan(self.task, null)
         return answers.answers(rows, values, self.options.n_best_size, threshold)
 
 
@@ -331,10 +321,6 @@ SPANS = contract.TaskType(
     own_columns=_own_columns,
     with_settings=_with_settings,
 )
-
-
-def _position_of(row: Row) -> tuple[int, int]:
-    return squad.position_of(row.pairs[0][0], row.label)
 
 
 def _mask_logits(logits: Any, is_hidden: Any) -> Any:

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.feature_spec import Feature, finetuning_features
 from xlnet.corpus.offsets import Aligner, piece_span
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.task import Form, Task
+from xlnet.tasks.task import Form, Row, Task
 
 SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD = 0, 1, 2, 3
 
@@ -99,37 +99,34 @@ def parse_answers(cells: list) -> tuple:
     """
     if not cells or cells[0] is None:
         return None, "no answers"
-    answers = cells[0]
+    answers: Any = cells[0]
+    start: Any = None
     if not isinstance(answers, list):
-        content = {"text": readers.to_text(answers)}
-        if len(cells) > 1:
-            content["answer_start"] = cells[1]
-        answers = [content] if content["text"].strip() else []
+        start = cells[1] if len(cells) > 1 else None
+        only = readers.to_text(answers)
+        answers = [only] if only.strip() else []
     found = []
     for answer in answers:
-        if not isinstance(answer, dict):
-            answer = {"text": answer}
-        text, start = answer.get("text"), answer.get("answer_start")
+        text = answer
+        if isinstance(answer, dict):
+            text, start = answer.get("text"), answer.get("answer_start")
         if not isinstance(text, str) or not text.strip():
             return None, f"found {text!r} as an answer, expected a text"
-        if start in (None, ""):
-            found.append(GoldAnswer(text, None))
-            continue
         number = readers.to_number(readers.to_text(start))
-        if not number.is_integer():  # pandas writes 9.0 where rows have gaps
+        is_place = number.is_integer()  # pandas writes 9.0 where rows have gaps
+        if start not in (None, "") and not is_place:
             return None, f"found {start!r} as answer_start, expected an integer"
-        found.append(GoldAnswer(text, int(number)))
+        found.append(GoldAnswer(text, int(number) if is_place else None))
     return tuple(found), None
 
 
-def position_of(
-    context: str, answers: Optional[Sequence[GoldAnswer]]
-) -> tuple[int, int]:
+def position_of(row: Row) -> tuple[int, int]:
     """The first of a question's answers as characters [start, end) of the context, without the
     spaces around it; (-1, -1): there is none, or where it is is not known."""
-    if not answers:
+    if not row.label:
         return -1, -1
-    text, given = answers[0]
+    context = row.pairs[0][0]
+    text, given = row.label[0]
     occurrences = re.finditer(f"(?={re.escape(text)})", context)
     starts = [match.start() for match in occurrences]
     if not starts or (len(starts) > 1 and given is None):
@@ -199,12 +196,7 @@ def windows_of(count: int, room: int, stride: int) -> list[ParagraphWindow]:
 
 
 def encode(
-    questions: Sequence[Question],
-    tokenizer: Tokenizer,
-    length: int,
-    *,
-    stride: int,
-    max_query_length: int,
+    questions: Sequence[Question], tokenizer: Tokenizer, length: int, options: Any
 ) -> tuple:
     """(dict of arrays [m, ...] by feature, with `encoding.TOKENS_READ` and `encoding.TOKENS`; int
     [n]: the windows of each question).
@@ -213,66 +205,55 @@ def encode(
       questions: n of them.
       tokenizer: of the vocabulary.
       length: T.
-      stride: pieces from one window to the next.
-      max_query_length: pieces of a question that are kept.
+      options: `SpanOptions`, of which the pieces from one window to the next, and the pieces of a
+        question that are kept.
     """
     # A paragraph is tokenized once, however many questions it has.
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
     queries = tokenizer.encode_lines([question.question for question in questions])
-    laid_out, counts, tokens_read, tokens = [], [], [], []
+    sep_id, cls_id = tokenizer.sep_id, tokenizer.cls_id
+    rows, counts, tokens_read, tokens = [], [], [], []
     for question, query in zip(questions, queries):
         paragraph = paragraphs[question.context]
-        size = len(paragraph.ids)
-        tokens.append(len(query) + size)
-        query = query[:max_query_length]
-        tokens_read.append(len(query) + size)
-        windows = windows_of(
-            size, length - len(query) - QUESTION_SPECIAL_TOKENS, stride
-        )
-        counts.append(len(windows))
-        # The first and last piece of the answer; none: there is no answer, or where it is is not
-        # known.
-        answer = (0, -1)
+        pieces = len(paragraph.ids)
+        tokens.append(len(query) + pieces)
+        query = query[: options.max_query_length]
+        tokens_read.append(len(query) + pieces)
+        first, last = 0, -1  # there is no answer, or where it is is not known
         if question.start >= 0:
-            answer = piece_span(paragraph, question.start, question.end)
-        for window in windows:
-            laid_out.append((paragraph, query, window, answer))
-
-    # All arrays begin as padding; the windows are then written one after the other.
-    count = len(laid_out)
-    arrays = {
-        "input_ids": np.zeros((count, length), np.int32),
-        "input_mask": np.ones((count, length), np.float32),
-        "segment_ids": np.full((count, length), SEG_PAD, np.int32),
-        "is_real_example": np.ones(count, np.int32),
-        encoding.TOKENS_READ: np.repeat(tokens_read, counts),
-        encoding.TOKENS: np.repeat(tokens, counts),
-    }
-    for feature in window_features(length):
+            first, last = piece_span(paragraph, question.start, question.end)
+        room = length - len(query) - QUESTION_SPECIAL_TOKENS
+        windows = windows_of(pieces, room, options.doc_stride)
+        counts.append(len(windows))
+        for start, end, widest_start, widest_end in windows:
+            size = end - start
+            ids = [*paragraph.ids[start:end], sep_id, *query, sep_id, cls_id]
+            cls, padding = len(ids) - 1, length - len(ids)
+            segments = (SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD)
+            lengths = (size + 1, len(query) + 1, 1, padding)
+            starts = paragraph.starts[widest_start:widest_end]
+            around = (widest_start - start, length - (widest_end - start))
+            # The answer's position is that of <cls> unless the window has all of the answer.
+            is_inside = start <= first <= last < end
+            row = {
+                "input_ids": np.pad(ids, (0, padding)),
+                "input_mask": np.arange(length) > cls,
+                "segment_ids": np.repeat(segments, lengths),
+                "is_real_example": 1,
+                "start_positions": first - start if is_inside else cls,
+                "end_positions": last - start if is_inside else cls,
+                "is_impossible": not is_inside,
+                "cls_index": cls,
+                "paragraph_len": size,
+                "char_start": np.pad(starts, around, constant_values=-1),
+                "char_end": np.pad(paragraph.ends[start:end], (0, length - size)),
+            }
+            rows.append(row)
+    arrays = {}
+    for feature in finetuning_features(length, window_features(length)):
         dtype = np.int32 if feature.dtype == "int" else np.float32
-        fill = -1 if feature.name == "char_start" else 0
-        arrays[feature.name] = np.full((count, *feature.shape), fill, dtype)
-    sep_id, cls_id = tokenizer.sep_id, tokenizer.cls_id
-    for i, (paragraph, query, window, (first, last)) in enumerate(laid_out):
-        own = slice(window.start, window.end)
-        ids = [*paragraph.ids[own], sep_id, *query, sep_id, cls_id]
-        size, cls = window.end - window.start, len(ids) - 1
-        arrays["input_ids"][i, : cls + 1] = ids
-        arrays["input_mask"][i, : cls + 1] = 0
-        arrays["segment_ids"][i, : size + 1] = SEG_PARAGRAPH
-        arrays["segment_ids"][i, size + 1 : cls] = SEG_QUESTION
-        arrays["segment_ids"][i, cls] = SEG_CLS
-        arrays["cls_index"][i] = cls
-        arrays["paragraph_len"][i] = size
-        starts, ends = paragraph.starts[own], paragraph.ends[own]
-        place = np.arange(window.start, window.end)
-        is_widest = (place >= window.widest_start) & (place < window.widest_end)
-        arrays["char_start"][i, :size] = np.where(is_widest, starts, -1)
-        arrays["char_end"][i, :size] = ends
-        # The answer's position is that of <cls> unless the window has all of the answer.
-        is_inside = window.start <= first <= last < window.end
-        arrays["start_positions"][i] = first - window.start if is_inside else cls
-        arrays["end_positions"][i] = last - window.start if is_inside else cls
-        arrays["is_impossible"][i] = not is_inside
+        arrays[feature.name] = np.array([row[feature.name] for row in rows], dtype)
+    arrays[encoding.TOKENS_READ] = np.repeat(tokens_read, counts)
+    arrays[encoding.TOKENS] = np.repeat(tokens, counts)
     return arrays, np.array(counts)
