@@ -116,7 +116,7 @@ def _saved_model(folder):
     return {
         name: digest
         for name, digest in files_of(folder).items()
-        if not name.endswith(("saved_model.pb", "versions.json", "fingerprint.pb"))
+        if not name.endswith(("saved_model.pb", "fingerprint.pb"))
     }
 
 
@@ -268,7 +268,7 @@ PROGRAMS = (
     ),
     Program(
         "export",
-        "xlnet.inference.export.exporter",
+        "xlnet.inference.exporter",
         _make_tuned,
         _export_flags,
         _saved_model,

@@ -12,7 +12,7 @@ from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.inference.export.graph_text import GraphTokenizer
+from xlnet.inference.graph_text import GraphTokenizer
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow

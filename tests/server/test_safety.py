@@ -10,7 +10,7 @@ import pytest
 from helpers.models import make_model
 from helpers.paths import ROOT
 
-from xlnet.inference.export import exporter
+from xlnet.inference import exporter
 from xlnet.runs import model_files
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support.errors import UserError

@@ -14,7 +14,7 @@ from own_task_type.ordinal import ORDINAL
 from own_task_type.two_towers import TWO_TOWERS, TowersHead, TowersReader
 
 import xlnet
-from xlnet.inference.export import exporter
+from xlnet.inference import exporter
 from xlnet.tasks import known
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.contract import Head

@@ -93,7 +93,7 @@ def export(settings: ExportSettings) -> None:
         if cli.on_command_line(name):
             raise wrong(name, "weights_only", "one of them: weights are copied")
     quiet.import_tensorflow()
-    from xlnet.inference.export import exporter
+    from xlnet.inference import exporter
     from xlnet.tasks import known
 
     # Own task types, before the model names one.

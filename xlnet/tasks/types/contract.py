@@ -247,7 +247,7 @@ class Head(_TaskComponent):
         texts of this type cannot be encoded so.
 
         Args:
-          encoder: `inference.export.graph_text.GraphEncoder`.
+          encoder: `inference.graph_text.GraphEncoder`.
           text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
             [B, ...].
         """

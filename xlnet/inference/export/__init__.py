@@ -1,1 +1,0 @@
-"""Exports a trained model as a SavedModel for ids or raw text, tokenized in the graph."""
