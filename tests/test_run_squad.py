@@ -180,52 +180,6 @@ def test_what_the_authors_program_trained_is_used_as_it_is(place, theirs, tmp_pa
     assert "theirs, which has checkpoints, expected those of xlnet squad" in done.stderr
 
 
-START_KERNEL = "start_logits/dense/kernel"
-
-
-def one_step(place, theirs, model_dir, **changes):
-    """The output of a run of one step, from the authors' weights. Where a gradient is nothing but
-    rounding, as that of what is added to all logits alike, weights stay where they are."""
-    done = run(
-        place,
-        "--do_train=True",
-        model_dir=model_dir,
-        train_steps=1,
-        eval_steps=0,
-        warmup_steps=0,
-        dropout=0,
-        adam_epsilon=1,
-        learning_rate=1,
-        init_checkpoint=theirs,
-        **changes,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_weights(
-    place, theirs, tmp_path
-):
-    out = one_step(place, theirs, tmp_path / "one")
-    assert "model.ckpt-7: 42 of 42 variables\n" in out
-    first, one = authors_weights(), weights(tmp_path / "one" / "model.ckpt-1")
-    assert np.abs(one[START_KERNEL] - first[START_KERNEL]).max() > 1e-3
-    one_step(
-        place,
-        theirs,
-        tmp_path / "other",
-        recompute=True,
-        grad_accum_steps=2,
-        device="cpu",
-        num_core_per_host=2,
-    )
-    other = weights(tmp_path / "other" / "model.ckpt-1")
-    for name in authors_weights():
-        np.testing.assert_allclose(
-            other[name], one[name], rtol=1e-4, atol=2e-6, err_msg=name
-        )
-
-
 def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
     """Its last checkpoint was not written, and what it had evaluated since is lost."""
     shutil.copytree(place / "model", tmp_path / "model")
@@ -247,64 +201,6 @@ def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
 
 def evaluations(model_dir):
     return json.loads((model_dir / "evaluations.json").read_text())["evaluations"]
-
-
-def test_records_alone_need_no_network(place, trained, tmp_path):
-    done = run(
-        place,
-        "--do_prepro=True",
-        "--num_proc=4",
-        output_dir=tmp_path,
-        model_dir=None,
-        model_config_path=None,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "train: 120 questions" in done.stdout
-    made = {path.name for path in tmp_path.iterdir()}
-    assert made and made == {path.name for path in (place / "records").iterdir()}
-    assert "not used: --num_proc" in done.stderr
-
-
-def without_answers(path, target):
-    """The questions of a file alone."""
-    value = json.loads(path.read_text())
-    for paragraph in value["data"][0]["paragraphs"]:
-        for question in paragraph["qas"]:
-            del question["answers"], question["is_impossible"]
-    target.write_text(json.dumps(value))
-    return target
-
-
-def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp_path):
-    unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
-    (tmp_path / "squad").mkdir()
-    shutil.copy(place / "dev.json", tmp_path / "squad" / "dev-v2.0.json")
-    done = run(
-        place,
-        "--do_train=True",
-        "--do_predict=True",
-        predict_file=unlabelled,
-        task_name="squad2",
-        data_dir=tmp_path / "squad",
-        dev_file=tmp_path / "squad" / "dev-v2.0.json",
-        model_dir=tmp_path / "model",
-        train_steps=1,
-        eval_steps=1,
-        warmup_steps=0,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "eval squad2 dev  step 1  " in done.stdout
-    assert "predicted squad2 new  step 1  (30 rows)" in done.stdout
-    assert (
-        len(
-            json.loads(
-                (
-                    tmp_path / "model" / "results" / "predictions_squad2_new.json"
-                ).read_text()
-            )
-        )
-        == 30
-    )
 
 
 WRONG = (

@@ -24,7 +24,7 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
 from xlnet.tasks.questions.spans import SpanOptions
-from xlnet.tasks.questions.squad import GoldAnswer, Question, parse_answers, position_of
+from xlnet.tasks.questions.squad import GoldAnswer, Question, position_of
 from xlnet.tasks.task import Columns, Row, Task
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
@@ -108,11 +108,6 @@ def test_squad_s_files(tmp_path):
     [
         ([3], "item 1: found int, expected a JSON object"),
         ([{"paragraphs": 3}], "item 1: not an article as in SQuAD (TypeError"),
-        (
-            [{"paragraphs": [{"qas": ["q"]}]}],
-            "not an article as in SQuAD (AttributeErr",
-        ),
-        ([article({"question": "?"})], "not an article as in SQuAD (KeyError: 'id')"),
         ([article(question(), question())], "question 2: duplicate id 'q1'"),
         ([article(question(), context=" ")], "column 'context' is empty"),
         (
@@ -124,7 +119,6 @@ def test_squad_s_files(tmp_path):
             "found 5 as an answer, expected a text",
         ),
         ([article(question(answers=None))], "no answers"),
-        ([], "no rows"),
     ],
 )
 def test_faults_of_files(tmp_path, data, message):
@@ -152,10 +146,6 @@ def test_tables(tmp_path):
         (GoldAnswer("b", None), GoldAnswer("a", None)),
         (GoldAnswer("a", None),),
     ]
-    assert parse_answers(["b", "2.5"]) == (
-        None,
-        "found '2.5' as answer_start, expected an integer",
-    )
 
 
 @pytest.mark.parametrize(
@@ -181,21 +171,13 @@ def test_a_file_to_be_predicted_is_evaluated_too(
     assert (found, task.files.dev_share) == (expected, 0.0)
 
 
-COUNTS = {
-    "squad1": {"train": 2152, "dev": 582},
-    "squad2": {"train": 3225, "dev": 1118},
-    "cmrc2018": {"trial": 1002, "dev": 1118},
-}
-
-
 @pytest.mark.skipif(not DATA.exists(), reason="no shared data")
-@pytest.mark.parametrize("name", COUNTS)
-def test_shared_files(name):
+@pytest.mark.parametrize("name", ("squad1", "squad2", "cmrc2018"))
+def test_all_answers_of_the_shared_files_have_a_position(name):
+    folder = str(DATA / re.sub("[12]$", "", name))
     task = known.find_task(name)
-    for split, count in COUNTS[name].items():
-        folder = DATA / re.sub("[12]$", "", name)
-        rows = read_rows(task, str(folder), split, need_labels=True)
-        assert len(rows) == count == len(task.reader.training_rows(rows, 0, ""))
+    rows = read_rows(task, folder, "dev", need_labels=True)
+    assert rows and task.reader.training_rows(rows, 0, "") == rows
 
 
 def test_places_of_answers(caplog):

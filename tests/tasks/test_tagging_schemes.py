@@ -82,15 +82,6 @@ def counts(found, true):
     return schemes.by_label(*spans)
 
 
-def test_the_example_of_seqevals_description():
-    """One of two entities has another beginning; F1 is 0.50 there."""
-    true = ["O O O B-MISC I-MISC I-MISC O", "B-PER I-PER O"]
-    found = ["O O B-MISC I-MISC I-MISC I-MISC O", "B-PER I-PER O"]
-    by_label = counts(found, true)
-    assert schemes.ratios(schemes.total(by_label))[2] == 0.5
-    assert [schemes.ratios(by_label[name])[2] for name in ("MISC", "PER")] == [0, 1]
-
-
 def test_the_table():
     assert "micro avg" in schemes.table(counts(["O"], ["O"]))
     lines = schemes.table(counts(["B-A B-B B-B"], ["B-A B-A B-B"])).split("\n")
