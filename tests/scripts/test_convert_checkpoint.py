@@ -77,7 +77,10 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
     )
     answers = [
         open(place.path(*path), encoding="utf-8").read().splitlines()
-        for path in (("model", "predictions_custom_test.tsv"), ("answers.tsv",))
+        for path in (
+            ("model", "results", "predictions_custom_test.tsv"),
+            ("answers.tsv",),
+        )
     ]
     assert len(answers[0]) == finetuning.ROWS["test"] + 1
     assert [[line.split("\t")[1:] for line in lines] for lines in answers] == [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -53,54 +52,45 @@ def from_huggingface(
     config_path = os.path.join(source, config_json.NAME)
     entries = config_json.read(files.read_json(config_path, "config"), config_path)
     config = config_json.architecture(entries, config_path)
-    with tempfile.TemporaryDirectory(prefix="xlnet-vocabulary-") as scratch:
-        tokenizer = tokenizer_files.read(
-            source, scratch, spiece_model_file, uncased, keep_accents
-        )
-        _check_size(tokenizer, config)
-        # Weights, by our names.
-        tensors, outputs = weights.read_folder(source), 1
-        for name in ("logits_proj.weight", "classifier.weight"):
-            outputs = len(tensors.get(name, range(outputs)))
-        pairs = config_json.pairs(entries, config, config_json.scope(entries), outputs)
-        ours, left_over = weights.to_ours(tensors, pairs, source)
-        labels = config_json.labels_of(entries, outputs)
+    tokenizer = tokenizer_files.read(source, spiece_model_file, uncased, keep_accents)
+    _check_size(tokenizer, config)
+    # Weights, by our names.
+    tensors, outputs = weights.read_folder(source), 1
+    for name in ("logits_proj.weight", "classifier.weight"):
+        outputs = len(tensors.get(name, range(outputs)))
+    pairs = config_json.pairs(entries, config, config_json.scope(entries), outputs)
+    ours, left_over = weights.to_ours(tensors, pairs, source)
+    labels = config_json.labels_of(entries, outputs)
 
-        # A model that no task of this library can use is converted without a task.
-        why_not = config_json.why_not(entries)
-        if tokenizer is None and not why_not:
-            why_not = f"{source} has no vocabulary; --spiece_model_file"
-        document = RunDocument("", None, _settings_of(entries))
-        if tokenizer is not None:
-            document = dataclasses.replace(
-                document, text=run_document.text_of(tokenizer)
+    # A model that no task of this library can use is converted without a task.
+    why_not = config_json.why_not(entries)
+    if tokenizer is None and not why_not:
+        why_not = f"{source} has no vocabulary; --spiece_model_file"
+    document = RunDocument("", None, _settings_of(entries))
+    if tokenizer is not None:
+        document = dataclasses.replace(document, text=run_document.text_of(tokenizer))
+        if not why_not:
+            length = (
+                columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH
             )
-            if not why_not:
-                length = (
-                    columns.max_seq_length
-                    or tokenizer_files.max_length(source)
-                    or _LENGTH
-                )
-                document = config_json.describe(
-                    entries, labels, tokenizer, columns, length
-                )
-        document = dataclasses.replace(document, huggingface=entries)
-        with files.new_directory(target) as directory:
-            run_document.write(directory, document, config, tokenizer)
-            # Weights to start from have no step, as the released ones. A model directory has step
-            # 0, and is read as a program would read it: what it could not use is not written.
-            if document.task is None:
-                checkpoint.write_arrays(os.path.join(directory, RELEASED_NAME), ours)
-            else:
-                arrays = dict(ours, global_step=np.array(0, np.int64))
-                checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), arrays)
-                checkpoint.write_state_file(directory)
-                try:
-                    model_files.read(directory)
-                except UserError as e:
-                    raise UserError(
-                        f"{source}: {str(e).replace(directory, target)}"
-                    ) from None
+            document = config_json.describe(entries, labels, tokenizer, columns, length)
+    document = dataclasses.replace(document, huggingface=entries)
+    with files.new_directory(target) as directory:
+        run_document.write(directory, document, config, tokenizer)
+        # Weights to start from have no step, as the released ones. A model directory has step
+        # 0, and is read as a program would read it: what it could not use is not written.
+        if document.task is None:
+            checkpoint.write_arrays(os.path.join(directory, RELEASED_NAME), ours)
+        else:
+            arrays = dict(ours, global_step=np.array(0, np.int64))
+            checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), arrays)
+            checkpoint.write_state_file(directory)
+            try:
+                model_files.read(directory)
+            except UserError as e:
+                raise UserError(
+                    f"{source}: {str(e).replace(directory, target)}"
+                ) from None
     _say(f"{entries['architectures'][0]} -> {target}", entries, ours, left_over)
     if why_not and entries["architectures"][0] not in (
         config_json.NETWORK,
