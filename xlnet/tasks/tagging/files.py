@@ -42,8 +42,7 @@ class Sentence(NamedTuple):
     words: tuple[str, ...]
     cells: dict[str, Any]  # its object, to which predictions are added
     text: str = ""  # "": it has words alone
-    starts: tuple[int, ...] = ()  # of the words in the text [characters]
-    ends: tuple[int, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()  # of the words in the text [characters]
     # (start, end, label) in characters, as in the file; (): it has tags, or nothing.
     entities: tuple[TagSpan, ...] = ()
 
@@ -53,7 +52,8 @@ class Sentence(NamedTuple):
             return list(spans)
         found = []
         for first, last, label in spans:
-            found.append((self.starts[first], self.ends[last - 1], label))
+            start, end = self.places[first][0], self.places[last - 1][1]
+            found.append((start, end, label))
         return found
 
     def text_at(self, start: int, end: int) -> str:
@@ -106,19 +106,16 @@ def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
     line, content = json.dumps(cells, ensure_ascii=False), cells.get(key)
     if not is_text(line):
         raise ValueError(NOT_TEXT)
-    if isinstance(content, str):
-        found = list(find_words(content))
-        words = [content[start:end] for start, end in found]
-    else:
-        words = list(content) if isinstance(content, (list, tuple)) else []
+    text = content if isinstance(content, str) else ""
+    places = tuple(find_words(text))
+    words = [text[start:end] for start, end in places]
+    if isinstance(content, (list, tuple)):
+        words = list(content)
     are_words = all(isinstance(each, str) and each for each in words)
     if not words or not are_words:
         expected = f"'{key}' with words, a text or a list; --text_a_column"
         raise ValueError(f"found {line:.200}, expected {expected}")
-    if not isinstance(content, str):
-        return Sentence(tuple(words), cells)
-    starts, ends = zip(*found)
-    return Sentence(tuple(words), cells, content, starts, ends)
+    return Sentence(tuple(words), cells, text, places)
 
 
 # ---- files
@@ -215,12 +212,13 @@ def _entities(text: str, marks: Sequence[Any]) -> tuple[TagSpan, ...]:
 def _words_of(sentence: Sentence, entities: Sequence[TagSpan]) -> list[TagSpan]:
     """The spans of words of entities of a text: all words that one overlaps. Raises ValueError."""
     spans = []
+    starts, ends = zip(*sentence.places)
     free = 0  # the first word that belongs to no entity yet
     for start, end, label in entities:
-        # Starts and ends of words are sorted. Example: in "Mr. Smith's" an entity from 4 to 9
+        # Example: in "Mr. Smith's" an entity from 4 to 9
         # overlaps only the word at 4.
-        first = bisect.bisect_right(sentence.ends, start)
-        last = bisect.bisect_left(sentence.starts, end)
+        first = bisect.bisect_right(ends, start)
+        last = bisect.bisect_left(starts, end)
         if first < free:
             word = sentence.words[first]
             raise ValueError(f"found '{word}' in two entities, expected one")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
@@ -30,7 +30,6 @@ from xlnet.tasks.files.row_store import MappedRows
 from xlnet.tasks.output.prediction_files import PredictionFile, json_lines
 from xlnet.tasks.output.results import Entity, Tagged
 from xlnet.tasks.tagging import files, schemes
-from xlnet.tasks.tagging.files import Sentence
 from xlnet.tasks.tagging.schemes import TagSpan
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
@@ -173,7 +172,7 @@ class TaggingReader(contract.Reader):
         name = form.name if form.name in forms.DELIMITERS else "conll"
         header = form.header or ("none" if column.isdecimal() else "names")
         form = dataclasses.replace(form, name=name, header=header)
-        keys = {column: self._words_key, label: self._tags_key}
+        keys = {column: self._words_key, label: self._marks_key or "tags"}
         return forms.Table(None, files.of_columns(path, form, keys))
 
     @property
@@ -183,9 +182,10 @@ class TaggingReader(contract.Reader):
         return "text" if column.isdecimal() else column
 
     @property
-    def _tags_key(self) -> str:
+    def _marks_key(self) -> str:
+        """The key of tags or entities; "": the usual one."""
         column = "".join(self.task.columns.label)
-        return "tags" if not column or column.isdecimal() else column
+        return "" if column.isdecimal() else column
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
@@ -197,30 +197,27 @@ class TaggingReader(contract.Reader):
             sentence = files.sentence_of(cells, self._words_key)
         except ValueError as e:
             return None, str(e)
-        tags, error, key = None, None, self._tags_key
-        if sentence.text and key == "tags":
-            key = "entities"
+        tags, error = None, None
+        usual = "entities" if sentence.text else "tags"
+        key, scheme = self._marks_key or usual, self.options.scheme
         try:
-            sentence, tags = files.tagged(sentence, key, self.options.scheme)
-            unknown = sorted({*tags} - {*(self.task.labels or tags)})
+            sentence, tags = files.tagged(sentence, key, scheme)
+            unknown = set(tags) - set(self.task.labels or tags)
             if unknown:
                 expected = f"one of {', '.join(self.task.class_names)}"
-                raise ValueError(f"found tag '{unknown[0]}', expected {expected:.300}")
+                raise ValueError(
+                    f"found tag '{min(unknown)}', expected {expected:.300}"
+                )
         except ValueError as e:
             tags, error = None, str(e)
-        # Tags that are not needed may be wrong.
-        return self._row(id, sentence, tags), error if need_labels else None
-
-    def _row(self, id: str, sentence: Sentence, tags: Optional[tuple]) -> Row:
         text = (" " if self.options.is_spaced else "").join(sentence.words)
-        return Row(id, ((text, None),), tags, source=sentence)
+        row = Row(id, ((text, None),), tags, source=sentence)
+        # Tags that are not needed may be wrong.
+        return row, error if need_labels else None
 
     def row(self, id: str, asked: InlineExample) -> tuple:
-        try:
-            sentence = files.sentence_of({"text": asked.text_a}, "text")
-        except ValueError as e:
-            return None, str(e)
-        return self._row(id, sentence, None), None
+        cells = {self._words_key: asked.text_a}
+        return self._of_cells(cells, id, need_labels=False, seen={})
 
     def examples(self, rows: Sequence[Row]) -> Collection:
         return MappedRows(self._example, rows)
@@ -233,7 +230,7 @@ class TaggingReader(contract.Reader):
         sentence, names = row.source, self.task.class_names
         marks = [self.options.is_spaced] * len(sentence.words)
         if sentence.text and self.options.knows_spaces:
-            for i, start in enumerate(sentence.starts[1:], 1):
+            for i, (start, _) in enumerate(sentence.places[1:], 1):
                 marks[i] = sentence.text[start - 1].isspace()
         tags = None if row.label is None else [names.index(tag) for tag in row.label]
         return TaggedExample(sentence.words, marks, tags)
@@ -331,75 +328,65 @@ class TaggingScorer(contract.Scorer):
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
-    def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
-        """(tags, entities as spans of words) of each sentence. Raises NotFinite for tags of logits
-        that are not finite, which alone look like others."""
+    def results(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
+        """An entity has the mean probability of its words' tags. Raises NotFinite for tags of
+        logits that are not finite, which alone look like others."""
         sums = np.array([found.probabilities.sum() for found in values])
         contract.refuse_nan(self.task, sums)
-        decisions = []
-        for found in values:
+        results = []
+        for row, found in zip(rows, values):
+            sentence, entities = row.source, []
             tags = [self.task.class_names[id] for id in found.ids]
-            entities = schemes.spans(tags, self.options.scheme)
-            decisions.append((tags, entities))
-        return decisions
+            spans = schemes.spans(tags, self.options.scheme)
+            for span, (start, end, label) in zip(spans, sentence.located(spans)):
+                score = found.probabilities[span[0] : span[1]].mean()
+                text = sentence.text_at(start, end)
+                entities.append(Entity(label, text, start, end, float(score)))
+            results.append(Tagged(sentence.words, tuple(tags), tuple(entities)))
+        return results
 
-    def _gold(self, row: Row) -> list[TagSpan]:
-        """The entities of a row; those of a text are where its file has them, even inside of
-        words."""
-        if row.source.text:
-            return list(row.source.entities)
-        return schemes.spans(row.label, self.options.scheme)
-
-    def _counts(self, values: Any, rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    def _counts(self, rows: Sequence[Row], values: Any) -> dict[str, np.ndarray]:
         found, true = [], []
-        for row, (_, spans) in zip(rows, self.decide(values)):
-            found.append(row.source.located(spans))
-            true.append(self._gold(row))
+        for row, one in zip(rows, self.results(rows, values)):
+            found.append(_spans(one))
+            # The entities of a text are where its file has them, even inside of words.
+            gold = row.source.entities
+            if not row.source.text:
+                gold = schemes.spans(row.label, self.options.scheme)
+            true.append(gold)
         return schemes.by_label(found, true)
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
-        counts = schemes.total(self._counts(values, gold_labels))
+        counts = schemes.total(self._counts(gold_labels, values))
         found = dict(zip(("precision", "recall", "f1"), schemes.ratios(counts)))
         right = words = 0
-        for row, (tags, _) in zip(gold_labels, self.decide(values)):
-            right += sum(map(str.__eq__, row.label, tags))
-            words += len(tags)
+        for row, one in zip(gold_labels, self.results(gold_labels, values)):
+            right += sum(map(str.__eq__, row.label, one.tags))
+            words += len(one.tags)
         found["accuracy"] = right / words
         return {name: found[name] for name in self.task.metrics}
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
-        return schemes.table(self._counts(values, gold_labels))
+        return schemes.table(self._counts(gold_labels, values))
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The objects of the sentences with one more key: the entities of a text, or the tags of
         words."""
+        objects = []
+        for row, one in zip(rows, self.results(rows, values)):
+            predicted = _spans(one) if row.source.text else one.tags
+            objects.append({**row.source.cells, "predicted": predicted})
+        return [PredictionFile("jsonl", None, json_lines(objects))]
 
-        def objects() -> Iterator[dict]:
-            for row, (tags, spans) in zip(rows, decisions):
-                predicted = row.source.located(spans) if row.source.text else tags
-                yield {**row.source.cells, "predicted": predicted}
 
-        decisions = self.decide(values)
-        return [PredictionFile("jsonl", None, json_lines(objects()))]
-
-    def results(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
-        """An entity has the mean probability of its words' tags."""
-        results = []
-        for row, (tags, spans), found in zip(rows, self.decide(values), values):
-            entities = []
-            places = row.source.located(spans)
-            for (first, last, label), (start, end, _) in zip(spans, places):
-                score = float(found.probabilities[first:last].mean())
-                text = row.source.text_at(start, end)
-                entities.append(Entity(label, text, start, end, score))
-            results.append(Tagged(row.source.words, tuple(tags), tuple(entities)))
-        return results
+def _spans(tagged: Tagged) -> list[TagSpan]:
+    return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
 
 
 # ---- from the command line to a task
