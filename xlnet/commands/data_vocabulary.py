@@ -21,7 +21,6 @@ import io
 import itertools
 import os
 import random
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
@@ -30,7 +29,7 @@ from xlnet.commands.data import progress
 from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import required, setting
 from xlnet.support import files
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
     from xlnet.corpus.reading import Chunk
@@ -47,9 +46,6 @@ LANGUAGES = {
 
 SPECIAL_PIECES = tuple("<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop>".split())
 _VOCAB_SIZE = 32000
-# In SentencePiece's messages about a size too large or too small.
-_LARGEST = re.compile(r"value <= (\d+)")
-_SMALLEST = re.compile(r"required_chars[^\d]*\d+ vs (\d+)")
 _MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
@@ -176,15 +172,17 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
     """Returns the model's bytes, a function of the sentences and settings, and its size."""
     import sentencepiece
 
-    model, vocab_size = io.BytesIO(), settings.vocab_size or _VOCAB_SIZE
+    model, vocab_size = io.BytesIO(), settings.vocab_size
+    # The text may allow fewer pieces than the default, and have fewer characters than were asked
+    # for.
+    is_exact = vocab_size is not None and settings.model_type != "char"
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
             model_type=settings.model_type,
-            vocab_size=vocab_size,
-            hard_vocab_limit=settings.model_type
-            != "char",  # the text may have fewer characters
+            vocab_size=vocab_size or _VOCAB_SIZE,
+            hard_vocab_limit=is_exact,
             character_coverage=LANGUAGES[settings.language].character_coverage,
             normalization_rule_name="nmt_nfkc",
             unk_id=0,
@@ -199,27 +197,11 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             minloglevel=2,
         )
     except RuntimeError as e:
-        # SentencePiece says by messages alone which size a text allows. The default size gives way
-        # to it; a size that was asked for does not.
         said = " ".join(str(e).split())
-        largest = _LARGEST.search(said)
-        if largest and settings.vocab_size is None:
-            print(
-                f"note: vocab_size is {largest[1]}, the largest that this text allows; "
-                f"more text allows {_VOCAB_SIZE}"
-            )
-            fitting = dataclasses.replace(settings, vocab_size=int(largest[1]))
-            return train(sentences, fitting)
-        if largest:
-            expected = f"at most {largest[1]}, or more text"
-        elif smallest := _SMALLEST.search(said):
-            expected = f"at least {smallest[1]}, for the characters of this text"
-        else:
-            raise UserError(f"SentencePiece: {said}") from None
+        expected = f"a size that the text allows; SentencePiece says: {said}"
         raise wrong("vocab_size", vocab_size, expected) from None
-    return model.getvalue(), sentencepiece.SentencePieceProcessor(
-        model_proto=model.getvalue()
-    ).vocab_size()
+    made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return model.getvalue(), made.vocab_size()
 
 
 def run() -> None:

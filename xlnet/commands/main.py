@@ -52,7 +52,6 @@ plot attention | plot.run_attention | attention of a network in a text
 
 Trying it
 sample | sample.run | write sample texts for all of the above
-env | env.run | show what an issue should say of your environment
 """
 COMMANDS: dict[str, Command] = {}
 for _line in _TABLE.splitlines():
