@@ -94,8 +94,8 @@ def answers(
         null = found.null_probability
         answer = results.Answer("", None, None, tuple(best), null)
         if best and null <= threshold:
-            first = best[0]
-            answer = answer._replace(text=first.text, start=first.start, end=first.end)
+            text, start, end = best[0][:3]
+            answer = answer._replace(text=text, start=start, end=end)
         made.append(answer)
     return made
 
@@ -194,11 +194,8 @@ def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.nda
     """Exact match and F1 of n questions with the best of their answers, float64 [n,2].
 
     Args:
-      rule: "squad1.1", "squad2.0", "characters" (CMRC); "": that of the version of SQuAD that the
-        rows are.
+      rule: "squad1.1", "squad2.0", "characters" (CMRC).
     """
-    if not rule:
-        rule = "squad1.1" if all(row.label for row in rows) else "squad2.0"
     found = np.zeros((len(rows), 2))
     for i, (prediction, row) in enumerate(zip(predictions, rows)):
         texts = gold_texts(row)

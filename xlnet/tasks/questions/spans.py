@@ -34,7 +34,7 @@ class SpanOptions:
     start_n_top: int = 5  # S
     end_n_top: int = 5  # E
     n_best_size: int = 5  # answers written for each question
-    scoring: str = ""  # key of `answers.RULES`; "": as the file's version
+    scoring: str = "squad2.0"  # rule of `answers.scores`
 
 
 class SpanReader(contract.Reader):

@@ -137,7 +137,8 @@ def of_columns(
     """
     table = forms.read(path, form, WHAT)
     columns = list(table.columns or ())
-    keys = {columns[-1]: keys.get("", columns[-1]), **keys}
+    if "" in keys:
+        keys = {columns[-1]: keys[""], **keys}
     names = [keys.get(column, column) for column in columns]
     rows: list[list[str]] = []
     first, error = (
@@ -148,7 +149,8 @@ def of_columns(
         if isinstance(cells, str):
             error = error or (place, cells)
         elif cells and cells[columns[0]] != _DOCUMENT:
-            first = first if rows else place
+            if not rows:
+                first = place
             rows.append(list(cells.values()))
         else:
             if error:

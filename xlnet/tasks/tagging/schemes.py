@@ -65,13 +65,12 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
-        begins_anew = prefix in _BEGIN or label != open_label
-        if open_label is not None and (tag == OUTSIDE or begins_anew):
+        is_outside = tag == OUTSIDE
+        ends_before = is_outside or prefix in _BEGIN or label != open_label
+        if open_label is not None and ends_before:
             found.append((begin, i, open_label))
             open_label = None
-        if tag == OUTSIDE:
-            continue
-        if open_label is None:
+        if open_label is None and not is_outside:
             begin, open_label = i, label
         if prefix in _END:
             found.append((begin, i + 1, label))
