@@ -21,7 +21,6 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.support.errors import UserError
 from xlnet.tasks import custom
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import Columns, Task
 
 REPORTS = ROOT / "tests" / "reports"
@@ -585,11 +584,11 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    assert measures.evaluate(
-        list(case["measures"]), values, task.scorer.gold_labels(rows)
-    ) == {
-        name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()
-    }
+    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    for name, value in case["measures"].items():
+        # Without any relevant document trec_eval has 0, and we have no value.
+        found = result[name] if max(case["qrels"].values()) > 0 else 0
+        assert found == pytest.approx(value, abs=1e-6)
 
 
 # ---- what comes out

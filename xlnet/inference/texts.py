@@ -9,8 +9,8 @@ import numpy as np
 
 from xlnet.corpus.tokenizer import Tokenizer, is_text
 from xlnet.support.errors import wrong
+from xlnet.tasks import ranking
 from xlnet.tasks.output import results
-from xlnet.tasks.ranking import measures
 from xlnet.tasks.task import InlineExample, Row, Task
 
 
@@ -163,7 +163,7 @@ def ranked(found: list) -> list[results.Ranked]:
     """The documents of a query by their scores, best first."""
     scores = np.array(found)
     documents = []
-    for index in measures.best_first(scores, np.arange(len(scores))):
+    for index in ranking.best_first(scores):
         documents.append(results.Ranked(int(index), float(scores[index])))
     return documents
 

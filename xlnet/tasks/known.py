@@ -17,7 +17,7 @@ from typing import Any, Optional
 from xlnet.support import files, own_modules
 from xlnet.support.errors import UserError, did_you_mean
 from xlnet.tasks.questions.spans import SPANS
-from xlnet.tasks.ranking.ranking import RANKING
+from xlnet.tasks.ranking import RANKING
 from xlnet.tasks.tagging.tags import TAGGING
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
 from xlnet.tasks.types.contract import TaskType

@@ -1,0 +1,436 @@
+"""Ranking: documents sorted for queries, learned from pairs of documents of different relevance.
+
+A row is a document of a query. Its label is the relevance: 0 is not relevant, higher is better.
+
+A line of TREC's files has names alone; the texts come from two files next to them:
+
+    dev.qrels       7 0 x 2             queries.tsv      7<TAB>red kite
+    dev.run         7 Q0 x 1 9.5 bm25   documents.tsv    x<TAB>a kite
+
+and the row of a table is 7, red kite, x, a kite, 2. A run has no relevance: it is in the file of
+judgements of the same name.
+
+What is counted for which query, as by trec_eval:
+
+- A query without any judgement is left out of all means.
+- One with judgements and without a relevant document counts as 0. If no query has one, metrics are
+  undefined.
+- The denominators of recall and MAP, and the ideal order of NDCG, have all judged documents, also
+  those that a run does not have.
+- Documents of equal scores are in the order of their names, the last one first.
+
+The measures are not taken from libraries: those of trec_eval are compiled, take names in place of
+arrays and lack ERR; scikit-learn averages over ties and has no documents that a run missed.
+
+Shape letters: n rows, m documents of one query.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from xlnet.support.errors import UserError, wrong
+from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files.row_store import store_rows
+from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.task import Form, Row, Task
+from xlnet.tasks.types import contract
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions, checked
+from xlnet.tasks.types.simple import REGRESSION
+
+_log = logging.getLogger(__name__)
+
+PAIRS_PER_QUERY = 50  # maximum in training, sampled among those of different relevance
+
+# To each of which @k may be added for a cutoff.
+MEASURES = ("map", "ndcg", "err", "mrr", "p", "recall", "success", "trec_ndcg")
+
+# ---- TREC's files
+
+# The columns of a line, by form.
+_COLUMNS = {
+    "qrels": ("query", "0", "document", "relevance"),
+    "run": ("query", "Q0", "document", "rank", "score", "name"),
+}
+
+
+def _lines(task: Task, path: str, form: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """(place, cells) of the lines that are not empty."""
+    names, encoding = _COLUMNS[form], task.files.form.encoding
+    declared = Form("conll", header="none", names=names, encoding=encoding)
+    for place, cells in forms.read(path, declared, "a ranking").rows:
+        if isinstance(cells, str):
+            raise UserError(f"{place}: found {cells}, {' '.join(names)}")
+        if cells:
+            yield place, cells
+
+
+def _texts_of(path: str) -> tuple[str, str]:
+    """The files of queries and of documents."""
+    directory, name = os.path.split(readers.stem(path))
+    queries = readers.find_file(directory, (f"{name}.queries.tsv", "queries.tsv"))
+    return queries, os.path.join(directory, "documents.tsv")
+
+
+def _read_texts(task: Task, path: str, wanted: set[str]) -> dict[str, str]:
+    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
+    larger than the memory."""
+    texts: dict[str, str] = {}
+    lines = forms.lines(path, "texts of a ranking", task.files.form.encoding)
+    for number, line in enumerate(lines, 1):
+        name, tab, text = line.partition("\t")
+        name = name.strip()
+        if name and not tab:
+            raise wrong(f"{path}:{number}", "no tab", "a name, a tab and a text")
+        if name in texts:
+            raise wrong(f"{path}:{number}", f"'{name}' again", "another name")
+        if name in wanted:
+            texts[name] = text.replace("\t", " ")
+    return texts
+
+
+# ---- the rows
+
+
+def parse_grade(task: Task, cells: list) -> float:
+    """An integer; below 0, which TREC has for junk, counts as 0."""
+    column, text = task.columns.label[0], "".join(map(readers.to_text, cells)).strip()
+    if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
+        raise ValueError(f"column '{column}': '{text}', expected an integer below 100")
+    return max(float(text), 0.0)
+
+
+class RankingReader(contract.Reader):
+    """Documents of queries; in training pairs of documents. `Row.source` has the relevance of all
+    judged documents of the query, if they come from the judgements of a run."""
+
+    unit = "pairs"
+
+    def _form_of(self, path: str) -> str:
+        """A key of `_COLUMNS`; "" for other files."""
+        name = readers.declared_form(self.task, path).name
+        return name if name in _COLUMNS else ""
+
+    def table(self, path: str) -> forms.Table:
+        """A table, or one of judgements or of a run, whose relevance is empty."""
+        form, named = self._form_of(path), self.task.columns
+        if not form:
+            return super().table(path)
+        columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
+        if len(columns) != 5 or None in columns:
+            expected = "a table, as the task is no ranking with these columns"
+            raise wrong(path, "TREC's file", expected)
+        lines = list(_lines(self.task, path, form))
+        query_path, document_path = _texts_of(path)
+        names = {cells["query"] for _, cells in lines}
+        queries = _read_texts(self.task, query_path, names)
+        names = {cells["document"] for _, cells in lines}
+        documents = _read_texts(self.task, document_path, names)
+
+        def rows() -> Iterator[tuple[str, Any]]:
+            for place, cells in lines:
+                query, document = cells["query"], cells["document"]
+                if query not in queries:
+                    yield place, f"query '{query}' is not in {query_path}"
+                elif document not in documents:
+                    yield place, f"document '{document}' is not in {document_path}"
+                else:
+                    texts = [query, queries[query], document, documents[document]]
+                    yield place, dict(zip(columns, [*texts, cells.get("relevance")]))
+
+        return forms.Table([str(name) for name in columns], rows())
+
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
+        if not need_labels or self._form_of(path) != "run":
+            return super().read(path, need_labels)
+        # The relevance is that of the judgements next to a run, 0 for a document without any.
+        rows = super().read(path, need_labels=False)
+        judged: dict[str, dict[str, float]] = {}
+        for each in readers.each_path(path):
+            self._add_judgements(readers.stem(each) + ".qrels", judged)
+
+        def labelled() -> Iterator[Row]:
+            for row in rows:
+                if row.query in judged:
+                    of_query = judged[row.query]
+                    source = tuple(of_query.values())
+                    yield row._replace(label=of_query.get(row.id, 0.0), source=source)
+
+        kept = store_rows(labelled())
+        queries = {row.query for row in rows}
+        if not kept:
+            raise wrong(path, f"no judgement for any of {len(queries)} queries", "some")
+        unjudged = len(queries - set(judged))
+        if unjudged:
+            # All of their documents would count as not relevant.
+            what = "queries have no judgement and are left out"
+            _log.warning("note: %s: %d of %d %s", path, unjudged, len(queries), what)
+        return kept
+
+    def _add_judgements(self, path: str, judged: dict[str, dict[str, float]]) -> None:
+        """Adds the judgements of a file to the relevance of each document, by query."""
+        for place, cells in _lines(self.task, path, "qrels"):
+            of_query = judged.setdefault(cells["query"], {})
+            document = cells["document"]
+            if document in of_query:
+                raise wrong(place, f"document '{document}' again", "another document")
+            of_query[document], error = self.parse_label([cells["relevance"]])
+            if error:
+                raise wrong(place, error, "a judgement")
+
+    def files_of(self, path: str) -> Sequence[str]:
+        """The file, and the files that belong to judgements and runs."""
+        form = self._form_of(path)
+        others: list[str] = []
+        if form:
+            others += _texts_of(path)
+        if form == "run":
+            others.append(readers.stem(path) + ".qrels")
+        return [path, *filter(os.path.exists, others)]
+
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+        """seen: the text of each query, and the documents, of the rows before."""
+        for what, name in (("query", row.query), ("document", row.id)):
+            if not name or name.split() != [name]:
+                return f"{what} '{name}': expected a name without spaces"
+        text, document = row.pairs[0][0], (row.query, row.id)
+        if seen.setdefault(row.query, text) != text:
+            return f"query '{row.query}' has another text than in the rows before"
+        if document in seen:
+            return f"duplicate document '{row.id}' of query '{row.query}'"
+        seen[document] = True
+        return None
+
+    def training_rows(
+        self, rows: Sequence[Row], seed: int, data_dir: str
+    ) -> Sequence[Row]:
+        pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
+        if not pairs:
+            found = "no query with two documents of different relevance"
+            where = f"the train file in {data_dir}"
+            raise wrong(where, found, "some, as they are compared", "--train_file")
+        return pairs
+
+
+class Query(NamedTuple):
+    """The documents of a query, sorted by name in reverse: those of equal scores stay in this
+    order, so that measures do not depend on the order of a file.
+
+    Attributes:
+      rows: their row numbers, int [m].
+      relevance: float64 [m]; nan where it is not known.
+      judged: of all judged documents, float64: those of the rows, or of the judgements of a run.
+    """
+
+    rows: np.ndarray
+    relevance: np.ndarray
+    judged: np.ndarray
+
+
+def by_query(rows: Sequence[Row]) -> list[Query]:
+    """The documents of each query, in the order of the queries' first rows."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    sources: dict[str, Any] = {}
+    labels: list[Any] = []
+    for index, row in enumerate(rows):
+        found.setdefault(row.query, []).append((row.id, index))
+        sources[row.query] = row.source
+        labels.append(row.label)
+    relevance = np.array(labels, np.float64)
+    queries = []
+    for name, documents in found.items():
+        documents.sort(reverse=True)
+        numbers = np.array([index for _, index in documents])
+        judged = relevance[numbers]
+        if sources[name] is not None:
+            judged = np.array(sources[name], np.float64)
+        queries.append(Query(numbers, relevance[numbers], judged))
+    return queries
+
+
+def best_first(scores: np.ndarray) -> np.ndarray:
+    """The order of the documents of a query by their scores [m]: int [m]."""
+    return np.argsort(-scores, kind="stable")
+
+
+def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
+    """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
+    first document is the better one.
+
+    Args:
+      rows: n of them.
+      most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
+      seed: of the sampling.
+    """
+    random = np.random.default_rng(seed)
+    for query in by_query(rows):
+        better, worse = _unequal(query)
+        if most and len(better) > most:
+            sample = np.sort(random.choice(len(better), most, replace=False))
+            better, worse = better[sample], worse[sample]
+        documents = [rows[index] for index in query.rows]
+        for one, other in zip(better, worse):
+            pairs = documents[one].pairs + documents[other].pairs
+            yield documents[one]._replace(pairs=pairs, label=1.0)
+
+
+def _unequal(query: Query) -> tuple[np.ndarray, ...]:
+    """All pairs of documents whose first one has the higher relevance: two int arrays."""
+    return np.nonzero(query.relevance[:, None] > query.relevance[None, :])
+
+
+# ---- the output layer
+
+
+class RankingHead(contract.Head):
+    """A score for each document of a query. The loss is the logistic loss on the difference of the
+    scores of two documents (RankNet, https://doi.org/10.1145/1102351.1102363)."""
+
+    def num_choices(self, is_training: bool) -> int:
+        return 2 if is_training else 1
+
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
+        """Scores [B]; in training their differences in each pair."""
+        scores = super().logits(nn, features, is_training)
+        if not is_training:
+            return scores
+        import tensorflow.compat.v1 as tf
+
+        pairs = tf.reshape(scores, [-1, 2])
+        return pairs[:, 0] - pairs[:, 1]
+
+    def loss(
+        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
+    ) -> Any:
+        """The label of a pair is the probability that the first document is the better one. The
+        loss of an evaluation is that of `RankingScorer.evaluate`."""
+        return nn.sigmoid_cross_entropy(logits, features["label_ids"])
+
+    def outputs_in_words(self) -> str:
+        return "scores of documents, trained on pairs of them"
+
+
+# ---- measures
+
+
+def cutoff_of(name: str) -> Optional[int]:
+    """The k of a measure's name "ndcg@k"; 0: it has none; None: there is no such measure."""
+    found = re.fullmatch("([a-z_]+)(?:@([1-9][0-9]*))?", name)
+    if not found or found[1] not in MEASURES:
+        return None
+    return int(found[2] or 0)
+
+
+def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -> float:
+    """A measure of a query.
+
+    Args:
+      name: of `MEASURES`, perhaps with a cutoff.
+      ranked: relevance of the documents in the order of the scores, float64 [m].
+      judged: relevance of all judged documents, float64.
+      highest: the highest relevance of all queries.
+    """
+    k = cutoff_of(name) or len(ranked)
+    name = name.partition("@")[0]
+    ranked = ranked[:k]
+    is_relevant = ranked > 0
+    all_relevant = max(int(np.count_nonzero(judged)), 1)
+    positions = np.arange(1, len(ranked) + 1)
+    if name == "map":
+        precision = np.cumsum(is_relevant) / positions
+        return (precision * is_relevant).sum() / all_relevant
+    if name == "mrr":
+        return (is_relevant / positions).max()
+    if name == "p":
+        return np.count_nonzero(ranked) / k
+    if name == "recall":
+        return np.count_nonzero(ranked) / all_relevant
+    if name == "success":
+        return float(is_relevant.any())
+    if name == "err":
+        # Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down
+        # the list and stops at a document with a probability that depends on its relevance.
+        stops = (2**ranked - 1) / 2**highest
+        arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
+        return (arrives * stops / positions).sum()
+    # NDCG with gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363), or as trec_eval
+    # with gains equal to the relevance.
+    if name == "ndcg":
+        ranked, judged = 2**ranked - 1, 2**judged - 1
+    best = np.sort(judged)[::-1][:k]
+    ideal = (best / np.log2(np.arange(2, len(best) + 2))).sum()
+    return (ranked / np.log2(positions + 1)).sum() / ideal if ideal else 0.0
+
+
+class RankingScorer(contract.Scorer):
+    """Measures of the orders of documents by their scores."""
+
+    def check_metric(self, name: str) -> None:
+        if cutoff_of(name) is None:
+            expected = f"one of {', '.join(MEASURES)}, to each of which @k may be added"
+            raise wrong(f"metric of task {self.task.name}", name, expected, "--metric")
+
+    def gold_labels(self, rows: Sequence[Row]) -> list[Query]:
+        return by_query(rows)
+
+    def evaluate(
+        self, values: Any, gold_labels: list[Query], threshold: float = THRESHOLD
+    ) -> dict:
+        """The mean of each measure over the queries, and the mean logistic loss over all pairs of
+        different relevance. Without a relevant document every order is as good as any other."""
+        values = checked(self, values, sum(len(query.rows) for query in gold_labels))
+        highest = max(query.judged.max() for query in gold_labels)
+        found: dict[str, list] = {name: [] for name in self.task.metrics}
+        losses = []
+        for query in gold_labels:
+            scores = values[query.rows].astype(np.float64)
+            better, worse = _unequal(query)
+            losses += np.logaddexp(0, scores[worse] - scores[better]).tolist()
+            ranked = query.relevance[best_first(scores)]
+            for name, of_queries in found.items():
+                of_queries.append(measure(name, ranked, query.judged, highest))
+        result = dict.fromkeys(found, np.nan)
+        if highest:
+            result = {name: float(np.mean(each)) for name, each in found.items()}
+        result["loss"] = float(np.mean(losses)) if losses else 0.0
+        return result
+
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
+        """A table, and the ranking as trec_eval takes it."""
+        run = PredictionFile("run", "as a TREC run", _run_lines(rows, values))
+        return [*super().prediction_files(rows, values, threshold), run]
+
+
+def _run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
+    """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
+    scores: float32 [n], written with all their digits to keep different ones different."""
+    scores = np.asarray(scores)
+    for query in by_query(rows):
+        ordered = query.rows[best_first(scores[query.rows])]
+        for rank, index in enumerate(ordered, 1):
+            row = rows[index]
+            yield f"{row.query} Q0 {row.id} {rank} {scores[index]:.9g} xlnet\n"
+
+
+RANKING = dataclasses.replace(
+    REGRESSION,
+    name="ranking",
+    parse=parse_grade,
+    metrics={},
+    default_metrics=("ndcg@10", "map", "err@10"),
+    lower_is_better=frozenset(),
+    verb="rank",
+    selecting_flag="query_id_column",
+    reader=RankingReader,
+    head=RankingHead,
+    scorer=RankingScorer,
+)
