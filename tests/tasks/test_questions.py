@@ -22,7 +22,7 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import custom, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, squad
-from xlnet.tasks.questions.answers import BestSpans, ScoredSpan
+from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.questions.spans import SpanOptions
 from xlnet.tasks.questions.squad import GoldAnswer, Question, position_of
 from xlnet.tasks.task import Columns, Row, Task
@@ -69,7 +69,7 @@ def row(context=CONTEXT, answers=(), id="q1"):
 
 def span(start, end, null_score):
     """The predictions for a question: one span, and the logit of no answer."""
-    return BestSpans([ScoredSpan(start, end, -1.0, -1.0)], special.expit(null_score))
+    return BestSpans([[start, end, -1.0, -1.0]], special.expit(null_score))
 
 
 # ---- files
@@ -373,8 +373,8 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
     nulls = [found.null_probability for found in values]
     assert nulls == [special.expit(-1.0), special.expit(0.5)]
     first = values[0].spans
-    assert [span[:2] for span in first] == [(13, 20), (4, 7), (0, 7), (0, 7), (4, 11)]
-    assert first[0].score == pytest.approx(2 * math.log(0.6))
+    assert [span[:2] for span in first] == [[13, 20], [4, 7], [0, 7], [0, 7], [4, 11]]
+    assert first[0][2:] == pytest.approx([math.log(0.6)] * 2)
 
 
 def written(rows, values, task=SQUAD, **how):
@@ -530,22 +530,17 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         for i in range(rng.randint(2, 25)):
             words = rng.choices("the a cat, dog. sat Cat an x!".split(), k=8)
             context = " ".join(words)
-            spans = [
-                ScoredSpan(
-                    start,
-                    min(start + rng.randint(1, 14), len(context)),
-                    0.0,
-                    rng.random(),
-                )
-                for start in rng.choices(range(len(context)), k=rng.randint(0, 3))
-            ]
+            spans = []
+            for start in rng.choices(range(len(context)), k=rng.randint(0, 3)):
+                end = min(start + rng.randint(1, 14), len(context))
+                spans.append([start, end, 0.0, rng.random()])
             golds = [
                 (" ".join(words[start : start + rng.randint(1, 3)]), None)
                 for start in rng.choices(range(7), k=rng.choice([0, 1, 1, 2]))
             ]
             rows.append(row(context, golds, str(i)))
             null = rng.choice([-50, rng.gauss(0, 3), 50.0])
-            best_first = sorted(spans, key=lambda span: -span.score)
+            best_first = sorted(spans, key=lambda span: -span[3])
             values.append(BestSpans(best_first, float(special.expit(null))))
         if all(one.label for one in rows):
             continue

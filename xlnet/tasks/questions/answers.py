@@ -22,23 +22,11 @@ from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.task import Row
 
 
-class ScoredSpan(NamedTuple):
-    """Characters `start` to before `end` of the context, and log probabilities."""
-
-    start: int
-    end: int
-    start_log_prob: float
-    end_log_prob: float
-
-    @property
-    def score(self) -> float:
-        return self.start_log_prob + self.end_log_prob
-
-
 class BestSpans(NamedTuple):
     """The predictions for a question."""
 
-    spans: list[ScoredSpan]  # best first
+    # [start, end, log probability of the start, of the end] each, in characters, best first.
+    spans: list[list[float]]
     null_probability: float  # of no answer, the lowest one of its windows
 
 
@@ -57,15 +45,15 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
         own = {name: array[first : first + count] for name, array in outputs.items()}
         window, start, end = np.nonzero(own["is_allowed"])
         columns = (
-            own["char_start"][window, start].astype(int),
-            own["char_end"][window, start, end].astype(int),
+            own["char_start"][window, start],
+            own["char_end"][window, start, end],
             own["start_log_prob"][window, start],
             own["end_log_prob"][window, start, end],
         )
-        spans = map(ScoredSpan, *(column.tolist() for column in columns))
-        best_first = sorted(spans, key=lambda span: -span.score)
+        spans = np.stack(columns, axis=1).astype(np.float64)
+        best_first = np.argsort(-spans[:, 2:].sum(axis=1), kind="stable")
         null = special.expit(float(own["null_score"].min()))
-        joined.append(BestSpans(best_first, float(null)))
+        joined.append(BestSpans(spans[best_first].tolist(), float(null)))
         first += count
     return joined
 
@@ -78,19 +66,18 @@ def answers(
     made = []
     for row, found in zip(rows, values):
         context = row.pairs[0][0]
-        texts: dict[str, ScoredSpan] = {}  # the best span of each text
+        texts: dict[str, list] = {}  # the best span of each text
         for span in found.spans:
-            text = context[span.start : span.end].strip()
+            text = context[int(span[0]) : int(span[1])].strip()
             if text and len(texts) < n_best_size:
                 texts.setdefault(text, span)
-        scores = [span.score for span in texts.values()]
+        scores = [sum(span[2:]) for span in texts.values()]
         ratios = special.softmax(scores) if scores else []
         best = []
         for (text, span), ratio in zip(texts.items(), ratios):
-            start = context.index(text, span.start)  # a span may begin with spaces
-            log_probs = span.start_log_prob, span.end_log_prob
+            start = context.index(text, int(span[0]))  # a span may begin with spaces
             end = start + len(text)
-            best.append(results.Span(text, start, end, float(ratio), *log_probs))
+            best.append(results.Span(text, start, end, float(ratio), *span[2:]))
         null = found.null_probability
         answer = results.Answer("", None, None, tuple(best), null)
         if best and null <= threshold:
@@ -105,23 +92,19 @@ def official_files(
 ) -> list[PredictionFile]:
     """By question: the answer, "" for none; the n best answers with probabilities whose sum is 1;
     the probability of no answer."""
-    texts, null = {}, {}
-    n_best: dict[str, list] = {}
+    contents: dict[str, dict] = {"json": {}, "nbest.json": {}, "na_prob.json": {}}
     for row, answer in zip(rows, found):
-        texts[row.id] = answer.text
-        null[row.id] = answer.null_probability
-        n_best[row.id] = []
+        entries = []
         for span in answer.best:
             entry = span._asdict()
             del entry["start"], entry["end"]
-            n_best[row.id].append(entry)
-    contents = (
-        ("json", None, texts),
-        ("nbest.json", "n best answers", n_best),
-        ("na_prob.json", "probabilities of no answer", null),
-    )
+            entries.append(entry)
+        contents["json"][row.id] = answer.text
+        contents["nbest.json"][row.id] = entries
+        contents["na_prob.json"][row.id] = answer.null_probability
     files = []
-    for extension, what, content in contents:
+    for extension, content in contents.items():
+        what = None if extension == "json" else extension
         text = json.dumps(content, indent=2, ensure_ascii=False)
         files.append(PredictionFile(extension, what, [text, "\n"]))
     return files
