@@ -142,8 +142,6 @@ def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):
     assert refused.startswith("xlnet explain: model: found a pretrained one")
     with xlnet.load(make_model(tmp_path / "m", "regression"), device="cpu") as model:
         assert len(model.explain(TEXTS[0]).weights) == 4
-        with pytest.raises(UserError, match="expected one read at once"):
-            model.attention(TEXTS[0], layers=[1])
 
 
 def test_the_program_shows_words(loaded):
@@ -161,81 +159,3 @@ def test_the_program_shows_words(loaded):
         lines.append(f"{weight:+9.4f}  {word}".replace("\x1b", "\\x1b"))
     lines.insert(-1, "")
     assert done.stdout.splitlines()[-len(lines) :] == lines
-
-
-# ---- attention of a fine-tuned model
-
-
-def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path):
-    """Of rows that are probabilities; the image is written."""
-    model = loaded("classification")
-    texts = (TEXTS[0], "mitel dakar")
-    found = model.attention(texts, layers=[1])
-    ids = model.encode(texts).tolist()
-    with pytest.raises(UserError, match="order: found random, expected none"):
-        model.attention(texts, layers=[1], order="random")
-    assert (
-        list(found.ids) == ids
-        and set(found.streams) == {"content"}
-        and found.places is None
-    )
-    shown = found.streams["content"]
-    assert shown.shape == (1, 2, len(ids), len(ids))
-    np.testing.assert_allclose(shown.sum(axis=-1), 1, atol=1e-5)
-    np.testing.assert_allclose(
-        shown[0], by_formula(model, ids, len(TEXTS[0].split())), atol=1e-5
-    )
-    path = model.inference.loaded.prefix.rpartition("/")[0]
-    image = tmp_path / "a.png"
-    command.succeed(
-        "xlnet plot attention",
-        model_dir=path,
-        text=texts[0],
-        text_b=texts[1],
-        device="cpu",
-        output=str(image),
-    )
-    assert image.read_bytes().startswith(b"\x89PNG")
-
-
-def test_attention_takes_a_question_and_its_context_as_the_answer_does(tmp_path):
-    question, context = "mat rok", "kamat telok mira"
-    with xlnet.load(make_model(tmp_path, "spans"), device="cpu") as model:
-        ids = model.tokenizer.ids
-        end = [model.tokenizer.sep_id, model.tokenizer.cls_id]
-        expected = [*ids(context), model.tokenizer.sep_id, *ids(question), *end]
-        assert list(model.attention((question, context), layers=[1]).ids) == expected
-        assert model.encode((question, context)).tolist() == expected
-        with pytest.raises(UserError, match="one that is cut or read in parts"):
-            model.attention(("mat rok " * 10, "ka"), layers=[1])
-
-
-def by_formula(model, ids, first_words):
-    """The probabilities [N,T,T] of the first layer, in NumPy."""
-    from xlnet.engine import checkpoint
-
-    weights = checkpoint.read_weights(model.inference.loaded.prefix)
-    of = lambda name: np.asarray(weights["model/transformer/" + name], np.float64)
-    layer = "layer_0/rel_attn/%s/kernel"
-    x = of("word_embedding/lookup_table")[ids]
-    q, k = (np.einsum("td,dnh->nth", x, of(layer % name)) for name in "qk")
-    i, j = np.indices((len(ids), len(ids)))
-    angles = (i - j)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
-    r = np.einsum(
-        "ijd,dnh->nijh",
-        np.concatenate([np.sin(angles), np.cos(angles)], -1),
-        of(layer % "r"),
-    )
-    sep = ids.index(model.tokenizer.sep_id)
-    segment = np.array(
-        [0 if place <= sep else 1 for place in range(len(ids) - 1)] + [2]
-    )
-    differs = (segment[:, None] != segment).astype(int)
-    vectors = of("seg_embed")[0][differs]  # [T,T,N,H]
-    score = (
-        np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
-        + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
-        + np.einsum("nih,ijnh->nij", q + of("r_s_bias")[0][:, None], vectors)
-    ) / np.sqrt(8)
-    e = np.exp(score - score.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)

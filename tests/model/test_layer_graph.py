@@ -26,10 +26,9 @@ def step(
     dropout=0.4,
     micro_batches=1,
     compiled=True,
-    with_attention=False,
     **settings,
 ):
-    """Loss, gradients, and new memory or attention, of a training step.
+    """Loss, gradients, and new memory, of a training step.
 
     targets: of the query stream; 0: none; "all": a query at every position.
     """
@@ -83,16 +82,11 @@ def step(
                 attn_type=attn_type,
                 seed=seed,
                 first_row=first_row,
-                with_attention=with_attention,
             )
             sequence = outputs.sequence
             ids = inputs["ids"][:, : sequence.shape[1]]
             loss = heads.lm_loss(sequence, ids, outputs.embedding_table, run.precision)
         new = outputs.new_mems
-        if with_attention:
-            return tf.reduce_mean(loss), {
-                "attention": tf.stack(outputs.attention, axis=1)
-            }
         return tf.reduce_mean(loss), {"memory": tf.stack(new, axis=1)} if new else {}
 
     random = np.random.RandomState(0)

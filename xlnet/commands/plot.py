@@ -29,13 +29,10 @@ class CurveSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionSettings(query.PairSettings):
+class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
 
     text: str = required(f"the text, of at most {MOST_TOKENS} pieces")
-    text_b: Optional[str] = setting(
-        None, "the second text, for a model of pairs; for one of questions the context"
-    )
     layers: Optional[str] = setting(
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
@@ -44,7 +41,7 @@ class AttentionSettings(query.PairSettings):
         "order",
         help="factorization order of the pieces: random, left_to_right, their numbers as 2,1,3, or "
         "none: each sees all, the query stream all but itself; default: random; left_to_right of a "
-        "causal model, none of a fine-tuned one, which have no other",
+        "causal model, which has no other",
     )
     seed: int = same_as(ComputingSettings, "seed")
     output: str = required("image to write: FILE.png")
@@ -87,7 +84,7 @@ def curves(settings: CurveSettings) -> None:
 
 
 def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None:
-    """Plots what the heads of a network attend to in a text; of a pretrained one, in both streams.
+    """Plots what the heads of a pretrained network attend to in a text, in both streams.
 
     Examples:
       xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
@@ -99,7 +96,7 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
         # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)
         found = model.attention(
-            settings.asked,
+            settings.text,
             layers=layers,
             order=settings.order,
             seed=settings.seed,

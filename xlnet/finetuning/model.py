@@ -60,12 +60,6 @@ class TaskModel:
                 **{name: features[name] for name in ("index", *OF_ROWS)},
             )
 
-    def attention(self, features: dict[str, tf.Tensor]) -> Sequence[tf.Tensor]:
-        """The attention probabilities of each layer, float32 [B*C,N,T,T]."""
-        with self._scope():
-            run, texts = self.network.run_config(False), self._texts(features)
-            return self._read(run, features, texts, None, with_attention=True).attention
-
     def training_loss(
         self,
         features: dict[str, tf.Tensor],
@@ -99,8 +93,7 @@ class TaskModel:
             device=device,
             mem_len=settings.max_seq_length if with_memory else None,
         )
-        texts = self._texts(features, is_training)
-        ids, segments, padding = texts
+        ids, segments, padding = self._texts(features, is_training)
         if with_memory:
             sequence, padding = encode_with_memory(
                 self.config,
@@ -112,7 +105,16 @@ class TaskModel:
                 length=settings.max_seq_length,
             )
         else:
-            sequence = self._read(run, features, texts, seed).sequence
+            # Read at once: each token sees all others.
+            sequence = modeling.transformer_xl(
+                self.config,
+                run,
+                input_ids=ids,
+                seg_ids=segments,
+                mask=padding[:, None] > 0,
+                seed=seed,
+                token_scale=features.get("token_scale"),
+            ).sequence
         nn = heads.HeadBuilder(
             run,
             self.tuned.scope,
@@ -143,27 +145,6 @@ class TaskModel:
                 x = tf.reshape(x, [-1, modeling.shape_of(x)[1] // count])
             texts.append(x)
         return texts
-
-    def _read(
-        self,
-        run: RunConfig,
-        features: dict[str, tf.Tensor],
-        texts: Sequence[tf.Tensor],
-        seed: Optional[tf.Tensor],
-        with_attention: bool = False,
-    ) -> modeling.Outputs:
-        """The `modeling.Outputs` for texts that are read at once: each token sees all others."""
-        ids, segments, padding = texts
-        return modeling.transformer_xl(
-            self.config,
-            run,
-            input_ids=ids,
-            seg_ids=segments,
-            mask=padding[:, None] > 0,
-            seed=seed,
-            token_scale=features.get("token_scale"),
-            with_attention=with_attention,
-        )
 
 
 def encode_with_memory(

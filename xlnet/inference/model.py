@@ -414,8 +414,7 @@ class Model:
 
     def attention(self, text: Any, layers: Sequence[int], **settings: Any) -> Any:
         """The attention probabilities of each head for a text, in both streams:
-        `attention.Attention`. A fine-tuned model has only the content stream, in which every token
-        sees all tokens; its text may be a pair, and is refused if the model cuts it.
+        `attention.Attention`. Of a pretrained model.
 
         Args:
           layers: numbers from 1 on.

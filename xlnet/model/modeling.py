@@ -271,8 +271,7 @@ def layer(
     sinusoids: tuple[tf.Tensor, tf.Tensor],
     sign: Optional[tf.Tensor],
     is_last_layer: bool,
-    with_attention: bool,
-) -> tuple[Optional[tf.Tensor], Optional[tf.Tensor], Optional[tf.Tensor]]:
+) -> tuple[Optional[tf.Tensor], Optional[tf.Tensor]]:
     """One layer of both streams, with the same weights and the same keys and values, those of h:
 
         g_i ← attention(q=g_i, kv=h_j),  rank[j] <  rank[i]      it does not see its own token
@@ -290,35 +289,24 @@ def layer(
       sinusoids: as `sinusoids_of` returns them.
       sign: of the distances, as in `position_keys`.
       is_last_layer: h is then not computed if there is a g: nothing would read it.
-      with_attention: whether to return the attention probabilities.
 
     Returns:
-      h and g of the next layer, None for one that does not exist; then, `with_attention`, the
-      probabilities of g, or without g of h, float32 [B,N,T,K].
+      h and g of the next layer, None for one that does not exist.
     """
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
     # Some tuned forms of attention read the keys of the distances in a form of their own.
-    make_position_keys = position_keys
-    if net.kernels.position_keys is not None and not with_attention:
-        make_position_keys = net.kernels.position_keys
+    make_position_keys = net.kernels.position_keys or position_keys
     k_r = make_position_keys(net, weights.r, sinusoids, sign)
 
-    def attention(
-        x: tf.Tensor, stream: Stream
-    ) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
-        """The stream x [B,T,D] of the next layer, and its probabilities."""
-        heads, probabilities = attend(
-            net, weights, x, k, v, k_r, stream, with_attention
-        )
-        return after_attention(net, weights, x, heads), probabilities
-
-    new_h = new_g = probabilities = None
+    new_h = new_g = None
     if g is None or not is_last_layer:
-        new_h, probabilities = attention(h, content_stream)
+        heads = attend(net, weights, h, k, v, k_r, content_stream)
+        new_h = after_attention(net, weights, h, heads)
     if g is not None and query_stream is not None:
-        new_g, probabilities = attention(g, query_stream)
-    return new_h, new_g, probabilities
+        heads = attend(net, weights, g, k, v, k_r, query_stream)
+        new_g = after_attention(net, weights, g, heads)
+    return new_h, new_g
 
 
 def keys_or_values(
@@ -340,21 +328,14 @@ def attend(
     v: tf.Tensor,
     k_r: tf.Tensor,
     stream: Stream,
-    with_attention: bool,
-) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
-    """`relative_attention` of the stream x [B,T,D], in the form of the run: [B,N,T,H]; and the
-    probabilities if `with_attention`."""
+) -> tf.Tensor:
+    """`relative_attention` of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
     q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
-    if with_attention:  # tuned forms do not have the probabilities as one tensor
-        probabilities = attention_probabilities(q, k, k_r, weights, stream)
-        heads = tf.matmul(net.cast(probabilities), v)
-    else:
-        probabilities = None
-        drops = net.next_dropout(net.run.dropatt)
-        heads = net.kernels.relative_attention(q, k, v, k_r, weights, stream, drops)
+    drops = net.next_dropout(net.run.dropatt)
+    heads = net.kernels.relative_attention(q, k, v, k_r, weights, stream, drops)
     if stream.query_weights is not None:
         heads *= net.cast(stream.query_weights)[:, None, :, None]
-    return heads, probabilities
+    return heads
 
 
 def after_attention(
@@ -400,12 +381,11 @@ class Query(NamedTuple):
 class Outputs(NamedTuple):
     """sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
     stream. new_mems: over layers [B,M',D] in the dtype of the matmuls, or None. embedding_table:
-    [V,D]. attention: if asked for, over layers this stream's probabilities, float32 [B,N,T,K]."""
+    [V,D]."""
 
     sequence: tf.Tensor
     new_mems: Any
     embedding_table: tf.Tensor
-    attention: Sequence[tf.Tensor] = ()
 
 
 def transformer_xl(
@@ -422,7 +402,6 @@ def transformer_xl(
     seed: Optional[tf.Tensor] = None,
     first_row: Optional[tf.Tensor] = None,
     token_scale: Optional[tf.Tensor] = None,
-    with_attention: bool = False,
 ) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
@@ -443,7 +422,6 @@ def transformer_xl(
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
       token_scale: float32 [B,Q], factors of the tokens' embeddings; None: all 1.
-      with_attention: whether to return the attention probabilities; for inference.
     """
     net = LayerContext(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
@@ -465,7 +443,7 @@ def transformer_xl(
         mask = with_memory(
             mask, length, memory_length, attn_type, run.same_length, input_ids.dtype
         )
-        prepare_mask = additive_mask if with_attention else net.kernels.prepare_mask
+        prepare_mask = net.kernels.prepare_mask
         content_stream = content_stream_of(
             net, mask, seg_ids, length, memory_length, prepare_mask
         )
@@ -499,14 +477,12 @@ def transformer_xl(
             "query_stream": query_stream,
             "sinusoids": sinusoids,
             "sign": sign,
-            "with_attention": with_attention,
         }
         h_of_layers: list[tf.Tensor] = []
-        attention = []
         run_layer = layer_graph.wrapped(layer, net)
         for i in range(config.n_layer):
             h_of_layers.append(h)
-            h, g, probabilities = run_layer(
+            h, g = run_layer(
                 i,
                 weights=weights[i],
                 h=h,
@@ -515,8 +491,6 @@ def transformer_xl(
                 is_last_layer=i == config.n_layer - 1,
                 **same,
             )
-            if with_attention:
-                attention.append(probabilities)
 
         # The memory of a layer is its input, since the next sequence sees it as input of the same
         # layer.
@@ -526,7 +500,7 @@ def transformer_xl(
 
         # The output is that of the query stream, or, without one, of the content stream.
         sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
-    return Outputs(sequence, new_mems if run.mem_len else None, table, attention)
+    return Outputs(sequence, new_mems if run.mem_len else None, table)
 
 
 def embed(
