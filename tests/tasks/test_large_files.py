@@ -77,7 +77,7 @@ CASES = {
         form: ("train." + form, make, SST.with_files(form=Form(name=form)), "truncate")
         for form, make in FORMS.items()
     },
-    "tags": ("train.txt", conll, TAGS, "split"),
+    "tags": ("train.txt", conll, TAGS, "sliding"),
 }
 
 

@@ -100,27 +100,6 @@ def test_which_words_come_after_a_space(tmp_path, train, text, expected):
 # --- Windows and arrays
 
 
-def test_the_laws_of_windows():
-    rng = random.Random(0)
-    for _ in range(500):
-        room, count = rng.randint(1, 30), rng.randint(1, 80)
-        sizes = [min(rng.choice([1, 1, 1, 2, 3, 9]), room) for _ in range(count)]
-        found = tags.windows_of(sizes, room)
-        owned = [word for window in found for word in range(window.own, window.own_end)]
-        assert owned == list(range(count))  # each word once, in order
-        assert (len(found) == 1) == (sum(sizes) <= room)
-        for window in found:
-            assert window.first <= window.own < window.own_end <= window.last
-            assert sum(sizes[window.first : window.last]) <= room
-    # Own words have context on both sides; that of the ends is on one side.
-    assert tags.windows_of([1] * 40, 16) == [
-        (0, 16, 0, 12),
-        (10, 26, 12, 24),
-        (22, 38, 24, 36),
-        (30, 40, 36, 40),
-    ]
-
-
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocabulary") / "sp.model"
@@ -130,7 +109,7 @@ def tokenizer(tmp_path_factory):
 
 def encode(tokenizer, length, *examples):
     examples = list(map(tags.TaggedExample._make, examples))
-    return tags.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
+    return tags.arrays_of(examples, tokenizer, Layout(length, long_document="sliding"))
 
 
 def test_labels_are_at_the_first_pieces_of_words(tokenizer):
@@ -151,13 +130,22 @@ def test_labels_are_at_the_first_pieces_of_words(tokenizer):
 
 def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
     rng = random.Random(0)
-    words = rng.choices(["kamat", "mi", "telok", "la", "kamat" * 9], k=60)
-    gold = [rng.randrange(5) for _ in words]
-    arrays, counts = encode(tokenizer, 16, (words, [1] * 60, gold), (["mi"], [1], None))
-    assert counts[0] > 5 and counts[1] == 1 and counts.sum() == len(arrays["input_ids"])
-    found = arrays["label_ids"][:-1][arrays["word_starts"][:-1] > 0]
-    assert (found - 1).tolist() == gold
-    assert not arrays["label_ids"][-1].any() and arrays["word_starts"][-1].sum() == 1
+    for length in (7, 9, 16):
+        count = rng.randint(30, 60)
+        words = rng.choices(["kamat", "mi", "telok", "la", "kamat" * 9], k=count)
+        gold = [rng.randrange(5) for _ in words]
+        sentence, other = (words, [1] * count, gold), (["mi"], [1], None)
+        arrays, counts = encode(tokenizer, length, sentence, other)
+        assert counts[0] > 5 and counts[1] == 1
+        is_start = arrays["word_starts"] > 0
+        assert (arrays["label_ids"][is_start][:-1] - 1).tolist() == gold
+        assert not arrays["label_ids"][-1].any() and is_start[-1].sum() == 1
+        firsts = [ids[0] for ids in tokenizer.encode_words(words, [1] * count)]
+        assert arrays["input_ids"][is_start][:-1].tolist() == firsts
+        # There is context on both sides, but at the ends.
+        if length == 16:
+            inner = np.flatnonzero(is_start[1 : counts[0] - 1].any(axis=0))
+            assert 3 <= inner.min() and inner.max() <= 11
 
 
 # --- From records to predictions
@@ -217,7 +205,7 @@ def test_records_of_real_files_have_all_entities(name):
     arrays, counts = task.reader.encode(
         task.reader.examples(rows),
         Tokenizer(str(SPIECE)),
-        Layout(64, long_document="split"),
+        Layout(64, long_document="sliding"),
     )
     found = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
     ones = np.ones(found.shape, np.float32)

@@ -266,7 +266,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
 
     # Class attributes, not flags: the values in programs without a setting of the name.
     program = ""
-    long_document = "split"
+    long_document = "sliding"
     summary_type, use_summ_proj = "last", True
     predict_threshold = cast(Optional[float], None)
     is_regression = False
@@ -586,7 +586,6 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     )
 
     program = "xlnet squad"
-    long_document = "sliding"
     only_predicted = ("output",)  # predict_file is evaluated, too
 
     @property

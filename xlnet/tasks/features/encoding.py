@@ -105,7 +105,7 @@ def pop_token_counts(arrays: dict[str, np.ndarray]) -> TokenCounts:
 
 def has_windows(layout: Layout) -> bool:
     """Whether an example may have several records."""
-    return layout.long_document in ("sliding", "split", "memory")
+    return layout.long_document in ("sliding", "memory")
 
 
 def check_max_seq_length(max_seq_length: int) -> None:

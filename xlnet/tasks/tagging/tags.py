@@ -5,14 +5,12 @@ after a space has the mark of the space, "▁EU"; a word after another one, such
 character, does not, so that it is the vocabulary's piece of running text, without a lone "▁". The
 first word of a sentence has the mark in languages with spaces between words.
 
-A sentence that does not fit becomes several windows of complete words. Each word belongs to one
-window, in order; a window has as many words on both sides as fit, as context that is not tagged. A
-word that alone does not fit loses its end.
+A sentence that does not fit becomes several windows, as a long text of a classification. Each word
+is tagged in one of them, the others have it as context.
 """
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import itertools
 from collections.abc import Collection, Sequence
@@ -34,9 +32,6 @@ from xlnet.tasks.tagging.schemes import TagSpan
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-
-# The fraction of a window, on each side of its own words, that is context: one in eight.
-_CONTEXT_SHARE = 8
 
 
 class Tags(NamedTuple):
@@ -64,74 +59,44 @@ class TaggedExample(NamedTuple):
     tags: Optional[Sequence[int]]  # ids; None if they are not known
 
 
-class WordWindow(NamedTuple):
-    """Words [first, last) of a sentence, of which [own, own_end) are tagged."""
-
-    first: int
-    last: int
-    own: int
-    own_end: int
-
-
-def windows_of(sizes: Sequence[int], room: int) -> list[WordWindow]:
-    """The windows of a sentence, of the pieces of each word (at most `room`) and those that fit."""
-    ends = [0, *itertools.accumulate(sizes)]  # ends[i]: pieces before word i
-    count = len(sizes)
-    if ends[-1] <= room:
-        return [WordWindow(0, count, 0, count)]
-    context = room // _CONTEXT_SHARE
-    made, own = [], 0
-    while own < count:
-        # Own words leave room for context on both sides. Half of the room that is left is for the
-        # words before them, all that these do not need for the words after them.
-        limit = ends[own] + room - 2 * context
-        own_end = max(bisect.bisect_right(ends, limit) - 1, own + 1)
-        left = room - (ends[own_end] - ends[own])
-        first = bisect.bisect_left(ends, ends[own] - left // 2)
-        last = bisect.bisect_right(ends, ends[first] + room) - 1
-        made.append(WordWindow(first, last, own, own_end))
-        own = own_end
-    return made
-
-
 def arrays_of(
     examples: Sequence[TaggedExample], tokenizer: Tokenizer, layout: encoding.Layout
 ) -> tuple:
     """(dict of arrays [m, ...], int [n], the windows of each sentence), as
     `feature_spec.finetuning_features` with those of `TaggingHead.features` lists them."""
     length = layout.max_seq_length
-    room = length - 2  # without <sep> <cls>
-    texts, labels, starts = [], [], []
-    counts, tokens_read, tokens = [], [], []
+    texts, labels, starts, counts, tokens = [], [], [], [], []
     for example in examples:
-        complete = tokenizer.encode_words(example.words, example.after_space)
-        pieces = [ids[:room] for ids in complete]
-        sizes = [len(ids) for ids in pieces]
-        windows = windows_of(sizes, room)
+        pieces = tokenizer.encode_words(example.words, example.after_space)
+        ids = list(itertools.chain.from_iterable(pieces))
+        tokens.append(len(ids))
+        sizes = [len(of_word) for of_word in pieces]
+        first = np.cumsum([0, *sizes[:-1]])  # the first piece of each word
+        places = list(range(len(ids)))
+        windows = [window for window, _ in encoding.fit_to_length(places, None, layout)]
         counts.append(len(windows))
-        tokens.append(sum(len(ids) for ids in complete))
-        tokens_read.append(sum(sizes))
-        ends = np.cumsum([0, *sizes])
-        for window in windows:
-            of_window = pieces[window.first : window.last]
-            ids = list(itertools.chain.from_iterable(of_window))
-            texts.append((ids, None))
+        # A word is tagged in the window in which its first piece has the most context.
+        begins = np.array([window[0] for window in windows])[:, None]
+        ends = np.array([window[-1] for window in windows])[:, None]
+        owner = np.minimum(first - begins, ends - first).argmax(axis=0)
+        for number, window in enumerate(windows):
+            texts.append(([ids[place] for place in window], None))
             # The first piece of a word of the window's own has its tag, and a 1; the others,
-            # context and padding have 0.
-            own = slice(window.own, window.own_end)
-            places = room - len(ids) + ends[own] - ends[window.first]
+            # context and padding have 0. On the right are <sep> and <cls>.
+            own = np.flatnonzero(owner == number)
+            place = first[own] - window[-1] + length - 3
             label, start = np.zeros((2, length), np.int32)
-            start[places] = 1
+            start[place] = 1
             if example.tags:
-                label[places] = np.add(example.tags[own], 1)
+                label[place] = np.take(example.tags, own) + 1
             labels.append(label)
             starts.append(start)
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
     arrays["label_ids"] = np.array(labels)
     arrays["word_starts"] = np.array(starts)
     arrays["is_real_example"] = np.ones(len(texts), np.int32)
-    arrays[encoding.TOKENS_READ] = np.repeat(tokens_read, counts)
-    arrays[encoding.TOKENS] = np.repeat(tokens, counts)
+    for name in (encoding.TOKENS_READ, encoding.TOKENS):
+        arrays[name] = np.repeat(tokens, counts)
     return arrays, np.array(counts)
 
 
