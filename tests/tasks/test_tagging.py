@@ -109,7 +109,8 @@ def tokenizer(tmp_path_factory):
 
 def encode(tokenizer, length, *examples):
     examples = list(map(tags.TaggedExample._make, examples))
-    return tags.arrays_of(examples, tokenizer, Layout(length, long_document="sliding"))
+    layout = Layout(length, long_document="sliding")
+    return known.TASKS["conll2003"].reader.encode(examples, tokenizer, layout)
 
 
 def test_labels_are_at_the_first_pieces_of_words(tokenizer):

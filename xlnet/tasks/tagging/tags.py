@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Optional
 import numpy as np
 
 from xlnet.corpus.feature_spec import Feature
-from xlnet.corpus.tokenizer import Tokenizer, is_unspaced
+from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
@@ -57,47 +57,6 @@ class TaggedExample(NamedTuple):
     words: Sequence[str]
     after_space: Sequence[bool]  # whether a word comes after a space
     tags: Optional[Sequence[int]]  # ids; None if they are not known
-
-
-def arrays_of(
-    examples: Sequence[TaggedExample], tokenizer: Tokenizer, layout: encoding.Layout
-) -> tuple:
-    """(dict of arrays [m, ...], int [n], the windows of each sentence), as
-    `feature_spec.finetuning_features` with those of `TaggingHead.features` lists them."""
-    length = layout.max_seq_length
-    texts, labels, starts, counts, tokens = [], [], [], [], []
-    for example in examples:
-        pieces = tokenizer.encode_words(example.words, example.after_space)
-        ids = list(itertools.chain.from_iterable(pieces))
-        tokens.append(len(ids))
-        sizes = [len(of_word) for of_word in pieces]
-        first = np.cumsum([0, *sizes[:-1]])  # the first piece of each word
-        places = list(range(len(ids)))
-        windows = [window for window, _ in encoding.fit_to_length(places, None, layout)]
-        counts.append(len(windows))
-        # A word is tagged in the window in which its first piece has the most context.
-        begins = np.array([window[0] for window in windows])[:, None]
-        ends = np.array([window[-1] for window in windows])[:, None]
-        owner = np.minimum(first - begins, ends - first).argmax(axis=0)
-        for number, window in enumerate(windows):
-            texts.append(([ids[place] for place in window], None))
-            # The first piece of a word of the window's own has its tag, and a 1; the others,
-            # context and padding have 0. On the right are <sep> and <cls>.
-            own = np.flatnonzero(owner == number)
-            place = first[own] - window[-1] + length - 3
-            label, start = np.zeros((2, length), np.int32)
-            start[place] = 1
-            if example.tags:
-                label[place] = np.take(example.tags, own) + 1
-            labels.append(label)
-            starts.append(start)
-    arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
-    arrays["label_ids"] = np.array(labels)
-    arrays["word_starts"] = np.array(starts)
-    arrays["is_real_example"] = np.ones(len(texts), np.int32)
-    for name in (encoding.TOKENS_READ, encoding.TOKENS):
-        arrays[name] = np.repeat(tokens, counts)
-    return arrays, np.array(counts)
 
 
 class TaggingReader(contract.Reader):
@@ -205,7 +164,40 @@ class TaggingReader(contract.Reader):
         return self.options.is_spaced, self.options.knows_spaces
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        return arrays_of(examples, tokenizer, layout)
+        length = layout.max_seq_length
+        texts, labels, starts, counts, tokens = [], [], [], [], []
+        for example in examples:
+            pieces = tokenizer.encode_words(example.words, example.after_space)
+            ids = list(itertools.chain.from_iterable(pieces))
+            tokens.append(len(ids))
+            sizes = [len(of_word) for of_word in pieces]
+            first = np.cumsum([0, *sizes[:-1]])  # the first piece of each word
+            places = list(range(len(ids)))
+            windows = encoding.fit_to_length(places, None, layout)
+            counts.append(len(windows))
+            # A word is tagged in the window in which its first piece has the most context, the one
+            # with the nearest centre, as all are of one length.
+            centres = np.array([(window[0] + window[-1]) / 2 for window, _ in windows])
+            owner = np.searchsorted((centres[1:] + centres[:-1]) / 2, first)
+            for number, (window, _) in enumerate(windows):
+                texts.append(([ids[place] for place in window], None))
+                # The first piece of a word of the window's own has its tag, and a 1; the others,
+                # context and padding have 0. On the right are <sep> and <cls>.
+                begin, end = np.searchsorted(owner, (number, number + 1))
+                place = first[begin:end] - window[-1] + length - 3
+                label, start = np.zeros((2, length), np.int32)
+                start[place] = 1
+                if example.tags:
+                    label[place] = np.add(example.tags[begin:end], 1)
+                labels.append(label)
+                starts.append(start)
+        arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
+        arrays["label_ids"] = np.array(labels)
+        arrays["word_starts"] = np.array(starts)
+        arrays["is_real_example"] = np.ones(len(texts), np.int32)
+        for name in (encoding.TOKENS_READ, encoding.TOKENS):
+            arrays[name] = np.repeat(tokens, counts)
+        return arrays, np.array(counts)
 
 
 class TaggingHead(contract.Head):
