@@ -181,7 +181,7 @@ def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.nda
     """
     found = np.zeros((len(rows), 2))
     for i, (prediction, row) in enumerate(zip(predictions, rows)):
-        texts = gold_texts(row)
+        texts = [answer.text for answer in row.label or ()]
         if rule == "squad2.0":
             # Answers without a word do not count. Where none is left, a prediction is right if it
             # has no word either.
@@ -194,11 +194,6 @@ def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.nda
                 one = cmrc(prediction, text)
             found[i] = np.maximum(found[i], one)
     return found
-
-
-def gold_texts(row: Row) -> list[str]:
-    """The texts of the answers that count as right; [] where there is none."""
-    return [answer.text for answer in row.label or ()]
 
 
 def metrics(

@@ -51,7 +51,7 @@ class SpanReader(contract.Reader):
     def table(self, path: str) -> forms.Table:
         form = readers.declared_form(self.task, path)
         if form.name == "json":
-            return squad.read_json(self.task, path, form)
+            return forms.Table(None, squad.read_json(self.task, path, form))
         return super().table(path)
 
     @property
@@ -86,11 +86,7 @@ class SpanReader(contract.Reader):
         return kept
 
     def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
-        def example(row: Row) -> squad.Question:
-            context, question = row.pairs[0]
-            return squad.Question(context, question, *squad.position_of(row))
-
-        return MappedRows(example, rows)
+        return MappedRows(squad.question_of, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return squad.encode(examples, tokenizer, layout.max_seq_length, self.options)

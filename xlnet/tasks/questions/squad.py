@@ -53,20 +53,17 @@ class Question(NamedTuple):
 # ---- SQuAD's JSON
 
 
-def read_json(task: Task, path: str, form: Form) -> forms.Table:
-    """The questions of SQuAD's articles, or the rows of a JSON list."""
-
-    def rows() -> Iterator[tuple[str, Any]]:
-        for place, value in forms.objects(path, form, "questions"):
-            if not isinstance(value, dict) or "paragraphs" not in value:
-                yield place, forms.flattened(value)
-                continue
-            try:
-                yield from _of_article(task, place, value)
-            except (KeyError, TypeError, AttributeError) as e:
-                yield place, f"not an article as in SQuAD ({type(e).__name__}: {e})"
-
-    return forms.Table(None, rows())
+def read_json(task: Task, path: str, form: Form) -> Iterator[tuple[str, Any]]:
+    """Yields (place, cells or error) of the questions of SQuAD's articles, or of the rows of a JSON
+    list."""
+    for place, value in forms.objects(path, form, "questions"):
+        if not isinstance(value, dict) or "paragraphs" not in value:
+            yield place, forms.flattened(value)
+            continue
+        try:
+            yield from _of_article(task, place, value)
+        except (KeyError, TypeError, AttributeError) as e:
+            yield place, f"not an article as in SQuAD ({type(e).__name__}: {e})"
 
 
 def _of_article(
@@ -118,6 +115,14 @@ def parse_answers(cells: list) -> tuple:
             return None, f"found {start!r} as answer_start, expected an integer"
         found.append(GoldAnswer(text, int(number) if is_place else None))
     return tuple(found), None
+
+
+def question_of(row: Row) -> Question:
+    """The question of a row, and where the first of its answers is, without the spaces around
+    it."""
+    context, question = row.pairs[0]
+    start, end = position_of(row)
+    return Question(context, question, start, end)
 
 
 def position_of(row: Row) -> tuple[int, int]:
