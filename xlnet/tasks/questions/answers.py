@@ -223,7 +223,8 @@ def metrics(
     for name, chosen in parts.items():
         if chosen.any():
             exact, f1 = 100.0 * written[chosen].mean(axis=0)
-            found[name + "exact"], found[name + "f1"] = float(exact), float(f1)
+            found[name + "exact"] = float(exact)
+            found[name + "f1"] = float(f1)
 
     # As in the official script, the questions are answered one after the other, those with the
     # surest answers first. One with an answer then adds its value; one without loses the 1 that it
@@ -233,8 +234,9 @@ def metrics(
             values[i] = -1.0 if text else 0.0
     order = np.argsort(null, kind="stable")
     thresholds = [0.0, *null[order].tolist()]
+    unanswerable = np.count_nonzero(~has_answer)
     for name, column in zip(("exact", "f1"), values[order].T):
-        totals = np.cumsum([np.count_nonzero(~has_answer), *column])
+        totals = np.cumsum([unanswerable, *column])
         best = int(np.argmax(totals))
         found["best_" + name] = 100.0 * float(totals[best]) / len(rows)
         found[f"best_{name}_thresh"] = thresholds[best]

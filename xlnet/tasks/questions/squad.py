@@ -137,7 +137,9 @@ def position_of(row: Row) -> tuple[int, int]:
     if not starts or (len(starts) > 1 and given is None):
         return -1, -1
     start = min(starts, key=lambda each: abs(each - (given or 0)))
-    return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+    blanks = len(text) - len(text.lstrip())
+    end = start + len(text.rstrip())
+    return start + blanks, end
 
 
 # ---- windows

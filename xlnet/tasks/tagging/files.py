@@ -52,7 +52,8 @@ class Sentence(NamedTuple):
             return list(spans)
         found = []
         for first, last, label in spans:
-            start, end = self.places[first][0], self.places[last - 1][1]
+            start, _ = self.places[first]
+            _, end = self.places[last - 1]
             found.append((start, end, label))
         return found
 
@@ -103,7 +104,8 @@ def _kind(char: str) -> str:
 def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
     """The sentence of an object, which has a text with a word or more, or a list of words, none of
     them empty, under a key; raises ValueError."""
-    line, content = json.dumps(cells, ensure_ascii=False), cells.get(key)
+    content = cells.get(key)
+    line = json.dumps(cells, ensure_ascii=False)
     if not is_text(line):
         raise ValueError(NOT_TEXT)
     text = content if isinstance(content, str) else ""
@@ -173,7 +175,8 @@ def tagged(
       key: of its entities, if it is a text, or of the tags of its words, which are lists.
       scheme: of the tags that are returned.
     """
-    count, marks = len(sentence.words), sentence.cells.get(key)
+    count = len(sentence.words)
+    marks = sentence.cells.get(key)
     if not isinstance(marks, list) or not sentence.text and len(marks) != count:
         expected = "entities" if sentence.text else f"a tag for each of {count} words"
         found = f"{json.dumps(marks):.200} in '{key}'"

@@ -98,7 +98,8 @@ def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
     if scheme == PLAIN:
         return tuple(sorted(set(tags)))
     found = [OUTSIDE]
-    for label in sorted({split(tag)[1] for tag in tags if tag != OUTSIDE}):
+    labels = {split(tag)[1] for tag in tags if tag != OUTSIDE}
+    for label in sorted(labels):
         for prefix in dict.fromkeys(_PREFIXES[scheme]):
             found.append(_join(prefix, label))
     return tuple(found)

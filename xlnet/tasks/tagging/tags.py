@@ -92,7 +92,8 @@ class TaggingReader(contract.Reader):
         if form.name in ("jsonl", "ndjson", "json", "parquet"):
             return forms.Table(None, files.of_objects(path, form))
         # Columns have names if the task calls them so.
-        column, label = self.task.columns.text_a[0], "".join(self.task.columns.label)
+        (column,) = self.task.columns.text_a
+        label = "".join(self.task.columns.label)
         name = form.name if form.name in forms.DELIMITERS else "conll"
         header = form.header or ("none" if column.isdecimal() else "names")
         form = dataclasses.replace(form, name=name, header=header)
@@ -126,16 +127,17 @@ class TaggingReader(contract.Reader):
         key, scheme = self._marks_key or usual, self.options.scheme
         try:
             sentence, tags = files.tagged(sentence, key, scheme)
-            unknown = set(tags) - set(self.task.labels or tags)
+            known = self.task.labels or tags
+            unknown = set(tags) - set(known)
             if unknown:
-                expected = f"one of {', '.join(self.task.class_names)}"
-                raise ValueError(
-                    f"found tag '{min(unknown)}', expected {expected:.300}"
-                )
+                found = f"found tag '{min(unknown)}'"
+                expected = f"one of {', '.join(known)}"
+                raise ValueError(f"{found}, expected {expected:.300}")
         except ValueError as e:
             tags, error = None, str(e)
-        text = (" " if self.options.is_spaced else "").join(sentence.words)
-        row = Row(id, ((text, None),), tags, source=sentence)
+        between = " " if self.options.is_spaced else ""
+        pair = between.join(sentence.words), None
+        row = Row(id, (pair,), tags, source=sentence)
         # Tags that are not needed may be wrong.
         return row, error if need_labels else None
 
@@ -156,7 +158,9 @@ class TaggingReader(contract.Reader):
         if sentence.text and self.options.knows_spaces:
             for i, (start, _) in enumerate(sentence.places[1:], 1):
                 marks[i] = sentence.text[start - 1].isspace()
-        tags = None if row.label is None else [names.index(tag) for tag in row.label]
+        tags = None
+        if row.label is not None:
+            tags = [names.index(tag) for tag in row.label]
         return TaggedExample(sentence.words, marks, tags)
 
     @property
@@ -230,8 +234,9 @@ class TaggingHead(contract.Head):
         loss = weights * nn.softmax_cross_entropy(logits, ids, smoothing)
         if class_weights is not None:
             loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
+        total = tf.reduce_sum(loss, axis=1)
         count = tf.reduce_sum(weights, axis=1)
-        return tf.reduce_sum(loss, axis=1) / tf.maximum(count, 1.0)
+        return total / tf.maximum(count, 1.0)
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """`values`, int32 [B,T]: the most probable tag of each word at its first piece, -1
@@ -246,10 +251,11 @@ class TaggingHead(contract.Head):
         starts = features["word_starts"]
         missing = tf.shape(starts)[1] - tf.shape(logits)[1]
         padding = [[0, 0], [missing, 0]]
-        tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
+        tags = tf.pad(tags, padding)
+        none = -tf.ones_like(tags)
         return {
-            "values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
-            "probabilities": probabilities,
+            "values": tf.where(starts > 0, tags, none),
+            "probabilities": tf.pad(probabilities, padding),
         }
 
     def join(
@@ -262,7 +268,8 @@ class TaggingHead(contract.Head):
         all_probabilities = np.split(outputs["probabilities"], ends)
         values = []
         for ids, probabilities in zip(all_ids, all_probabilities):
-            values.append(Tags(ids[ids >= 0], probabilities[ids >= 0]))
+            is_word = ids >= 0
+            values.append(Tags(ids[is_word], probabilities[is_word]))
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(values, loss)
 
@@ -318,8 +325,9 @@ class TaggingScorer(contract.Scorer):
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
-        counts = schemes.total(self._counts(gold_labels, values))
-        found = dict(zip(("precision", "recall", "f1"), schemes.ratios(counts)))
+        counts = self._counts(gold_labels, values)
+        ratios = schemes.ratios(schemes.total(counts))
+        found = dict(zip(("precision", "recall", "f1"), ratios))
         right = words = 0
         for row, one in zip(gold_labels, self.results(gold_labels, values)):
             right += sum(map(str.__eq__, row.label, one.tags))
