@@ -140,7 +140,7 @@ def device(name):
 
     found = tf2.config.list_physical_devices("GPU")[:1]
     if not found:
-        raise UserError("device is gpu, but no GPU was found: " + devices.why_no_gpu())
+        raise UserError("device is gpu: " + devices.NO_GPU)
     return devices.gpu_names(found)
 
 

@@ -39,9 +39,7 @@ def pytest_sessionstart():
         from xlnet.engine import devices
 
         if not tf2.config.list_physical_devices("GPU"):
-            pytest.exit(
-                f"XLNET_TEST_GPU=1: no GPU: {devices.why_no_gpu()}", returncode=1
-            )
+            pytest.exit(f"XLNET_TEST_GPU=1: {devices.NO_GPU}", returncode=1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -170,6 +170,12 @@ LAUNCHED = {
         (3, 2, "SLURM"),
         ["gpu8:22345", "gpu9:22345", "gpu10:22345"],
     ),
+    "names without numbers": (
+        dict(OF_SLURM, SLURM_STEP_NODELIST="a,b1,n[09]"),
+        3,
+        (3, 2, "SLURM"),
+        ["a:22345", "b1:22345", "n09:22345"],
+    ),
     "srun, alone": (OF_SLURM, 1, (1, 0, "TF_CONFIG"), []),
     "one task": (
         dict(OF_SLURM, SLURM_STEP_NUM_TASKS="1"),
@@ -232,7 +238,7 @@ def test_launchers_name_the_hosts(launched, case):
         (OF_SLURM, 2, "num_hosts: found 2, expected 3, as SLURM names"),
         (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None, "24 processes on 3 machines"),
         (dict(OF_SLURM, SLURM_PROCID="3"), None, 'the task .*"index": 3'),
-        (dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"), None, "no hosts: .*'gpu.8-'"),
+        (dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"), None, "no hosts: .*gpu.8-"),
     ),
 )
 def test_launchers_that_name_other_hosts_are_one_line(
@@ -241,19 +247,6 @@ def test_launchers_that_name_other_hosts_are_one_line(
     launched(environment)
     with pytest.raises(UserError, match=message):
         multi_host.cluster(num_hosts)
-
-
-NODES = {
-    "gpu[8-10]": ["gpu8", "gpu9", "gpu10"],
-    "a,b1,c[2,4-5]": ["a", "b1", "c2", "c4", "c5"],
-    "r[0-1]_b[0-1]": ["r0_b0", "r0_b1", "r1_b0", "r1_b1"],
-    "n[09-11].local": ["n09.local", "n10.local", "n11.local"],
-}
-
-
-@pytest.mark.parametrize("nodes", list(NODES))
-def test_lists_of_nodes(nodes):
-    assert multi_host.expand_nodes(nodes) == NODES[nodes]
 
 
 # ---- the start, and lost hosts

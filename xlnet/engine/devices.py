@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 _GROUP_BYTES = 2**25  # of the gradients that are summed over replicas together
 _M_ARENA_MAX = -8  # of malloc.h
 _CORES_OF_A_HEAP = 32
+NO_GPU = "TensorFlow finds no GPU"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,6 @@ class Devices:
     description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
-    tf32: bool = False  # whether GPUs multiply float32 as TF32
     fused_attention: Optional[tuple[int, int]] = None  # its compute capability
 
     @property
@@ -118,8 +118,6 @@ class Devices:
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run and how its operations are run, for the banner."""
         words = str(network.run_config(is_training=True).precision)
-        if words == "fp32" and self.tf32:
-            words += ", TF32 allowed"
         if network.recompute:
             words += ", recomputing"
         if self.xla or isinstance(self.strategy, tf2.distribute.TPUStrategy):
@@ -144,8 +142,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     Raises:
       UserError: there are fewer devices, or settings and environment contradict each other.
     """
-    if settings.deterministic:
-        tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
         if settings.fused_attention:
             raise errors.wrong("fused_attention", "use_tpu", "NVIDIA GPUs")
@@ -159,13 +155,11 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     used = _gpus(settings)[:count]
     xla = settings.xla
     if xla is None:
-        xla = compiles_on_gpus and bool(used) and not settings.deterministic
+        xla = compiles_on_gpus and bool(used)
     if xla:  # must be known before TensorFlow uses a device
         set_xla_flags()
     if used:
         _claim(used)
-        # Whether float32 is multiplied as TF32 (https://arxiv.org/abs/2004.09602, section 2).
-        tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     description = _description(settings, used)
 
     # Wait until all hosts are there, then connect them.
@@ -187,7 +181,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         description,
         gpus=tuple(used),
         xla=xla,
-        tf32=bool(used) and settings.uses_tf32,
         fused_attention=_fused_attention(settings.fused_attention, used, xla, hosts),
     )
 
@@ -239,18 +232,18 @@ def _gpus(settings: DeviceSettings) -> list[Any]:
         raise errors.wrong("num_core_per_host", count, f"at most {gpu_names(found)}")
     if not found and (count > 1 or settings.device == "gpu"):
         flag = "device" if settings.device == "gpu" else "num_core_per_host"
-        raise errors.wrong(flag, f"no GPU: {why_no_gpu()}", "GPUs", "or --device=cpu")
+        raise errors.wrong(flag, NO_GPU, "GPUs", "or --device=cpu")
     return found
 
 
 def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
-    """The devices, for the banner; on the CPU also why there is no GPU."""
+    """The devices, for the banner."""
     if used:
         return gpu_names(used)
     words = f"CPU, {cores.available()} cores"
     if settings.num_core_per_host > 1:
         words += f" as {settings.num_core_per_host} replicas"
-    return words if settings.device == "cpu" else f"{words}; no GPU: {why_no_gpu()}"
+    return words if settings.device == "cpu" else f"{words}; {NO_GPU}"
 
 
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
@@ -316,16 +309,6 @@ def set_xla_flags() -> None:
     if tf2.__version__.startswith("2.21."):  # an unknown flag ends the program
         flags.append("--xla_gpu_dot_merger_threshold_mb=0")
     os.environ["XLA_FLAGS"] = " ".join([*flags, wanted]).strip()
-
-
-def why_no_gpu() -> str:
-    """Why TensorFlow finds no GPU."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if hidden is not None and (not hidden or hidden.startswith("-")):
-        return f"CUDA_VISIBLE_DEVICES is '{hidden}'"
-    if not tf2.test.is_built_with_cuda():
-        return "this TensorFlow was built without CUDA"
-    return "TensorFlow finds none; nvidia-smi shows whether the driver works"
 
 
 def gpu_names(gpus: Sequence[Any]) -> str:

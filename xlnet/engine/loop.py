@@ -192,13 +192,12 @@ def _resume(
     makes up its evaluation."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     first = checkpoint.step_of(model_dir)
-    selection.go_back_to(first)
     if run.devices.is_chief:
         for directory in (model_dir, os.path.join(model_dir, BEST)):
             files.remove_unfinished(os.path.join(directory, ""))
             checkpoint.remove_unfinished(directory)
         recurrent_memory.forget(model_dir)
-        selection.replace_later(first)
+        selection.go_back_to(first)
         if _is_due(run, evaluator, first) and not selection.has(first):
             _evaluate(run, selection, evaluator, first, stop)
     if first >= last:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import itertools
 import json
 import logging
 import os
@@ -25,6 +24,7 @@ from typing import Any, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver
 from tensorflow.python.eager import context
 
 from xlnet.support import files
@@ -94,11 +94,13 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
 def _of_slurm() -> dict[str, Any]:
     """TF_CONFIG of the step of a SLURM job. In a batch script itself there is none.
 
-    TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs.
+    TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs; its reader
+    of lists such as `rack[08-10],login` is private (2.15.1 to 2.21.0).
     """
     environment = os.environ
     try:
-        names = expand_nodes(environment["SLURM_STEP_NODELIST"])
+        nodes = environment["SLURM_STEP_NODELIST"]
+        names = slurm_cluster_resolver.expand_hostlist(nodes)
         index = int(environment["SLURM_PROCID"])
         processes = int(environment["SLURM_STEP_NUM_TASKS"])
         # Different jobs get different ports, as they may share a machine.
@@ -111,36 +113,6 @@ def _of_slurm() -> dict[str, Any]:
         raise wrong("SLURM", found, "one on each")
     workers = [f"{name}:{port}" for name in names]
     return {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-
-
-def expand_nodes(nodes: str) -> list[str]:
-    """The names in a list of SLURM's, such as `rack[0-1]_blade[08-10],login`.
-
-    Raises:
-      ValueError: it is not such a list.
-    """
-    # A name consists of texts and lists of numbers in turn: rack, [0-1], _blade, [08-10]. Every
-    # number of one list is combined with every number of the others; the last list changes fastest.
-    names: list[str] = []
-    for word in re.split(r",(?![^\[]*\])", nodes):
-        if not re.fullmatch(r"([^\[\],\s]|\[[0-9,-]+\])+", word):
-            raise ValueError(f"'{word}' in the list of nodes '{nodes}' is not a name")
-        parts = []
-        for part in re.findall(r"\[[^\]]*\]|[^\[]+", word):
-            parts.append(_numbers(part[1:-1]) if part.startswith("[") else [part])
-        for each in itertools.product(*parts):
-            names.append("".join(each))
-    return names
-
-
-def _numbers(text: str) -> list[str]:
-    """The numbers of "8-10,12", with the digits of the first of a range: 08-10 is 08, 09, 10."""
-    numbers = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        for number in range(int(first), int(last or first) + 1):
-            numbers.append(f"{number:0{len(first)}}")
-    return numbers
 
 
 def all_hosts() -> list[tuple[str, str]]:

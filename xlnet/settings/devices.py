@@ -1,7 +1,6 @@
 """The devices and machines of a run."""
 
 import dataclasses
-import os
 from typing import Optional
 
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
@@ -35,7 +34,7 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
     )
     xla: Optional[bool] = setting(
         None,
-        "compile the training step with XLA; not given: on GPUs, unless deterministic; in "
+        "compile the training step with XLA; not given: on GPUs; in "
         "fine-tuning batches then have at most six lengths",
         help_group=HelpGroup.SPEED,
     )
@@ -46,18 +45,6 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
         "Triton is installed and the run has one H100 or H200",
         help_group=HelpGroup.SPEED,
     )
-    deterministic: bool = setting(
-        False,
-        "on GPUs use only operations that give the same bits each time, and no TF32: slower, and "
-        "an error where TensorFlow has none",
-        help_group=HelpGroup.SPEED,
-    )
-
-    @property
-    def uses_tf32(self) -> bool:
-        """Whether GPUs may compute float32 matmuls in TF32 (10 bits of mantissa), as A100 and later
-        do by default."""
-        return not self.deterministic and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for what runs on GPUs or the CPU of one machine: all but pretraining."""
@@ -73,7 +60,6 @@ class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES):
     num_core_per_host: int = same_as(DeviceSettings, "num_core_per_host")
     device: str = same_as(DeviceSettings, "device")
     xla: Optional[bool] = same_as(DeviceSettings, "xla")
-    deterministic: bool = same_as(DeviceSettings, "deterministic")
 
     def devices(self) -> DeviceSettings:
         """These settings as of pretraining, which has more of them."""
