@@ -20,7 +20,6 @@ from xlnet.corpus import processes
 from xlnet.settings.finetuning import ClassifierSettings, TaggerSettings
 from xlnet.support import cores, errors, files
 from xlnet.tasks import custom
-from xlnet.tasks.files import parsing
 
 REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}
@@ -219,7 +218,7 @@ def test_an_unknown_label_of_thousands_is_a_short_error(monkeypatch):
         )
     )
     with pytest.raises(errors.UserError, match="new.csv:2: unknown label ") as e:
-        parsing.read_file(task, "new.csv", need_labels=True)
+        task.reader.read("new.csv", need_labels=True)
     assert len(task.labels) > 2000 and len(str(e.value)) < 1000
 
 

@@ -27,7 +27,6 @@ from xlnet.support import files
 from xlnet.support.errors import UserError
 from xlnet.tasks import custom
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import parsing
 
 EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
 SIZE = 64_000  # characters
@@ -203,7 +202,7 @@ class Place:
         )
         try:
             task = custom.resolve_task(settings)
-            rows = parsing.read_file(task, settings.data_dir, True)
+            rows = task.reader.read(settings.data_dir, True)
             task = custom.resolve_task(settings)
         except UserError as e:
             assert name in str(e), e

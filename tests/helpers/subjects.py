@@ -26,7 +26,6 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.support import files
 from xlnet.tasks import custom
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import parsing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,9 +186,7 @@ def _own_rows(group, path, need_labels=True, skips=False, **columns):
             **columns,
         )
     )
-    rows = parsing.read_file(
-        task.with_files(skips_errors=skips), str(path), need_labels
-    )
+    rows = task.with_files(skips_errors=skips).reader.read(str(path), need_labels)
     return task, [row[:4] for row in rows]  # without where they stand
 
 

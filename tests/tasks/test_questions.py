@@ -58,7 +58,7 @@ def read(tmp_path, value, need_labels=True, task=SQUAD, name="train-v2.0.json"):
     path.write_text(
         value if isinstance(value, str) else json.dumps(value), encoding="utf-8"
     )
-    return parsing.read_file(task, str(path), need_labels)
+    return task.reader.read(str(path), need_labels)
 
 
 def row(context=CONTEXT, answers=(), id="q1"):

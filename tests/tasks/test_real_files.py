@@ -9,7 +9,7 @@ from helpers.paths import DATA, FOLDERS, ROOT
 from helpers.tasks import read_rows
 
 from xlnet.tasks import custom, known
-from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files import readers
 
 # Rows, as the data sets' own description says.
 COUNTS = {
@@ -38,7 +38,7 @@ def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
     task = known.TASKS[name]
     path = readers.find_file(DATA / FOLDERS[name], task.files.by_split[split])
-    return path, parsing.read_file(task, path, **more)
+    return path, task.reader.read(path, **more)
 
 
 @pytest.mark.parametrize("name, split", FILES)
@@ -103,7 +103,7 @@ def test_public_sets_are_read_as_before(name_and_split):
         or form.header == "none"
         or task.type.program != "xlnet classify"
     )
-    rows = parsing.read_file(task, path, is_labelled)
+    rows = task.reader.read(path, is_labelled)
     assert [len(rows), digest_of(rows)] == DIGESTS[name_and_split]
 
 

@@ -16,7 +16,7 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Layout
-from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files import readers
 from xlnet.tasks.tagging import tags
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import InlineExample
@@ -36,7 +36,7 @@ def make_task(directory, train=TRAIN, name="train.txt", **more):
 
 def read(task, directory, text):
     (directory / "dev.txt").write_text(text, encoding="utf-8")
-    return parsing.read_file(task, str(directory / "dev.txt"), need_labels=True)
+    return task.reader.read(str(directory / "dev.txt"), need_labels=True)
 
 
 # --- Files to rows

@@ -39,7 +39,7 @@ def write(directory, name, content):
 def rows_of(path, **flags):
     """(the task that is trained on a file, its rows)."""
     task = custom.resolve_task(settings(path, **flags))
-    return task, parsing.read_file(task, str(path), need_labels=True)
+    return task, task.reader.read(str(path), need_labels=True)
 
 
 def tagged(row):

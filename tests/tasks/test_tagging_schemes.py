@@ -10,7 +10,6 @@ from helpers import tasks
 
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks import custom
-from xlnet.tasks.files import parsing
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.tagging.tags import Tags
 
@@ -174,7 +173,7 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
             f.write("\n")
     settings = tasks.settings(path, TaggerSettings, scheme=scheme, dev_share=0.0)
     task = custom.resolve_task(settings)
-    rows = parsing.read_file(task, str(path), need_labels=True)
+    rows = task.reader.read(str(path), need_labels=True)
     values = []
     for row in rows:
         ids = []

@@ -148,7 +148,7 @@ def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
     path.write_text(
         '{"text": "a", "label": "0"}\n{"title": "b", "text": "c", "label": "1", "id": 7}'
     )
-    assert parsing.read_file(task, str(path), need_labels=True) == [
+    assert task.reader.read(str(path), need_labels=True) == [
         Row("0", (("a", None),), "0"),
         Row("7", (("b c", None),), "1"),
     ]
@@ -205,7 +205,7 @@ def test_both_parts_of_mnli(tmp_path):
 def test_odd_beginnings(tmp_path, name, content, encoding, text):
     (tmp_path / name).write_bytes(content)
     task = with_form(TASKS["sst-2"], encoding=encoding)
-    assert parsing.read_file(task, str(tmp_path / name), True) == [
+    assert task.reader.read(str(tmp_path / name), True) == [
         Row("0", ((text, None),), "1")
     ]
 
@@ -372,7 +372,7 @@ def test_error(error, tmp_path):
     assert "\n" not in str(e.value)
 
 
-def test_the_first_different_errors_are_listed(tmp_path, caplog):
+def test_the_first_errors_are_listed(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
     lines = [f"{i}\ta\tb\tx{i // 2}" for i in range(50)]
     write(tmp_path, "dev.tsv", RTE.strip(), *lines)
@@ -381,7 +381,7 @@ def test_the_first_different_errors_are_listed(tmp_path, caplog):
         read_rows(TASKS["rte"], str(tmp_path), "dev")
     listed = caplog.messages[0].splitlines()
     assert listed[0] == "50 faulty rows, such as" and len(listed) == 21
-    assert "dev.tsv:40: unknown label 'x19'" in listed[20]
+    assert "dev.tsv:21: unknown label 'x9'" in listed[20]
 
 
 def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
@@ -390,7 +390,7 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta")
     rows = read_rows(TASKS["qqp"], tmp_path, "train")
     assert [row.id for row in rows] == [str(i) for i in range(200)]
-    assert "train.tsv: 2 of 202 rows skipped" in caplog.text
+    assert "train.tsv: 2 rows skipped" in caplog.text
 
 
 def test_a_known_task_is_read_in_its_form_whatever_the_file_is_called(
@@ -433,11 +433,11 @@ SNLI_ROWS = ("a\tb\tneutral\tneutral", "a\tb\tneutral\tentailment\tentailment")
 def test_only_before_the_label_of_snli_rows_may_be_wider(tmp_path):
     """A tab in a text would otherwise move what follows it to other columns."""
     write(tmp_path, "a.tsv", "sentence1\tsentence2\tlabel1\tgold_label", *SNLI_ROWS)
-    rows = parsing.read_file(TASKS["snli"], str(tmp_path / "a.tsv"), True)
+    rows = TASKS["snli"].reader.read(str(tmp_path / "a.tsv"), True)
     assert [row.label for row in rows] == ["neutral", "entailment"]
     write(tmp_path, "b.txt", "gold_label\tsentence1\tsentence2", "neutral\ta\tb\tc")
     with pytest.raises(UserError, match="b.txt:2: 4 column.s., expected 3"):
-        parsing.read_file(TASKS["snli"], str(tmp_path / "b.txt"), True)
+        TASKS["snli"].reader.read(str(tmp_path / "b.txt"), True)
 
 
 def test_a_table_without_a_declared_form_is_not_read_as_texts(tmp_path, monkeypatch):
@@ -470,9 +470,9 @@ def test_a_table_is_read_with_its_delimiter_and_not_without(tmp_path):
     (tmp_path / "x.csv").write_text(lines.replace("1|", "|", 1), "utf-8")
     task = TASKS["sst-2"]
     with pytest.raises(UserError, match="in index.sentence.label.*--delimiter"):
-        parsing.read_file(task, str(tmp_path / "x.csv"), True)
+        task.reader.read(str(tmp_path / "x.csv"), True)
     task = with_form(task, delimiter="|")
-    rows = parsing.read_file(task, str(tmp_path / "x.csv"), True)
+    rows = task.reader.read(str(tmp_path / "x.csv"), True)
     assert rows == [Row("7", (("naïve; or, say, café", None),), "1")]
 
 

@@ -38,7 +38,6 @@ import numpy as np
 
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.files.row_store import store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.task import Form, Row, Task
 from xlnet.tasks.types import contract
@@ -163,7 +162,7 @@ class RankingReader(contract.Reader):
                     source = tuple(of_query.values())
                     yield row._replace(label=of_query.get(row.id, 0.0), source=source)
 
-        kept = store_rows(labelled())
+        kept = list(labelled())
         queries = {row.query for row in rows}
         if not kept:
             raise wrong(path, f"no judgement for any of {len(queries)} queries", "some")
@@ -211,7 +210,7 @@ class RankingReader(contract.Reader):
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str
     ) -> Sequence[Row]:
-        pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
+        pairs = list(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
             found = "no query with two documents of different relevance"
             where = f"the train file in {data_dir}"

@@ -1,23 +1,31 @@
-"""The rows of a task's splits, and of files to predict: each file read by the task's `Reader`."""
+"""Records of files to the `Row`s of a task: columns are found, texts and labels parsed.
+
+A file is read and checked to its end before it is used; the first of its errors are listed. Each of
+its records is a row, or refused, or left out with a number that is reported.
+"""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import hashlib
 import itertools
 import logging
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Optional
 
-from xlnet.support.errors import wrong
-from xlnet.tasks.files import readers
-from xlnet.tasks.files.row_store import digest, store_rows
-from xlnet.tasks.task import Row, Task
+from xlnet.corpus.tokenizer import is_text
+from xlnet.support.errors import UserError, wrong
+from xlnet.tasks.files import forms, published, readers
+from xlnet.tasks.task import CUSTOM, InlineExample, Row, Task
 
 _log = logging.getLogger(__name__)
 
-_LABELS_NAMED = 20  # at most
+NOT_TEXT = "found bytes or escapes that are no characters, expected UTF-8; --encoding"
+LISTED = 20  # errors that are shown
 
-# --- Splits
+# ---- the rows of splits
 
 
 def read_parts(
@@ -25,23 +33,20 @@ def read_parts(
 ) -> dict[str, Sequence[Row]]:
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
     dev is held out of the train file."""
-    is_held_out = (
-        part in ("train", "dev")
-        and task.files.dev_share
-        and "dev" not in task.files.by_split
-    )
+    share, by_split = task.files.dev_share, task.files.by_split
+    is_held_out = part in ("train", "dev") and share > 0 and "dev" not in by_split
     file = "train" if is_held_out else part
-    path = readers.require_file(data_dir, task.files.by_split[file], file)
+    path = readers.require_file(data_dir, by_split[file], file)
     if file != "train":  # a row that is left out would change what an evaluation counts
         task = task.with_files(skips_errors=False)
-    rows = read_file(task, path, need_labels or bool(is_held_out))
+    rows = task.reader.read(path, need_labels or is_held_out)
     if not is_held_out:
         return {part: rows}
-    parts = hold_out(rows, task.files.dev_share)
-    if not all(parts):
-        found = f"{len(parts[0])} rows to train on and {len(parts[1])} held out as dev"
+    train, dev = hold_out(rows, share)
+    if not train or not dev:
+        found = f"{len(train)} rows to train on and {len(dev)} held out as dev"
         raise wrong(path, found, "two texts, or groups, or more", "--dev_file")
-    return dict(zip(("train", "dev"), parts))
+    return {"train": train, "dev": dev}
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence[Row]]:
@@ -52,43 +57,35 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     added, removed, sorted or labelled in another way. One rule comes before: of each label with two
     texts or more at least one is on each side, or where labels share texts, in train. A rare label
     whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
-    highest to train, and only such a text may change its side when texts of its label are added. A
-    note names the labels with a single text.
+    highest to train, and only such a text may change its side when texts of its label are added.
 
     Args:
       rows: those of the train file.
       share: about the fraction of the texts, or of the groups, that is dev.
     """
-    hashes = [_hash_of(row) for row in rows]
-    texts_of: dict[str, set[int]] = {"": set(hashes)}  # of each label; of all rows
-    for number, row in zip(hashes, rows):
-        for label in _labels_of(row):
-            texts_of.setdefault(label, set()).add(number)
+    hashes = []
+    texts_of: dict[Any, set[int]] = {}  # of each label; of "", all rows
+    for row in rows:
+        number = text_digest(row)
+        if row.group is not None or row.query:
+            number = _digest(row.query if row.group is None else row.group)
+        hashes.append(number)
+        labels = row.label if isinstance(row.label, tuple) else (row.label,)
+        for label in ("", *labels):
+            if isinstance(label, str):
+                texts_of.setdefault(label, set()).add(number)
     # Hashes are spread evenly over [0, 2^64).
-    dev = {number for number in texts_of[""] if number < share * 2**64}
+    dev = {number for number in hashes if number < share * 2**64}
     for _, texts in sorted(texts_of.items()):
         if len(texts) > 1 and not texts & dev:
             dev.add(min(texts))
     for _, texts in sorted(texts_of.items()):
         if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
             dev.remove(max(texts))
-    del texts_of[""]
-    single = sorted(label for label, texts in texts_of.items() if len(texts) == 1)
-    if single:
-        _log.info(
-            "note: %d labels have a single text, in train or in dev: %s",
-            len(single),
-            ", ".join(single[:_LABELS_NAMED]),
-        )
-    train = store_rows(row for row, each in zip(rows, hashes) if each not in dev)
-    return train, store_rows(row for row, each in zip(rows, hashes) if each in dev)
-
-
-def _hash_of(row: Row) -> int:
-    """The number of what stays on one side of a split: a group, a query, or a text."""
-    if row.group is not None or row.query:
-        return digest(row.query if row.group is None else row.group)
-    return text_digest(row)
+    parts: tuple[list[Row], list[Row]] = ([], [])
+    for row, number in zip(rows, hashes):
+        parts[number in dev].append(row)
+    return parts
 
 
 def text_digest(row: Row) -> int:
@@ -97,18 +94,14 @@ def text_digest(row: Row) -> int:
     texts = []
     for text in itertools.chain.from_iterable(row.pairs):
         texts.append(" ".join(unicodedata.normalize("NFC", str(text or "")).split()))
-    return digest("\0".join(texts))
+    return _digest("\0".join(texts))
 
 
-def _labels_of(row: Row) -> Sequence[str]:
-    """The names among the labels of a row: one, several, or those of its words."""
-    labels = row.label if isinstance(row.label, tuple) else (row.label,)
-    return [label for label in labels if isinstance(label, str)]
-
-
-def read_file(task: Task, path: str, need_labels: bool) -> Sequence[Row]:
-    """The `Row`s of one file or directory, many of them kept on disk; "-" is the standard input."""
-    return task.reader.read(path, need_labels)
+def _digest(text: str) -> int:
+    """A number of 8 bytes that represents a text: of a million different ones, two have the same
+    number with a probability of 3 in 100 million."""
+    content = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
 def read_to_predict(task: Task, path: str) -> Sequence[Row]:
@@ -121,8 +114,260 @@ def read_to_predict(task: Task, path: str) -> Sequence[Row]:
     columns = task.columns
     if form.name == "text":
         columns = dataclasses.replace(columns, id_required=False)
-    published = dataclasses.replace(
+    kept = dataclasses.replace(
         task.published, rows_where={}, skipped_labels=(), has_broken_rows=False
     )
-    task = dataclasses.replace(task, published=published, columns=columns)
-    return read_file(task.with_files(skips_errors=False), path, need_labels=False)
+    task = dataclasses.replace(task, published=kept, columns=columns)
+    return task.with_files(skips_errors=False).reader.read(path, need_labels=False)
+
+
+# ---- the rows of a file
+
+
+class TableReader:
+    """Files to the rows of a task; `types.contract.Reader` adds what becomes of them. A task type
+    defines `parse_label`, and the other parsers where it differs."""
+
+    task: Task
+    takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
+
+    # -- what a task type may define
+
+    def table(self, path: str) -> forms.Table:
+        """The records of one file, or of a directory, in its declared form."""
+        return published.read(self.task, path) or forms.read(
+            path, readers.declared_form(self.task, path), f"task {self.task.name}"
+        )
+
+    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+        """Returns (pairs of the `Row`, None) or (None, error in words).
+
+        A pair is (text, None) or (text, second text); there are `num_choices` of them.
+
+        Args:
+          text_a: not empty.
+          text_b: not empty; None where the task has no second text.
+          choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
+        """
+        return ((text_a, text_b),), None
+
+    def parse_label(self, cells: list) -> tuple:
+        """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
+        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
+        None where the file has no labels."""
+        raise NotImplementedError
+
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+        """The error of a row in itself or among the others, in words, or None. In prediction the
+        row has no label. seen: a dict for the type's own use, empty at the first row of a file."""
+        return None
+
+    # -- rows of files
+
+    def read(self, path: str, need_labels: bool) -> Sequence[Row]:
+        """The rows of a file, of several, or of a directory.
+
+        Args:
+          path: of the file, `readers.Paths` of several, or "-", the standard input.
+          need_labels: whether a row without a known label is an error; if not, its label is None.
+        """
+        seen: dict = {}
+        numbers = itertools.count()  # of the rows, also of those that are left out
+        rows: list[Row] = []
+        for each in readers.each_path(path):
+            rows += self._read_file(each, need_labels, seen, numbers)
+        if not rows:
+            raise UserError(f"{path}: task {self.task.name} uses no row of it")
+        return rows
+
+    def _read_file(
+        self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
+    ) -> list[Row]:
+        """The rows of one file. All are read before the first error is raised."""
+        table = published.renamed(self.task, self.table(path))
+        names: dict[str, None] = {}  # of columns; of objects those of all so far
+        if table.columns is not None:
+            self._check_columns(path, need_labels, table.columns)
+            names = dict.fromkeys(table.columns)
+        rows: list[Row] = []
+        errors: list[str] = []
+        left_out: collections.Counter[str] = collections.Counter()
+        for place, cells in table.rows:
+            is_blank = isinstance(cells, dict) and forms.is_blank(cells)
+            if is_blank and need_labels:
+                left_out["empty rows"] += 1
+                continue
+            index = next(numbers)
+            if isinstance(cells, str) or is_blank:
+                errors.append(f"{place}: {'an empty row' if is_blank else cells}")
+                continue
+            if table.columns is None:
+                names.update(dict.fromkeys(cells))
+            id = self._id_of(cells, index, names)
+            row, error = self._of_cells(cells, id, need_labels, seen)
+            why = published.why_left_out(self.task, cells, row)
+            if why:
+                left_out[why] += 1
+            elif error:
+                errors.append(f"{place}: {error}")
+            else:
+                rows.append(row)
+        if not (rows or errors or left_out.keys() - {"empty rows"}):
+            raise wrong(path, "no rows", "some")
+        if table.columns is None and names:
+            self._check_columns(path, need_labels, list(names))
+        self._report(path, errors, left_out, need_labels and bool(rows))
+        return rows
+
+    def _id_of(self, cells: dict, index: int, names: dict) -> Any:
+        """The name of a row; "" of one without a name in a file with names of rows."""
+        columns = self.task.columns
+        if columns.id and (columns.id_required or columns.id in names):
+            return cells.get(columns.id)
+        return str(index)
+
+    def _report(
+        self, path: str, errors: list[str], left_out: dict, may_skip: bool
+    ) -> None:
+        """Raises UserError with the first of a file's errors, or warns of those that are skipped,
+        with a list."""
+        for why, number in left_out.items():
+            _log.info("%s is read without %s %s", path, f"{number:,}", why)
+        if not errors:
+            return
+        listed = "\n  ".join(["", *errors[:LISTED]])
+        # Official files may have bad rows, which the authors of the set left out, too.
+        skips = self.task.files.skips_errors or self.task.published.has_broken_rows
+        if skips and may_skip:
+            what = f"{len(errors)} rows skipped"
+            _log.warning("note: %s: %s%s", path, what, listed)
+            return
+        others = ""
+        if len(errors) > 1:
+            _log.info("%d faulty rows, such as%s", len(errors), listed)
+            others = f" (and {len(errors) - 1} more faulty row(s))"
+        raise UserError(errors[0] + others)
+
+    def _check_columns(
+        self, path: str, need_labels: bool, names: Sequence[str]
+    ) -> None:
+        """Raises UserError unless exactly one column has each name that is needed."""
+        columns = self.task.columns
+        form = readers.declared_form(self.task, path)
+        # A line of text has a part of the texts; the others are empty.
+        needed = [*(form.names if form.name == "text" else columns.texts)]
+        if columns.query:
+            needed.append(columns.query)
+        if need_labels:
+            needed += columns.label
+            if columns.group and self.task.files.dev_share:
+                needed.append(columns.group)
+        if columns.id and columns.id_required:
+            needed.append(columns.id)
+        is_table = form.name in forms.DELIMITERS
+        for name in needed:
+            if is_table and name.isdecimal() and not (form.header or form.names):
+                raise wrong(
+                    path, f"the number of a column, {name}", "names", "--header"
+                )
+            if names.count(name) == 1:
+                continue
+            flags = ["--delimiter", "--header", "--encoding"] if is_table else []
+            if self.task.name == CUSTOM and self.flag_of(name):
+                flags.insert(0, f"--{self.flag_of(name)}")
+            its = f"{names.count(name) or 'no'} column '{name}'"
+            others = ", ".join(each or "''" for each in names)
+            raise wrong(path, f"{its} in {others:.300}", "one", ", ".join(flags))
+
+    def flag_of(self, column: str) -> str:
+        """The flag that names a column of a user's own files; "": none does."""
+        columns = self.task.columns
+        by_flag = {
+            "text_a_column": columns.text_a,
+            "text_b_column": columns.text_b,
+            "label_column": columns.label,
+            "choice_columns": columns.choices,
+            "query_id_column": (columns.query,),
+            "id_column": (columns.id,),
+            "group_column": (columns.group,),
+        }
+        return next((flag for flag, names in by_flag.items() if column in names), "")
+
+    # -- a row
+
+    def _of_cells(self, cells: dict, id: Any, need_labels: bool, seen: dict) -> tuple:
+        """(row, error or None) or (None, error) of a record.
+
+        Args:
+          id: the name of the row.
+          seen: as in `check_row`.
+        """
+        columns, texts = self.task.columns, []
+        for names in (columns.text_a, columns.text_b):
+            parts = []
+            for name in names:
+                error = readers.not_plain(name, cells.get(name))
+                if error:
+                    return None, error
+                parts.append(readers.to_text(cells.get(name)))
+            # An only text keeps its blanks; several are joined without empty ones.
+            texts.append(parts[0] if len(parts) == 1 else " ".join(filter(None, parts)))
+        pairs, error = self._pairs(
+            texts[0],
+            texts[1] if columns.text_b else None,
+            [cells.get(name) for name in columns.choices],
+            [
+                f"column '{' '.join(columns.text_a)}'",
+                f"column '{' '.join(columns.text_b)}'",
+            ],
+        )
+        if error:
+            return None, error
+        id, query, group = readers.to_text(id), None, None
+        if columns.query and cells.get(columns.query) is not None:
+            query = readers.to_text(cells[columns.query])
+        if columns.group:  # a row without an author stands for itself
+            group = readers.to_text(cells.get(columns.group)) or None
+        if not is_text(id + (query or "")):
+            return None, NOT_TEXT
+        named = (*columns.label, *columns.choices)
+        label, error = self.parse_label([cells.get(name) for name in named])
+        if error and need_labels:
+            return None, error
+        # A label that is not needed may be wrong.
+        row = Row(id, pairs, label, query, group=group)
+        return row, self.check_row(
+            row if need_labels else row._replace(label=None), seen
+        )
+
+    def row(self, id: str, asked: InlineExample) -> tuple:
+        """Returns (`Row`, None) or (None, error in words) for texts without a file."""
+        has_text_b = bool(self.task.columns.text_b)
+        if (asked.text_b is not None) != has_text_b:
+            expected = "a pair of texts" if has_text_b else "one text, not a pair"
+            return None, f"expected {expected}"
+        named = ["the text", "the second text"]
+        pairs, error = self._pairs(
+            asked.text_a, asked.text_b, list(asked.choices), named
+        )
+        return (None, error) if error else (Row(id, pairs, None), None)
+
+    def _pairs(
+        self, text_a: str, text_b: Optional[str], choices: list, named: Sequence[str]
+    ) -> tuple:
+        """(pairs of a `Row`, None) or (None, error) of texts, which errors call as `named`."""
+        text_a = self.task.published.replaced(text_a)
+        if text_b is not None:
+            text_b = self.task.published.replaced(text_b)
+        # Only now is it known whether a text is empty: a replacement may have removed all of it.
+        if not text_a.strip():
+            return None, f"{named[0]} is empty"
+        if text_b is not None and not text_b.strip() and not self.takes_empty_text_b:
+            return None, f"{named[1]} is empty"
+        pairs, error = self.parse_pairs(text_a, text_b, choices)
+        if error:
+            return pairs, error
+        for first, second in pairs:
+            if not is_text(first or "") or not is_text(second or ""):
+                return None, NOT_TEXT
+        return pairs, None

@@ -17,35 +17,23 @@ from xlnet.tasks.task import Row, Task
 def read(task: Task, path: str) -> Optional[Table]:
     """The records of a directory of a published set, or of an article; None: `path` is a table."""
     form = task.files.directory_form
-    named = task.columns
-    texts = [*named.text_a, *named.text_b, *named.choices]
     if form == "folders" and os.path.isdir(path):
-        columns = [named.id or "", *named.label, *texts]
-        rows = _in_folders(task, path)
-    elif form == "race" and os.path.isdir(path):
-        columns = [named.id or "", *texts, *named.label]
-        rows = _in_race(task, path)
-    elif declared_form(task, path).name == "race":
-        columns = [named.id or "", *texts, *named.label]
-        rows = _race_questions(path, "\n".join(lines(path, f"task {task.name}")))
-    else:
-        return None
-    return Table(columns, _by_names(columns, rows))
-
-
-def _by_names(
-    columns: list[str], rows: Iterator[tuple[str, Any]]
-) -> Iterator[tuple[str, Any]]:
-    for place, cells in rows:
-        yield place, cells if isinstance(cells, str) else dict(zip(columns, cells))
+        return Table(None, _in_folders(task, path))
+    if form == "race" and os.path.isdir(path):
+        return Table(None, _in_race(task, path))
+    if declared_form(task, path).name == "race":
+        return Table(None, _questions(task, path))
+    return None
 
 
 def _in_folders(task: Task, path: str) -> Iterator[tuple[str, Any]]:
     """A text in each file, in folders named after the labels: LABEL/NAME.txt."""
+    columns = task.columns
     for label in task.class_names:
         for file in _texts_in(os.path.join(path, label), task):
-            name = os.path.basename(file)[: -len(".txt")]
-            yield file, [f"{label}/{name}", label, _text_of(file)]
+            name = os.path.basename(file).removesuffix(".txt")
+            texts = {columns.id: f"{label}/{name}", columns.text_a[0]: _text_of(file)}
+            yield file, {**texts, columns.label[0]: label}
 
 
 def _in_race(task: Task, path: str) -> Iterator[tuple[str, Any]]:
@@ -54,34 +42,34 @@ def _in_race(task: Task, path: str) -> Iterator[tuple[str, Any]]:
     levels = [os.path.join(path, name) for name in ("middle", "high")]
     for folder in list(filter(os.path.isdir, levels)) or [path]:
         for file in _texts_in(folder, task):
-            yield from _race_questions(file, _text_of(file))
+            yield from _questions(task, file)
 
 
-def _race_questions(path: str, text: str) -> Iterator[tuple[str, Any]]:
+def _questions(task: Task, path: str) -> Iterator[tuple[str, Any]]:
     """(path, cells) of each question of an article in JSON, or (path, error)."""
-    value = parsed(text)
+    columns, value = task.columns, parsed(_text_of(path))
     if isinstance(value, ValueError):
         yield path, str(value)
         return
-    if not isinstance(value, dict):
-        yield (
-            path,
-            f"expected a JSON object of an article, found {type(value).__name__}",
-        )
-        return
-    questions = value.get("questions")
-    count = len(questions) if isinstance(questions, list) else -1
-    answers = value.get("answers") or [None] * count  # a file to predict may have none
-    lists = [questions, value.get("options"), answers]
-    if not all(isinstance(each, list) and len(each) == count for each in lists):
-        yield (
-            path,
-            "expected article, questions, and as many lists of options and answers",
-        )
+    try:
+        article, questions = value["article"], value["questions"]
+        # A file to predict may have no answers.
+        answers = value.get("answers") or [None] * len(questions)
+        options = value["options"]
+        is_whole = len(questions) == len(options) == len(answers)
+    except (KeyError, TypeError, AttributeError):
+        is_whole = False
+    if not is_whole:
+        expected = "article, questions, and as many lists of options and answers"
+        yield path, f"expected {expected}"
         return
     name = value.get("id") or os.path.basename(path)
-    for number, question in enumerate(zip(*lists)):
-        yield path, [f"{name}/{number}", value.get("article"), *question]
+    texts = (columns.text_a[0], columns.text_b[0], columns.choices[0])
+    for number, (question, choices, answer) in enumerate(
+        zip(questions, options, answers)
+    ):
+        cells = dict(zip(texts, (article, question, choices)))
+        yield path, {**cells, columns.id: f"{name}/{number}", columns.label[0]: answer}
 
 
 def _texts_in(directory: str, task: Task) -> list[str]:
@@ -100,6 +88,24 @@ def _texts_in(directory: str, task: Task) -> list[str]:
 def _text_of(path: str) -> str:
     """The text of a file, without the line breaks at its end."""
     return "\n".join(lines(path, "text")).rstrip("\n")
+
+
+def renamed(task: Task, table: Table) -> Table:
+    """A table whose columns have the names that the task gives them."""
+    aliases = task.published.column_aliases
+    if not aliases:
+        return table
+
+    def rows() -> Iterator[tuple[str, Any]]:
+        for place, cells in table.rows:
+            if isinstance(cells, dict):
+                cells = {aliases.get(name, name): cells[name] for name in cells}
+            yield place, cells
+
+    columns = table.columns
+    if columns is not None:
+        columns = [aliases.get(name, name) for name in columns]
+    return Table(columns, rows())
 
 
 def why_left_out(task: Task, cells: Mapping[str, Any], row: Optional[Row]) -> str:

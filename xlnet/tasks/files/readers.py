@@ -4,8 +4,7 @@ What a row goes through, in this order:
 
 1. `declared_form` finds the form: of a flag, the extension of the name, or the task.
 2. `forms.read` makes records of the file, each with the place that an error names.
-3. `table_rows` makes a `Row` of each: its texts and its label.
-4. `row_store` keeps the rows, on disk if they are many.
+3. `parsing` makes a `Row` of each: its texts and its label.
 """
 
 from __future__ import annotations

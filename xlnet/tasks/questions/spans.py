@@ -13,7 +13,6 @@ from xlnet.settings.finetuning import SpanSettings, names_in
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.files.row_store import MappedRows, store_rows
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
@@ -72,8 +71,10 @@ class SpanReader(contract.Reader):
         self, rows: Sequence[Row], seed: int, data_dir: str
     ) -> Sequence[Row]:
         """All but those whose answer has no known position in its context."""
-        known = (row for row in rows if not row.label or squad.position_of(row)[0] >= 0)
-        kept = store_rows(known)
+        kept = []
+        for row in rows:
+            if not row.label or squad.position_of(row)[0] >= 0:
+                kept.append(row)
         where = f"the train file in {data_dir}"
         lost = "no answer with a known position in its context"
         if not kept:
@@ -86,7 +87,7 @@ class SpanReader(contract.Reader):
         return kept
 
     def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
-        return MappedRows(squad.question_of, rows)
+        return list(map(squad.question_of, rows))
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return squad.encode(examples, tokenizer, layout.max_seq_length, self.options)

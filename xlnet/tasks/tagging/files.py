@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from xlnet.corpus.tokenizer import is_text, is_unspaced
 from xlnet.tasks.files import forms
-from xlnet.tasks.files.table_rows import NOT_TEXT
+from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.tagging import schemes
 from xlnet.tasks.tagging.schemes import TagSpan
 from xlnet.tasks.task import Form

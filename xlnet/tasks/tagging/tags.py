@@ -24,7 +24,6 @@ from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.files.row_store import MappedRows
 from xlnet.tasks.output.prediction_files import PredictionFile, json_lines
 from xlnet.tasks.output.results import Entity, Tagged
 from xlnet.tasks.tagging import files, schemes
@@ -146,7 +145,7 @@ class TaggingReader(contract.Reader):
         return self._of_cells(cells, id, need_labels=False, seen={})
 
     def examples(self, rows: Sequence[Row]) -> Collection:
-        return MappedRows(self._example, rows)
+        return list(map(self._example, rows))
 
     def _example(self, row: Row) -> TaggedExample:
         # Training and prediction must agree about spaces, or the network sees subword tokens that

@@ -28,9 +28,8 @@ import numpy as np
 from xlnet.corpus.feature_spec import Feature
 from xlnet.support.errors import NotFinite, UserError, wrong
 from xlnet.tasks.features import encoding
+from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.files.readers import to_number
-from xlnet.tasks.files.row_store import MappedRows
-from xlnet.tasks.files.table_rows import TableReader
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import results
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
@@ -151,13 +150,9 @@ class Reader(_TaskComponent, TableReader):
         return self.type.targets(self.task, rows)
 
     def examples(self, rows: Sequence[Row]) -> Collection[Any]:
-        """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON, or an
-        iterable that makes them each time."""
-        return MappedRows(
-            lambda row, label: encoding.Example(row.pairs, label),
-            rows,
-            self.label_array(rows).tolist(),
-        )
+        """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON."""
+        labels = self.label_array(rows).tolist()
+        return [encoding.Example(row.pairs, each) for row, each in zip(rows, labels)]
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], the number

@@ -28,9 +28,8 @@ from xlnet.support import encodings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.forms import parsed
+from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
-from xlnet.tasks.files.row_store import MappedRows
-from xlnet.tasks.files.table_rows import NOT_TEXT
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice
 from xlnet.tasks.task import Row, Task
@@ -303,7 +302,7 @@ class ChoiceReader(contract.Reader):
             missing = [absent] * (count - len(row.pairs))
             return encoding.Example((*row.pairs, *missing), label)
 
-        return MappedRows(example, rows, self.label_array(rows).tolist())
+        return list(map(example, rows, self.label_array(rows).tolist()))
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         arrays, counts = super().encode(examples, tokenizer, layout)
