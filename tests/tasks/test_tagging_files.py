@@ -158,7 +158,7 @@ READ = (
     ),
     ("a.jsonl", '{"body": "a"}', {}, ":1: found .*, expected 'text'.*; --text_a"),
     ("a.jsonl", '{"text": "a", "label": 1}', {}, "a list, entities; --label_column"),
-    ("a.jsonl", '{"text": "ab", "entities": [[0, 3, "X"]]}', {}, "start < end <= 2"),
+    ("a.jsonl", '{"text": "ab", "entities": [[0, 3, "X"]]}', {}, "in a text of 2 char"),
     ("a.jsonl", '{"text": "a  b", "entities": [[1, 3, "X"]]}', {}, "around a word"),
     ("a.jsonl", '{"text": "a", "entities": [[0, 1, ""]]}', {}, 'found .0, 1, "".'),
     ("a.jsonl", OVERLAP, {}, ":1: found 'abc' in two entities, expected one"),

@@ -143,10 +143,8 @@ def of_columns(
         keys = {columns[-1]: keys[""], **keys}
     names = [keys.get(column, column) for column in columns]
     rows: list[list[str]] = []
-    first, error = (
-        "",
-        None,
-    )  # place of the first word; (place, error) of the first bad line
+    first = ""  # place of the first word of a sentence
+    error = None  # (place, error) of its first bad line
     for place, cells in itertools.chain(table.rows, [("", {})]):
         if isinstance(cells, str):
             error = error or (place, cells)
@@ -204,10 +202,9 @@ def _entities(text: str, marks: Sequence[Any]) -> tuple[TagSpan, ...]:
         part = text[start:end]
         is_inside = 0 <= start < end <= len(text)
         if not label or not is_inside or not any(find_words(part)):
-            expected = (
-                f"[start, end, label] around a word, 0 <= start < end <= {len(text)}"
-            )
-            raise ValueError(f"found {json.dumps(entity):.200}, expected {expected}")
+            found = f"{json.dumps(entity):.200} in a text of {len(text)} characters"
+            expected = "[start, end, label] around a word"
+            raise ValueError(f"found {found}, expected {expected}; --label_column")
         start += len(part) - len(part.lstrip())
         end -= len(part) - len(part.rstrip())
         entities.append((start, end, label))
@@ -220,8 +217,7 @@ def _words_of(sentence: Sentence, entities: Sequence[TagSpan]) -> list[TagSpan]:
     starts, ends = zip(*sentence.places)
     free = 0  # the first word that belongs to no entity yet
     for start, end, label in entities:
-        # Example: in "Mr. Smith's" an entity from 4 to 9
-        # overlaps only the word at 4.
+        # Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
         first = bisect.bisect_right(ends, start)
         last = bisect.bisect_left(starts, end)
         if first < free:
