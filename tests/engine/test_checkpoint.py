@@ -54,13 +54,10 @@ def test_warm_start_takes_the_values_and_says_so(graph, caplog):
     fresh = tf.get_variable(
         "model/classification_x/logit/kernel", [16, 2], use_resource=True
     )
-    comparison = checkpoint.warm_start(PREFIX, config_of())
+    checkpoint.warm_start(PREFIX, config_of())
     lines = caplog.messages
-    assert comparison.missing == [fresh.op.name]
-    assert comparison.unexpected == ["model/lm_loss/bias"]
     assert "32 of 33 variables" in lines[0]
     assert "1 not in the checkpoint, started fresh: " + fresh.op.name in lines[1]
-    assert "1 only in the checkpoint, not used: model/lm_loss/bias" in lines[2]
     reader = tf.train.NewCheckpointReader(PREFIX)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

@@ -13,7 +13,7 @@ from helpers.finetuning import assert_same
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet.engine import progress
-from xlnet.engine.predictor import CheckpointOutputs
+from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.run import PretrainingRun
 

@@ -11,7 +11,7 @@ from helpers import official
 from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from helpers.networks import sizes
 
-from xlnet.engine import predictor
+from xlnet.engine import estimator
 from xlnet.finetuning import model, verdict
 from xlnet.model import heads, kernels, modeling
 from xlnet.runs import model_files
@@ -275,12 +275,12 @@ def test_windows_add_up_in_the_order_of_rows():
             index=np.array([0, 2]),
         ),
     ]
-    answers = TASKS["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
+    answers = TASKS["sts-b"].head.join(estimator.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [
         6,
         14 / 3,
     ]
-    assert predictor.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
+    assert estimator.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
 def goodness(evaluation):

@@ -12,7 +12,7 @@ from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
-from xlnet.engine.predictor import CheckpointOutputs
+from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 import shutil
@@ -135,10 +136,11 @@ def best_or_newest(model_dir: str) -> Optional[tuple[int, str]]:
 
 
 def export(prefix: str, directory: str) -> None:
-    """Makes `directory` hold the weights of one checkpoint, as `checkpoint.export` does, and the
-    files next to it that are needed to use them. Those of weights before are replaced, or
-    removed."""
+    """Makes `directory` hold the weights of one checkpoint, in place of all others there: EMA
+    weights where the run kept them, its step if it has one, and the files next to it that are
+    needed to use them."""
     os.makedirs(directory, exist_ok=True)
+    files.remove_unfinished(os.path.join(directory, ""))
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
         copy = os.path.join(directory, name)
@@ -146,4 +148,16 @@ def export(prefix: str, directory: str) -> None:
             files.copy(path, copy)
         else:
             files.remove([copy])
-    checkpoint.export(prefix, directory)
+    name = os.path.basename(prefix)
+    weights = checkpoint.read_weights(prefix)
+    if "global_step" in checkpoint.names(prefix):
+        [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])
+    with checkpoint.staged(directory) as aside:
+        checkpoint.write_arrays(os.path.join(aside, name), weights)
+        files.remove([os.path.join(directory, name + ".index")])  # of other weights
+    # An index goes first: without it a checkpoint does not exist.
+    others = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
+    for path in sorted(others, key=lambda path: not path.endswith(".index")):
+        if not os.path.basename(path).startswith(name + "."):
+            files.remove([path])
+    checkpoint.write_state_file(directory)

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -25,15 +25,6 @@ from xlnet.support import errors, files
 #     checkpoint                                    names the newest and all others, for TensorFlow
 #     memory-500-0.npy                              of the batch elements from 0 on: made before it
 #     best/                                         weights alone, see `best_checkpoint`
-
-
-class Comparison(NamedTuple):
-    """Variables of a graph and of a checkpoint: sorted names of those that are in both, in the
-    graph only, in the checkpoint only."""
-
-    matched: list[str]
-    missing: list[str]
-    unexpected: list[str]
 
 
 # The number of updates, where steps may be skipped (fp16).
@@ -125,7 +116,7 @@ def write(
 ) -> None:
     """Writes a checkpoint to a temporary directory, moves it into place, and removes all but the
     last `max_save` (0: none)."""
-    with _staged(directory) as aside:
+    with staged(directory) as aside:
         saver.save(
             session,
             os.path.join(aside, "model.ckpt"),
@@ -140,7 +131,7 @@ def write(
 
 
 @contextlib.contextmanager
-def _staged(directory: str) -> Iterator[str]:
+def staged(directory: str) -> Iterator[str]:
     """Yields an empty directory for the files of a checkpoint, which are moved into `directory` at
     the end of the block; the index last, as without it a checkpoint does not exist."""
     remove_unfinished(directory)
@@ -260,31 +251,12 @@ def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
         session.run(save, feed)
 
 
-def export(prefix: str, directory: str) -> None:
-    """Writes the weights of a checkpoint to a directory, under the same name, in place of all
-    checkpoints there: EMA weights where the run kept them, and its step if it has one."""
-    os.makedirs(directory, exist_ok=True)
-    name = os.path.basename(prefix)
-    exported = read_weights(prefix)
-    if "global_step" in names(prefix):
-        [exported["global_step"]] = arrays(prefix, ["global_step"])
-    with _staged(directory) as aside:
-        write_arrays(os.path.join(aside, name), exported)
-        files.remove([os.path.join(directory, name + ".index")])  # of other weights
-    # Remove all others, and unfinished files of killed runs. An index goes first: without it a
-    # checkpoint does not exist.
-    found = glob.glob(os.path.join(glob.escape(directory), "*"))
-    for path in sorted(found, key=lambda path: not path.endswith(".index")):
-        other = os.path.basename(path)
-        is_other = "model.ckpt-" in other and not other.startswith(name + ".")
-        if is_other or ".partial-" in other:
-            files.remove([path])
-    write_state_file(directory)
-
-
-def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
-    """Compares a checkpoint with `variables` by name, optimizer slots left out; a UserError if
-    nothing matches, a shape differs, or weights are not float32, as the network's are."""
+def compare(
+    prefix: str, variables: Iterable[tf.Variable]
+) -> tuple[list[str], list[str]]:
+    """The sorted names of those `variables` that are in a checkpoint, and of those that are not; a
+    UserError if nothing matches, a shape differs, or weights are not float32, as the network's
+    are."""
     # Weights, and their averages, have the names that they have in the graph.
     types, found = _types(prefix), shapes(prefix)
     stored = {}
@@ -303,7 +275,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
             where, shape = f"checkpoint {prefix}: {name}", f"shape {stored[name]}"
             raise errors.wrong(where, shape, f"{wanted[name]}")
     missing = sorted(set(wanted) - set(stored))
-    return Comparison(matched, missing, sorted(set(stored) - set(wanted)))
+    return matched, missing
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
@@ -318,29 +290,24 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
             raise errors.wrong(path, f"{key} {stored[key]}", str(now))
 
 
-def warm_start(prefix: str, config: XLNetConfig) -> Comparison:
+def warm_start(prefix: str, config: XLNetConfig) -> None:
     """Makes the network's variables start from the weights of a checkpoint, as `stored_names` says;
-    call it in a `model_fn`. Logs the counts and names of matched, missing and unexpected
-    variables."""
+    call it in a `model_fn`. Logs their number, and the names of variables that are missing in
+    it."""
     check_config(prefix, config)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
-    comparison = compare(prefix, variables)
+    matched, missing = compare(prefix, variables)
     # The names are those in the checkpoint, also of averages. This replaces the initializers of the
     # variables.
     stored = stored_names(prefix)
-    tf.train.init_from_checkpoint(
-        prefix, {stored[name]: by_name[name] for name in comparison.matched}
-    )
-    matched, missing, unexpected = map(len, comparison)
-    _log.info("started from %s: %d of %d variables", prefix, matched, len(variables))
+    started = {stored[name]: by_name[name] for name in matched}
+    tf.train.init_from_checkpoint(prefix, started)
+    count, of = len(matched), len(variables)
+    _log.info("started from %s: %d of %d variables", prefix, count, of)
     if missing:
-        names = ", ".join(comparison.missing)
-        _log.info("  %d not in the checkpoint, started fresh: %s", missing, names)
-    if unexpected:
-        names = ", ".join(comparison.unexpected)
-        _log.info("  %d only in the checkpoint, not used: %s", unexpected, names)
-    return comparison
+        names = ", ".join(missing)
+        _log.info("  %d not in the checkpoint, started fresh: %s", len(missing), names)
 
 
 def start_from(
@@ -393,7 +360,7 @@ class Restoring:
         for name, variable in zip(self._names, self._variables):
             if is_weight(name):
                 weights.append(variable)
-        missing = compare(prefix, weights).missing
+        _, missing = compare(prefix, weights)
         if missing:
             where, found = f"checkpoint {prefix}", f"no {missing[0]}"
             raise errors.wrong(where, found, "all variables of the model")

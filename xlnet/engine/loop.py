@@ -20,7 +20,6 @@ from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.stop_signal import StopSignal
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import (
-    BEST,
     JOURNAL_NAME,
     RUN_NAME,
     OptimizationSettings,
@@ -193,9 +192,8 @@ def _resume(
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     first = checkpoint.step_of(model_dir)
     if run.devices.is_chief:
-        for directory in (model_dir, os.path.join(model_dir, BEST)):
-            files.remove_unfinished(os.path.join(directory, ""))
-            checkpoint.remove_unfinished(directory)
+        files.remove_unfinished(os.path.join(model_dir, ""))
+        checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
         selection.go_back_to(first)
         if _is_due(run, evaluator, first) and not selection.has(first):

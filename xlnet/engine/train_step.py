@@ -110,10 +110,7 @@ def loss_and_gradients(
             autograph=False,
         )
         return compiled(inputs)
-    if micro_batches > 1:
-        return _over_micro_batches(forward, inputs, micro_batches, scale)
-    loss, kept = forward(inputs, 0)
-    return loss, _gradients(loss, scale), kept
+    return _over_micro_batches(forward, inputs, micro_batches, scale)
 
 
 def _gradients(
@@ -128,6 +125,10 @@ def _over_micro_batches(
     micro_batches: int,
     scale: Optional[optimizer.LossScale],
 ) -> tuple[Any, ...]:
+    if micro_batches == 1:
+        loss, kept = forward(inputs, 0)
+        return loss, _gradients(loss, scale), kept
+
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
     # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
@@ -138,8 +139,6 @@ def _over_micro_batches(
         first[name] = parts[name][0]
     loss, kept = forward(first, 0)
     gradients = _gradients(loss, scale)
-    if micro_batches == 1:
-        return loss, gradients, kept
 
     # The others follow one after the other, so that memory holds the activations of one at a time.
     # Their losses and gradients are summed; the tensors to keep are collected.

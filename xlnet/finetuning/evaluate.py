@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import best_checkpoint, checkpoint, progress
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import CheckpointOutputs
+from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.finetuning import verdict
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel

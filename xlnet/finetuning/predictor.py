@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus import feature_spec
 from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.engine.predictor import in_order
+from xlnet.engine.estimator import in_order
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.by_length import IDS, batches_by_length

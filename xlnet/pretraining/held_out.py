@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, progress
-from xlnet.engine.predictor import CheckpointOutputs
+from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.pretraining import resolve
 from xlnet.pretraining.run import PretrainingRun, new_memory
 from xlnet.runs import run_document
