@@ -1,7 +1,6 @@
 """Fine-tuning examples: the original's layout, and record files found again by content."""
 
 import collections
-import contextlib
 import json
 import pathlib
 
@@ -169,43 +168,6 @@ def test_windows_have_all_of_the_text():
         assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
 
 
-@pytest.mark.parametrize(
-    "words, is_training, long_document, is_refused",
-    (
-        (9, True, "truncate", True),
-        (90, True, "truncate", False),
-        (
-            9,
-            False,
-            "truncate",
-            False,
-        ),  # to evaluate, by a model that was trained on long texts
-        (9, True, "memory", False),  # its length is that of all segments
-    ),
-)
-def test_training_records_are_not_padded_to_a_length_that_no_text_has(
-    tiny, tmp_path, monkeypatch, words, is_training, long_document, is_refused
-):
-    monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
-    texts = ("a", "cat " * words)
-    examples = [Example(((text, None),), number) for number, text in enumerate(texts)]
-    layout = Layout(200, long_document=long_document)
-    expected = contextlib.nullcontext()
-    if is_refused:
-        message = "max_seq_length is 200, but no row of x.train has more than"
-        expected = pytest.raises(UserError, match=message)
-    with expected:
-        encoding.write_records(
-            str(tmp_path),
-            "x.train",
-            examples,
-            tiny,
-            layout,
-            label_names=LABELS,
-            is_training=is_training,
-        )
-
-
 def test_windows_are_records_of_their_own(tiny, tmp_path):
     examples = [
         Example((("the cat sat on a mat " * count, None),), count)
@@ -268,19 +230,6 @@ def test_records_hold_the_features(tiny, tmp_path):
     for name, expected in arrays_of(examples, tiny, 16).items():
         assert read[name].tolist() == expected.tolist()
     assert list(tmp_path.iterdir()) == [pathlib.Path(path)]
-
-
-def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
-    examples = _examples(7)
-    monkeypatch.setattr(encoding, "_EXAMPLES_AT_ONCE", 3)
-    alone = pathlib.Path(
-        write(tmp_path, examples, tiny, label_names=LABELS)
-    ).read_bytes()
-    monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 5)
-    path = pathlib.Path(
-        write(tmp_path / "again", examples, tiny, label_names=LABELS, workers=2)
-    )
-    assert path.read_bytes() == alone
 
 
 def test_scores_labels_and_choices_in_records(tiny, tmp_path):

@@ -16,9 +16,9 @@ from xlnet.corpus import feature_spec, input_pipeline
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.support import cores, files, own_modules
+from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
-from xlnet.tasks.features import by_length, encoding
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.task import Row, Task, expand_split, splits_of
 
@@ -152,8 +152,6 @@ class TaskData:
             encode=task.reader.encode,
             options=(*task.reader.record_options, *own_code(task)),
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
-            workers=cores.available(),
-            is_training=True,
             cut_words=task.reader.cut_words,
         )
 
@@ -219,7 +217,7 @@ class TaskData:
     ) -> tuple[dict[str, tf.DType], dict[str, list[Optional[int]]]]:
         """The types and the shapes of the batches of `to_predictor`, by feature."""
         length = self._layout.max_seq_length
-        by_token = {*by_length.IDS, *self._padding.token_features}
+        by_token = {*encoding.IDS, *self._padding.token_features}
         types, shapes = {}, {}
         for name, shape, dtype in feature_spec.finetuning_features(
             length, self._label_features(), self._task.head.num_choices(False)

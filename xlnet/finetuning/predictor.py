@@ -19,8 +19,13 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine.estimator import in_order
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.tasks.features import encoding
-from xlnet.tasks.features.by_length import IDS, batches_by_length
-from xlnet.tasks.features.encoding import TOKENS, TOKENS_READ, TokenCounts
+from xlnet.tasks.features.encoding import (
+    IDS,
+    TOKENS,
+    TOKENS_READ,
+    TokenCounts,
+    batches_by_length,
+)
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
 

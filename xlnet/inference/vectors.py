@@ -20,7 +20,7 @@ from xlnet.inference.texts import count_unknown, example_of, layers_of
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.tasks.features import encoding
-from xlnet.tasks.features.by_length import IDS, Padding, batches_by_length
+from xlnet.tasks.features.encoding import IDS, Padding, batches_by_length
 
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 _LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero

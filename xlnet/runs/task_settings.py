@@ -23,7 +23,6 @@ from xlnet.support import files
 from xlnet.support.errors import MissingFlag, UserError, wrong
 from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
-from xlnet.tasks.features.by_length import Padding
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -81,11 +80,11 @@ class FineTunedTask:
         )
 
     @property
-    def padding(self) -> Padding:
+    def padding(self) -> encoding.Padding:
         """With memory, empty segments before a text are left out; its last segment is complete."""
         if self.settings.long_document == "memory":
-            return Padding("left", (), self.settings.max_seq_length)
-        return Padding(
+            return encoding.Padding("left", (), self.settings.max_seq_length)
+        return encoding.Padding(
             self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO
         )
 

@@ -1,14 +1,12 @@
 """Fine-tuning examples as arrays, and as record files that later runs find and use again.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
-n examples, m records.
+n examples, m records, B batch.
 """
 
 from __future__ import annotations
 
 import collections
-import concurrent.futures
-import functools
 import hashlib
 import itertools
 import json
@@ -22,12 +20,13 @@ import numpy as np
 from xlnet.corpus import feature_spec, tfrecord
 from xlnet.corpus.example_bytes import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.support import cores, errors, files
+from xlnet.support import files
 from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
+IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
 
 # `A <sep> B <sep> <cls>` and one token of text.
 MIN_SEQ_LENGTH = 4
@@ -49,39 +48,13 @@ Layout = collections.namedtuple(
 # records; without special tokens.
 TOKENS_READ, TOKENS = "tokens_read", "tokens"
 
-_FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
-_ALWAYS_PADDED = (
-    4096  # [tokens] records may be padded to it, however short the texts are
-)
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _RECORDS_VERSION = 3
 _EXAMPLES_AT_ONCE = 1000
-_EXAMPLES_FOR_WORKERS = (
-    20000  # below this the workers' start takes longer than the work
-)
 
 
 CUT_WORDS = "the rows are cut; see --max_seq_length and --long_document"
-
-
-class _TextCounts(NamedTuple):
-    """Counts over the texts of a record file."""
-
-    pieces: int = 0  # in its records, without special ones
-    unknown: int = 0  # of these, <unk>
-    examples: int = 0
-    cut: int = 0  # examples that did not fit and lost some of their text
-
-    def warn(self, cut_words: str) -> None:
-        """Warns of each ratio that is too large; cut_words: what is cut, and by which flag."""
-        unknown = self.unknown / max(self.pieces, 1)
-        if unknown > _NOTED:
-            what = "of the pieces are unknown to the vocabulary; is it one of this language?"
-            _log.warning("note: train: %.1f %% %s", 100 * unknown, what)
-        cut = self.cut / max(self.examples, 1)
-        if cut > _NOTED:
-            _log.warning("note: train: %.1f %% of %s", 100 * cut, cut_words)
 
 
 class TokenCounts(NamedTuple):
@@ -279,8 +252,6 @@ def write_records(
     encode: Callable = arrays_of,
     options: tuple = (),
     num_choices: int = 1,
-    workers: int = 1,
-    is_training: bool = False,
     cut_words: str = CUT_WORDS,
 ) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already:
@@ -292,7 +263,6 @@ def write_records(
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
         without the counts of tokens.
       options: what else it depends on, `Reader.record_options`.
-      is_training: whether to refuse a length that no example reaches.
       cut_words: what a note says where texts were cut when they were written.
     """
     check_max_seq_length(layout.max_seq_length)
@@ -308,22 +278,8 @@ def write_records(
         *options,
     ]
     digest = hashlib.sha256(json.dumps(settings).encode())
-    most = _ALWAYS_PADDED  # tokens: a text has no more than its JSON has characters
     for block in _blocks(examples):
         digest.update(json.dumps(block).encode())
-        if layout.max_seq_length > most:
-            most = max(most, *(len(json.dumps(example)) for example in block))
-    # Each record is padded to max_seq_length: 400 short texts could become a file of 400 MB. In
-    # evaluation it is no error, as a model for long texts may be evaluated on short ones.
-    if (
-        is_training
-        and layout.max_seq_length > most
-        and layout.long_document != "memory"
-    ):
-        raise UserError(
-            f"max_seq_length is {layout.max_seq_length}, but no row of {name} has more than "
-            f"{most} tokens, expected at most that: all records would be padded to it"
-        )
     path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
 
     # An earlier run may have written the file. A damaged one is written again.
@@ -336,97 +292,104 @@ def write_records(
             return Records(path, found)
         _log.warning("note: %s is damaged, it is written again", path)
 
-    # Records are written as they are made, under another name until all are there.
-    encoder = _Encoder(
-        encode,
-        tokenizer,
-        layout,
-        feature_spec.finetuning_features(
-            layout.max_seq_length, label_features, num_choices
-        ),
+    features = feature_spec.finetuning_features(
+        layout.max_seq_length, label_features, num_choices
     )
-    count, seen = 0, []
+    to_bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
+    count = pieces = unknown = cut = 0
+    # Records are written as they are made, under another name until all are there.
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
-        for serialized, counts in _encoded(encoder, examples, workers):
+        for block in _blocks(examples):
+            arrays, windows = encode(block, tokenizer, layout)
+            # All records of an example have the same counts: those of its first one are taken.
+            is_cut = pop_token_counts(arrays).is_cut[np.cumsum(windows) - windows]
+            cut += np.count_nonzero(is_cut)
+            ids = arrays["input_ids"][arrays["input_mask"] == 0]
+            pieces += np.count_nonzero(
+                ~np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+            )
+            unknown += np.count_nonzero(ids == tokenizer.unk_id)
+            serialized = to_bytes.encode(arrays)
             count += len(serialized)
-            seen.append(counts)
             f.writelines(map(tfrecord.frame, serialized))
-    _TextCounts(*map(sum, zip(*seen))).warn(cut_words)
-    return Records(path, count)
-
-
-class _Encoder:
-    """Turns lists of examples into (serialized records, `_TextCounts`)."""
-
-    def __init__(
-        self,
-        encode: Callable,
-        tokenizer: Tokenizer,
-        layout: Layout,
-        features: Sequence[feature_spec.Feature],
-    ) -> None:
-        self._encode = encode
-        self._tokenizer = tokenizer
-        self._layout = layout
-        self._features = features
-        self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
-
-    def __call__(self, examples: list) -> tuple[list[bytes], _TextCounts]:
-        # `Reader.encode` of the task type; that of `contract.Reader` is `arrays_of`.
-        arrays, counts = self._encode(examples, self._tokenizer, self._layout)
-        # All records of an example have the same counts: those of its first record are taken.
-        is_cut = pop_token_counts(arrays).is_cut[np.cumsum(counts) - counts]
-        ids = arrays["input_ids"][arrays["input_mask"] == 0]
-        pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
-        unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)
-        seen = _TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
-        return self._bytes.encode(arrays), seen
-
-    def __reduce__(self) -> tuple:
-        """For worker processes: each loads the vocabulary from its file, once."""
-        tokenizer = self._tokenizer
-        return _load_encoder, (
-            self._encode,
-            tokenizer.path,
-            tokenizer.uncased,
-            tokenizer.keep_accents,
-            self._layout,
-            self._features,
+    if unknown > _NOTED * pieces:
+        what = (
+            "of the pieces are unknown to the vocabulary; is it one of this language?"
         )
-
-
-_loaded = functools.lru_cache(maxsize=1)(Tokenizer)
-
-
-def _load_encoder(
-    encode: Callable,
-    path: str,
-    uncased: bool,
-    keep_accents: bool,
-    layout: Layout,
-    features: Sequence[feature_spec.Feature],
-) -> _Encoder:
-    return _Encoder(encode, _loaded(path, uncased, keep_accents), layout, features)
-
-
-def _encoded(
-    encoder: _Encoder, examples: Collection[Any], workers: int
-) -> Iterator[tuple[list[bytes], _TextCounts]]:
-    blocks = _blocks(examples)
-    pool = cores.process_pool(workers if len(examples) >= _EXAMPLES_FOR_WORKERS else 1)
-    if pool is None:
-        yield from map(encoder, blocks)
-        return
-    with errors.translated_errors(fewer=_FEWER), pool:
-        running: collections.deque[concurrent.futures.Future] = collections.deque()
-        for block in blocks:
-            running.append(pool.submit(encoder, block))
-            if len(running) > 2 * workers:
-                yield running.popleft().result()
-        yield from (future.result() for future in running)
+        _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
+    if cut > _NOTED * len(examples):
+        ratio = 100 * cut / len(examples)
+        _log.warning("note: train: %.1f %% of %s", ratio, cut_words)
+    return Records(path, count)
 
 
 def _blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
     """Yields lists of a thousand examples."""
     rest = iter(examples)
     yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])
+
+
+# ---- batches in memory
+
+
+class Padding(NamedTuple):
+    """The padding that batches leave out."""
+
+    side: str  # "left" or "right"
+    # Features [T] of the head that are truncated like the ids.
+    token_features: tuple[str, ...]
+    multiple: int  # the length of batches is a multiple of it [tokens]
+
+
+def batches_by_length(
+    records: dict[str, np.ndarray],
+    row_length: int,
+    padding: Padding,
+    batch_size: int,
+    most_tokens: Optional[int] = None,
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Yields batches of about equal length, the shortest first: the numbers of the records, int
+    [B], and the records without the columns that are padding in all of them.
+
+    Args:
+      records: `IDS` and the features by token [m,C*T], others [m,...].
+      row_length: T.
+      batch_size: B, at most.
+      most_tokens: B*C*T of a batch, at most, unless it is a single record; None: any number.
+    """
+
+    # Sorted by length, texts next to each other have little padding: the work of a batch is its
+    # longest text's.
+    def split(values: np.ndarray) -> np.ndarray:  # [m,C,T]
+        return values.reshape(len(values), -1, row_length)
+
+    by_token = (*IDS, *padding.token_features)
+    # The length of each text: from its first token to the end of the row or, if padding is on the
+    # right, from the beginning to its last token. Of choices that of the longest.
+    is_text = split(records["input_mask"]) < 1  # [m,C,T]
+    is_text = is_text[:, :, ::-1] if padding.side == "right" else is_text
+    lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)  # [m]
+    order = np.argsort(lengths, kind="stable")
+    choices = is_text.shape[1]
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        # The longest one comes last: with it a batch has as many tokens as rows of its length.
+        while end < min(begin + batch_size, len(order)):
+            tokens = (end + 1 - begin) * choices * int(lengths[order[end]])
+            if most_tokens is not None and tokens > most_tokens:
+                break
+            end += 1
+        numbers = order[begin:end]
+        begin = end
+        # The columns that are padding in all texts of the batch go, up to a multiple: so batches
+        # have few different shapes.
+        longest = -(-int(lengths[numbers[-1]]) // padding.multiple) * padding.multiple
+        length = min(longest, row_length)
+        kept = slice(None, length) if padding.side == "right" else slice(-length, None)
+        batch = {}
+        for name, values in records.items():
+            batch[name] = values[numbers]
+            if name in by_token:
+                batch[name] = split(batch[name])[:, :, kept].reshape(len(numbers), -1)
+        yield numbers, batch
