@@ -85,7 +85,6 @@ PRETRAINING = dict(
     dropout=0,
     dropatt=0,
     learning_rate=1.5e-3,
-    warmup_ratio=0.03,
     weight_decay=0.01,
     log_steps=100,
     save_steps=1000,
@@ -93,7 +92,6 @@ PRETRAINING = dict(
 FINE_TUNING = dict(
     max_seq_length=128,
     train_batch_size=32,
-    warmup_ratio=0.1,
     learning_rate=1e-3,
     save_steps=100000,
     eval_steps=0,
@@ -208,6 +206,7 @@ def pretrain(settings, name, language, out):
         model_config_path=os.path.join(out, "config.json"),
         train_steps=settings.pretrain_steps,
         **flags,
+        warmup_steps=round(0.03 * settings.pretrain_steps),
         **PRETRAINING,
     )
 

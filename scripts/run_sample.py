@@ -30,7 +30,6 @@ CLASSIFY = (
     "--max_seq_length=96",
     "--train_batch_size=16",
     "--learning_rate=2e-3",
-    "--warmup_ratio=0.1",
     "--summary_type=mean",
     "--save_steps=1000",
     "--eval_steps=0",

@@ -171,11 +171,6 @@ def test_a_run_config_has_all_settings_of_flags():
         ),
         (
             OptimizationSettings,
-            dict(warmup_ratio=0.5, warmup_steps=1),
-            "expected one of them",
-        ),
-        (
-            OptimizationSettings,
             dict(warmup_steps=11, train_steps=10),
             "warmup_steps: found 11, expected at most train_steps, 10",
         ),
@@ -246,17 +241,6 @@ def classifier(tmp_path, preset, *flags):
 
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
-    share = dict(warmup_ratio=0.1)
-    assert "data_dir: found no such" in classifier(tmp_path, share, "--warmup_steps=5")
-    assert "data_dir: found no such" in classifier(
-        tmp_path, dict(warmup_steps=5), "--warmup_ratio=0.1"
-    )
-    assert "warmup_ratio: found warmup_steps, too, expected one of them" in classifier(
-        tmp_path, dict(share, warmup_steps=5)
-    )
-    assert "warmup_steps: found warmup_ratio, too, expected one of them" in classifier(
-        tmp_path, {}, "--warmup_steps=5", "--warmup_ratio=0.1"
-    )
     assert "data_dir: found no such" in classifier(
         tmp_path, dict(epochs=2.0), "--train_steps=5"
     )

@@ -76,7 +76,7 @@ def selected(place):
             weight_decay=0.1,
             class_weights="balanced",
             label_smoothing=0.1,
-            warmup_ratio=0.25,
+            warmup_steps=1,
         ),
     )
 
@@ -314,7 +314,9 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     best = found[-2]
     line = "eval custom dev  step {step}  micro_f1 {micro_f1:.4f}".format(**best)
     assert out.count(line) == 1
-    kept = json.loads((place.directory / "early" / "eval_results_dev.json").read_text())
+    kept = json.loads(
+        (place.directory / "early" / "results" / "eval_results_dev.json").read_text()
+    )
     assert [one["step"] for one in kept["checkpoints"]] == [best["step"]]
     again = place.succeed(
         *("--do_train=True", "--multi_label=True", "--do_predict=True"),
@@ -327,7 +329,9 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     for name in ("early", "early/best"):
         loaded = model_files.read(place.path(name))
         assert loaded.tuned.settings.threshold == best["threshold"]
-    _, lines, found = place.predictions("early", "predictions_custom_all.tsv")
+    _, lines, found = place.predictions(
+        "early", "results", "predictions_custom_all.tsv"
+    )
     for line, probabilities in zip(lines, found.astype(np.float32)):
         named = compress(TOPICS, probabilities >= np.float32(best["threshold"]))
         assert line[1] == ",".join(named)

@@ -116,7 +116,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
         json.loads(next((place.directory / "on_the_way").glob(name)).read_text())[key]
         for name, key in (
             ("evaluations.json", "evaluations"),
-            ("eval_results_*.json", "checkpoints"),
+            ("results/eval_results_*.json", "checkpoints"),
         )
     ]
     assert results[0] == results[1]
@@ -132,7 +132,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
         "--eval_all_ckpt=True",
         **dict(flags, model_dir=place.path("few")),
     )
-    (path,) = (place.directory / "few").glob("eval_results_*.json")
+    (path,) = (place.directory / "few").glob("results/eval_results_*.json")
     assert [one["step"] for one in json.loads(path.read_text())["checkpoints"]] == [1]
     check_that_averages_count(place, flags, results[0][1])
 
@@ -150,7 +150,9 @@ def check_that_averages_count(place, flags, evaluated):
     assert np.abs(whole[KERNEL] - whole[KERNEL + "/average"]).max() > 1e-3
     place.succeed("--do_eval=True", **flags)
     kept = json.loads(
-        (place.directory / "on_the_way" / "eval_results_train.json").read_text()
+        (
+            place.directory / "on_the_way" / "results" / "eval_results_train.json"
+        ).read_text()
     )
     assert kept["checkpoints"] == [evaluated]
 

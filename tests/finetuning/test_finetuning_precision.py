@@ -22,7 +22,7 @@ def train(place, name, **changes):
         "--do_train=True",
         "--do_eval=True",
         **dict(
-            dict(model_dir=place.path(name), save_steps=1000, warmup_ratio=0.1),
+            dict(model_dir=place.path(name), save_steps=1000),
             **changes,
         ),
     )

@@ -54,7 +54,7 @@ def test_what_follows_from_the_network_and_the_rows(
     settings, optimization = derived(settings, optimization, width, rows, 1)
     found = (optimization.learning_rate, settings.train_batch_size, settings.epochs)
     assert found == (rate, batch, epochs)
-    assert (optimization.train_steps, optimization.warmup) == (steps, warmup)
+    assert (optimization.train_steps, optimization.warmup_steps) == (steps, warmup)
     # Batches are divided among the replicas.
     settings = dataclasses.replace(settings, train_batch_size=None)
     assert derived(settings, optimization, width, rows, 6)[0].train_batch_size % 6 == 0
@@ -72,10 +72,6 @@ def test_what_is_given_is_taken(tmp_path):
     )
     assert derived(settings, optimization, 128, 80, 1) == (settings, given)
     assert in_steps(settings, 80, 7) == settings
-    by_ratio = TaskOptimizationSettings(warmup_ratio=0.5)
-    settings = dataclasses.replace(settings, epochs=2.0)
-    found = derived(settings, by_ratio, 128, 80, 1)[1]
-    assert (found.train_steps, found.warmup) == (40, 20)
 
 
 def test_a_run_that_goes_on_has_its_own_length(tmp_path):

@@ -184,8 +184,7 @@ def reported_run(place):
         HELD,
         eval_record_info_dir=place / "heldout",
         ema_decay=0.9,
-        warmup_steps=None,
-        warmup_ratio=0.2,
+        warmup_steps=2,
     )
 
 

@@ -44,7 +44,7 @@ RUNS = {
 SAME = set(
     """
     init_checkpoint train_batch_size seed dropout dropatt init init_std init_range
-    clamp_len precision learning_rate warmup_steps warmup_ratio decay_method min_lr_ratio
+    clamp_len precision learning_rate warmup_steps decay_method min_lr_ratio
     weight_decay adam_epsilon clip lr_layer_decay_rate ema_decay legacy_optimizer""".split()
 )
 # Those that a run that resumes may change, and has from before if they are not given.

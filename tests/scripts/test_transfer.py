@@ -96,6 +96,13 @@ def test_the_table(data, small, tmp_path, capsys):
         ("from scratch", "scratch_0_of_2_epochs"),
         ("pretrained", "pretrained_0_of_2_epochs"),
     ):
-        path = tmp_path / "english" / "sst-2" / folder / "eval_results_dev.json"
+        path = (
+            tmp_path
+            / "english"
+            / "sst-2"
+            / folder
+            / "results"
+            / "eval_results_dev.json"
+        )
         (result,) = json.loads(path.read_text())["checkpoints"]
         assert values[start] == "{:.3f}".format(result["accuracy"])

@@ -267,7 +267,7 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
         "devices": run.devices.description,
         **run.banner(),
         "steps": (
-            f"{step} to {last}, {run.optimization.warmup} of warm-up, of "
+            f"{step} to {last}, {run.optimization.warmup_steps} of warm-up, of "
             f"{settings.train_batch_size} = {each} x {replicas} replicas x "
             f"{settings.grad_accum_steps} micro-batches"
         ),

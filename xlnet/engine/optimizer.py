@@ -26,7 +26,7 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
     The rate decays from the end of the warm-up to `train_steps`, to `min_lr_ratio` of the peak:
     "poly" linearly, "cos" along half a cosine; "constant" does not decay.
     """
-    peak, warmup = settings.learning_rate, settings.warmup
+    peak, warmup = settings.learning_rate, settings.warmup_steps
     after = tf.cast(step - warmup, tf.float32)
     steps = max(settings.train_steps - warmup, 1)
     if settings.decay_method == "poly":

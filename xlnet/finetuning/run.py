@@ -191,7 +191,7 @@ def derived(
         rate = default_rate(width, bool(settings.init_checkpoint))
     warmup = optimization.warmup_steps
     if warmup is None:
-        warmup = 0 if optimization.warmup_ratio else round(_WARM_UP * steps)
+        warmup = round(_WARM_UP * steps)
     settings = dataclasses.replace(settings, train_batch_size=batch, epochs=epochs)
     optimization = dataclasses.replace(
         optimization, train_steps=steps, learning_rate=rate, warmup_steps=warmup

@@ -57,7 +57,6 @@ _IN_BANNER = (
     *("num_predict", "train_batch_size", "grad_accum_steps", "train_steps", "epochs"),
     *(
         "warmup_steps",
-        "warmup_ratio",
         "save_steps",
         "max_save",
         "do_train",

@@ -103,12 +103,6 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         0,
         "length of the warm-up of the learning rate [steps]; 0: none",
         minimum=0,
-        instead_of="warmup_ratio",
-    )
-    warmup_ratio: float = share(
-        0.0,
-        "warmup_steps as a fraction of train_steps; 0: none",
-        instead_of="warmup_steps",
     )
     decay_method: str = setting(
         "poly",
@@ -148,24 +142,13 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         help_group=HelpGroup.ORIGINAL,
     )
 
-    @property
-    def warmup(self) -> int:
-        """Steps of warm-up, from `warmup_steps` or `warmup_ratio`."""
-        return self.warmup_steps or round(self.warmup_ratio * self.train_steps)
-
     def check(self) -> None:
         super().check()
-        if self.warmup_ratio and self.warmup_steps:
-            expected = "one of them"
-            raise wrong(
-                "warmup_ratio", f"warmup_steps {self.warmup_steps}, too", expected
-            )
         self.check_warmup()
 
     def check_warmup(self) -> None:
         """Raises UserError unless the peak learning rate is reached."""
-        # A warm-up that is given as a ratio cannot be longer than the training. One of them may
-        # not be known yet.
+        # One of them may not be known yet.
         if (self.warmup_steps or 0) > (self.train_steps or math.inf):
             expected = f"at most train_steps, {self.train_steps}"
-            raise wrong("warmup_steps", self.warmup_steps, expected, "--warmup_ratio")
+            raise wrong("warmup_steps", self.warmup_steps, expected)
