@@ -1,7 +1,6 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
 import dataclasses
-import json
 
 import pytest
 from helpers.tasks import read_rows, settings, write
@@ -349,27 +348,3 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
     write(tmp_path, "train.csv", "text_a,qid,a,b,label", "x,1,y,z,a", "x,1,y,z,b")
     with pytest.raises(UserError, match=message):
         own(tmp_path, **changes)
-
-
-@pytest.mark.parametrize("name", ("train.csv", "train.jsonl"))
-def test_columns_in_another_form_of_unicode(tmp_path, name):
-    """The names look the same: ü, or u with a combining mark."""
-    composed, decomposed = "Pr\u00fcfung", "Pru\u0308fung"
-    for stored, asked in (
-        (composed, decomposed),
-        (decomposed, composed),
-        (decomposed,) * 2,
-    ):
-        if name.endswith("csv"):
-            content = f"{stored},label\na,x\nb,y\n"
-        else:
-            content = "".join(
-                json.dumps({stored: text, "label": label}) + "\n"
-                for text, label in ("ax", "by")
-            )
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        task = custom.resolve_task(
-            settings(tmp_path / name, text_a_column=asked, dev_share=0.0)
-        )
-        rows = read_rows(task, "", "train", need_labels=True)
-        assert [row.pairs[0][0] for row in rows] == ["a", "b"]

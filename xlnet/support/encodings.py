@@ -19,6 +19,6 @@ def check(name: str) -> None:
 
 
 def composed(name: str) -> str:
-    """The name of a column or field in Unicode's composed form. macOS and some exports write ü as
+    """A name in Unicode's composed form. macOS and some exports write ü as
     u and a combining mark, which looks the same."""
     return unicodedata.normalize("NFC", name)

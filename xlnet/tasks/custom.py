@@ -28,7 +28,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     """
     stored = stored or {}
     if known.canonical_name(settings.task_name) == CUSTOM:
-        task = _own_task(_with_composed_columns(settings), stored)
+        task = _own_task(settings, stored)
     else:
         task = known.find_task(settings.task_name)
         if task.type.program != settings.program:
@@ -71,16 +71,6 @@ def _without_missing_dev(task: Task, data_dir: str) -> Task:
             if any(map(os.path.exists, readers.each_path(found))):
                 return task
     return task.with_files(by_split=by_split, groups=groups)
-
-
-def _with_composed_columns(settings: Any) -> Any:
-    """The settings with the names of columns as `forms` gives them, in Unicode's composed form."""
-    composed = {}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if field.name.endswith(("_column", "_columns")) and value:
-            composed[field.name] = encodings.composed(value)
-    return dataclasses.replace(settings, **composed)
 
 
 def _with_forms(task: Task, settings: Any) -> Task:
@@ -204,7 +194,6 @@ def _table_columns(settings: Any) -> dict[str, Any]:
     return dict(
         columns,
         query=settings.query_id_column,
-        group=settings.group_column,
         label_form=settings.label_form,
     )
 

@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple, Optional, Union, cast
 
-from xlnet.support import encodings, files
+from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import Form
 
@@ -88,8 +88,6 @@ def opened(path: str, what: str) -> IO[bytes]:
         if path.endswith(".gz"):
             return cast(IO[bytes], gzip.open(path, "rb"))
         return open(path, "rb")
-    if sys.stdin is None:
-        raise wrong("input -", "a closed standard input", "text to read")
     return sys.stdin.buffer
 
 
@@ -157,7 +155,7 @@ def _read_separated(path: str, form: Form, what: str) -> Table:
 
 
 def _names(cells: Sequence[str]) -> list[str]:
-    return [encodings.composed(cell.strip()) for cell in cells]
+    return [cell.strip() for cell in cells]
 
 
 def _checked(cells: Union[str, list[str]], names: list[str], form: Form) -> Any:
@@ -269,7 +267,7 @@ def flattened(value: Any) -> Any:
     waiting = [("", value)]
     for before, each in waiting:
         for key, inner in each.items():
-            name = encodings.composed(before + key)
+            name = before + key
             if name in flat:
                 return f"the key '{name}' twice"
             flat[name] = inner
