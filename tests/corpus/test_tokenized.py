@@ -115,20 +115,6 @@ def test_bad_ids_are_refused_with_their_line(tmp_path, word):
         tokenize(path, from_raw_text=False)
 
 
-def test_repetitions_are_counted_or_estimated():
-    for different in (90, 30_000):
-        parts = [tokenized.Repetitions(), tokenized.Repetitions()]
-        for number in range(different):
-            parts[number % 2].add([f"sentence {number}"] if number % 3 else ["one"] * 3)
-        joined = tokenized.Repetitions()
-        for part in parts:
-            joined.join(**part.to_json())
-        sentences = different * 2 // 3 + different
-        expected = 1 - (different * 2 // 3 + 1) / sentences
-        assert joined.fraction(sentences) == pytest.approx(expected, abs=0.05)
-        assert abs(joined.frequent["one"] - different) < 3
-
-
 # Blocks and passes.
 
 

@@ -77,12 +77,6 @@ def make(settings: CorpusSettings) -> None:
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
-    if summary.repetitions:
-        share = summary.repetitions.fraction(made.sentences)
-        print(f"repeated sentences: {100 * share:.1f} %", end="")
-        for sentence, count in summary.repetitions.frequent.most_common(1):
-            print(f", {count} of {made.sentences} are {sentence[:60]!r}", end="")
-        print()
     for reason, count in made.skipped.items():
         print(f"left out, {reason}: {count}")
     print(

@@ -18,7 +18,6 @@ import collections
 import dataclasses
 import hashlib
 import io
-import itertools
 import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,7 +47,6 @@ SPECIAL_PIECES = tuple("<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop>".spl
 _VOCAB_SIZE = 32000
 _MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
 _CHUNK_BYTES = 1 << 22
-_BATCH_LINES = 1000
 _NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
 _THREADS = 16  # fixed, as the rounding of sums depends on it
 
@@ -136,19 +134,21 @@ def read_sentences(
 ) -> Iterator[str]:
     """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
     from xlnet.corpus import reading
-    from xlnet.corpus.tokenizer import clean_lines
+    from xlnet.corpus.tokenizer import clean_text
 
     counts: collections.Counter[str] = collections.Counter()
     with progress(
         "reading", sum(chunk.end - chunk.begin for chunk in chunks), "B"
     ) as advance:
         for chunk in chunks:
-            lines = (line.text for line in reading.read_chunk(chunk, settings, counts))
-            while batch := list(itertools.islice(lines, _BATCH_LINES)):
-                cleaned = clean_lines(
-                    batch, settings.uncased, bool(settings.keep_accents)
+            for line in reading.read_chunk(chunk, settings, counts):
+                sentence = clean_text(
+                    line.text,
+                    settings.uncased,
+                    keep_accents=bool(settings.keep_accents),
                 )
-                yield from filter(None, cleaned)
+                if sentence:
+                    yield sentence
             advance(chunk.end - chunk.begin)
 
 

@@ -181,7 +181,7 @@ def _tokenize(
     """Makes the tokens of a range of chunks; yields key 0 and (first chunk, counts of each)."""
     job = _read_job(folder)
     for chunks in keyed[1]:
-        made = [preparation.tokenize_chunk(job, index)["counts"] for index in chunks]
+        made = [preparation.tokenize_chunk(job, index) for index in chunks]
         yield 0, (chunks.start, made)
 
 

@@ -65,13 +65,11 @@ class Summary:
       manifest: of the records.
       directory: of the records.
       seconds: None: the records had been made before.
-      repetitions: of the sentences; None: the records had been made before.
     """
 
     manifest: Manifest
     directory: str
     seconds: Optional[float] = None
-    repetitions: Optional[tokenized.Repetitions] = None
 
 
 class RecordsJob:
@@ -163,13 +161,10 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
                 made[index] = result
                 advance(job.chunks[index].end - job.chunks[index].begin)
         counts: Counter[str] = collections.Counter()
-        repetitions = tokenized.Repetitions()
         for each in made:
-            counts.update(each["counts"])
-            repetitions.join(**each["repetitions"])
-        layout = make_layout(
-            settings, [each["counts"].get("tokens", 0) for each in made], counts
-        )
+            counts.update(each)
+        sizes = [each.get("tokens", 0) for each in made]
+        layout = make_layout(settings, sizes, counts)
         entries: list[Any] = [None] * layout.plan.num_streams
         total = len(entries) * layout.plan.sequences * settings.num_passes
         with progress("writing", total, " sequences") as advance:
@@ -181,7 +176,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
                 advance(result["windows"])
         manifest = make_manifest(job, layout.plan, counts, entries)
         _publish(job, manifest)
-    return Summary(manifest, job.directory, time.time() - began, repetitions)
+    return Summary(manifest, job.directory, time.time() - began)
 
 
 # The job.
@@ -299,22 +294,20 @@ def is_finished(job: RecordsJob) -> bool:
 # The two steps.
 
 
-def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, Any]:
-    """Makes the tokens of one chunk unless they exist; returns its counts and repetitions."""
+def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
+    """Makes the tokens of one chunk unless they exist; returns its counts."""
     path = job.tokens_path(index)
     if files.exists(path + ".json"):  # written last
         return files.read_json(path + ".json", "tokens")
     counts: Counter[str] = collections.Counter()
-    repetitions = tokenized.Repetitions()
     with files.writing(path, is_lasting=False) as f:
         for part in tokenized.tokenize(
-            job.chunks[index], job.settings, job.tokenizer, counts, repetitions
+            job.chunks[index], job.settings, job.tokenizer, counts
         ):
             f.write(part.astype("<u4", copy=False).tobytes())
-    made = {"counts": counts, "repetitions": repetitions.to_json()}
     with files.writing(path + ".json", is_lasting=False) as f:
-        f.write(json.dumps(made).encode())
-    return made
+        f.write(json.dumps(counts).encode())
+    return counts
 
 
 def read_tokens(job: RecordsJob, index: int, begin: int, end: int) -> np.ndarray:

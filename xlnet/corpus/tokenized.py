@@ -8,10 +8,9 @@ cut into chunks. Memory is bounded by blocks, too.
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from xlnet.support import errors
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 _BATCH_LINES = 8192
-_KEPT_DIGESTS = 1024
 
 
 # Lines to tokens.
@@ -37,7 +35,6 @@ def tokenize(
     settings: CorpusSettings,
     tokenizer: Tokenizer,
     counts: Counter[str],
-    repetitions: Optional[Repetitions] = None,
 ) -> Iterator[np.ndarray]:
     """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
 
@@ -46,7 +43,6 @@ def tokenize(
       settings: how it is read.
       tokenizer: of the vocabulary.
       counts: gets `COUNTS`, and the number of documents that `split` leaves out.
-      repetitions: gets the sentences; None: they are not counted.
     """
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts)
@@ -59,8 +55,6 @@ def tokenize(
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
         counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
-        if repetitions:
-            repetitions.add([line.text for line in batch])
         yield tokens
 
 
@@ -153,53 +147,6 @@ def mark(
     )
     # Whether the document that is still open at the end has tokens; a new one has none.
     return tokens, bool(filled[document[-1] + ends[-1]])
-
-
-class Repetitions:
-    """How much sentences repeat, from few numbers: those of several chunks can be joined.
-
-    The smallest digests of D different sentences lie evenly between 0 and 2^32, so the largest of
-    the smallest `_KEPT_DIGESTS` tells D, to 3 %. Fewer sentences are counted exactly.
-
-    Attributes:
-      digests: the smallest digests, ascending, uint32.
-      frequent: sentences that are the most frequent ones of some batch, and their numbers there.
-    """
-
-    def __init__(self) -> None:
-        self.digests = np.zeros(0, np.uint32)
-        self.frequent: Counter[str] = Counter()
-
-    def add(self, sentences: Sequence[str]) -> None:
-        counts = Counter(sentences)
-        digests = np.fromiter(
-            (zlib.crc32(text.encode("utf-8")) for text in counts), np.uint32
-        )
-        self._add_digests(digests)
-        text, count = counts.most_common(1)[0]
-        if count > 1:
-            self.frequent[text] += count
-
-    def join(self, digests: Sequence[int], frequent: dict[str, int]) -> None:
-        """Adds what `to_json` returned."""
-        self._add_digests(np.array(digests, np.uint32))
-        self.frequent.update(frequent)
-
-    def _add_digests(self, digests: np.ndarray) -> None:
-        self.digests = np.union1d(self.digests, digests)[:_KEPT_DIGESTS]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "digests": self.digests.tolist(),
-            "frequent": dict(self.frequent.most_common(4)),
-        }
-
-    def fraction(self, sentences: int) -> float:
-        """The fraction of `sentences` that occurred before."""
-        different = float(len(self.digests))
-        if len(self.digests) == _KEPT_DIGESTS:
-            different = (_KEPT_DIGESTS - 1) * 2**32 / float(self.digests[-1])
-        return max(0.0, 1 - different / sentences)
 
 
 # Blocks and passes.

@@ -57,47 +57,6 @@ def clean_text(
     return _clean(text, lower, keep_accents)
 
 
-def clean_lines(
-    lines: Sequence[str], lower: bool = False, keep_accents: bool = False
-) -> list[str]:
-    """`[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster."""
-    # Lines beyond ASCII, few in many languages, are cleaned apart, as they take longer.
-    ascii_lines = [line for line in lines if line.isascii()]
-    other_lines = [line for line in lines if not line.isascii()]
-    cleaned_ascii = iter(_clean_as_one(ascii_lines, lower, keep_accents))
-    cleaned_other = iter(_clean_as_one(other_lines, lower, keep_accents))
-    return [next(cleaned_ascii if line.isascii() else cleaned_other) for line in lines]
-
-
-def _clean_as_one(lines: Sequence[str], lower: bool, keep_accents: bool) -> list[str]:
-    """`clean_lines` of one text that has all lines, which is then split: no rule looks across a
-    newline (neither a letter nor a combining character) or makes one."""
-    text = "\n".join(lines)
-    if text.count("\n") >= len(lines):  # newlines inside of lines are spaces
-        text = "\n".join([line.replace("\n", " ") for line in lines])
-    text = _clean(_join_spaces(text), lower, keep_accents)
-    return text.split("\n") if lines else []
-
-
-# The characters at which str.split() splits, without the space and the newline between lines.
-_SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
-_IS_SPACE = np.zeros(sys.maxunicode + 1, bool)  # [all code points], true for `_SPACES`
-_IS_SPACE[[ord(space) for space in _SPACES]] = True
-
-
-def _join_spaces(text: str) -> str:
-    """Returns `text` with `" ".join(line.split())` done to each of its lines."""
-    # A text beyond ASCII is searched for all of them at once: one by one takes ten times as long.
-    if text.isascii() or _has_any(text, _IS_SPACE):
-        for space in _SPACES:
-            if space in text:
-                text = text.replace(space, " ")
-    for many, one in (("  ", " "), ("\n ", "\n"), (" \n", "\n")):
-        while many in text:
-            text = text.replace(many, one)
-    return text.strip(" ")
-
-
 def _clean(text: str, lower: bool, keep_accents: bool) -> str:
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
@@ -110,33 +69,17 @@ def _clean(text: str, lower: bool, keep_accents: bool) -> str:
     return text.lower() if lower else text
 
 
+# Characters made of combining ones: of Tibetan and of Katakana.
+_MADE_OF_COMBINING = "\u0f73\u0f75\u0f81\uff9e\uff9f"
+
+
 def _without_combining(text: str) -> str:
-    """Removes the combining characters. Each is replaced in all of the text, as a text has few
-    different ones."""
-    if _has_any(text, _combining_codes()):
-        codes = _codes(text)
-        for code in np.unique(codes[_combining_codes()[codes]]):
-            text = text.replace(chr(code), "")
+    """Removes the combining characters, and those made of them."""
+    # Each is replaced in all of the text, as a text has few different characters.
+    for character in set(text):
+        if unicodedata.combining(character) or character in _MADE_OF_COMBINING:
+            text = text.replace(character, "")
     return text
-
-
-def _has_any(text: str, table: np.ndarray) -> bool:
-    """Whether a text has a character for which `table`, bool [all code points], is true."""
-    return bool(table[_codes(text)].any())
-
-
-def _codes(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-
-
-@functools.cache
-def _combining_codes() -> np.ndarray:
-    """bool [all code points], true for combining characters and characters made of them."""
-    table = np.zeros(sys.maxunicode + 1, bool)
-    planes = range(1 << 17)  # the later ones have none
-    table[: len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
-    table[[0x0F73, 0x0F75, 0x0F81, 0xFF9E, 0xFF9F]] = True  # of Tibetan and of Katakana
-    return table
 
 
 # Bytes of a protocol buffer: field 3 of a SentencePiece model, its normalizer_spec, has 2 bytes,
@@ -320,9 +263,7 @@ class Tokenizer:
         # Some lines at a time are cleaned and encoded; the rule for commas is applied to all at
         # once.
         for low in range(0, len(lines), _BATCH_LINES):
-            texts = clean_lines(
-                lines[low : low + _BATCH_LINES], self.uncased, self.keep_accents
-            )
+            texts = [self.clean(line) for line in lines[low : low + _BATCH_LINES]]
             _refuse_halves(texts)
             encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
@@ -668,4 +609,6 @@ def character_class(codes: Iterable[int]) -> str:
 
 def space_class() -> str:
     """The inside of a class that holds the characters of which `str.isspace` is true."""
-    return character_class(map(ord, (" ", "\n", *_SPACES)))
+    return character_class(
+        code for code in range(sys.maxunicode + 1) if chr(code).isspace()
+    )
