@@ -282,15 +282,8 @@ def write_records(
         digest.update(json.dumps(block).encode())
     path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
 
-    # An earlier run may have written the file. A damaged one is written again.
-    if os.path.exists(path):
-        try:
-            found = len(tfrecord.EqualRecords(path))
-        except UserError:
-            found = 0
-        if found >= len(examples):  # an example may have several records
-            return Records(path, found)
-        _log.warning("note: %s is damaged, it is written again", path)
+    if os.path.exists(path):  # an earlier run has written it
+        return Records(path, len(tfrecord.EqualRecords(path)))
 
     features = feature_spec.finetuning_features(
         layout.max_seq_length, label_features, num_choices
