@@ -89,7 +89,7 @@ def test_all_ways_to_predict_agree(
         assert gold == [row[-1] for row in rows]
 
     # The printed metric is that of the file.
-    results = json.loads(open(f"{model}/results/eval_results_file_rows.json").read())
+    results = json.loads(open(place / "eval_results_file_rows.json").read())
     if metric == "accuracy":
         found = np.mean(np.array(predicted) == np.array(gold))
     else:
