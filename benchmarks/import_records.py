@@ -15,8 +15,7 @@ import repository  # finds the library and recipes
 
 from xlnet.commands import cli
 from xlnet.corpus import feature_spec, sequences, tfrecord
-from xlnet.corpus.example_bytes import ExampleBytes
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.feature_spec import ExampleBytes, Feature
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import required, setting

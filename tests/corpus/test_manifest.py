@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from xlnet.corpus import tfrecord
-from xlnet.corpus.example_bytes import ExampleBytes
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.feature_spec import ExampleBytes, Feature
 from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.support.errors import UserError
 
@@ -90,15 +89,7 @@ STREAM = VALUES["streams"][0]
             "inside of the records' directory",
         ),
         (dict(sp_model="/tmp/spiece.model"), "inside of the records' directory"),
-        (
-            dict(num_streams=2),
-            "found num_streams 2, expected consistent values; regenerate",
-        ),
-        (dict(streams=[]), "found num_streams 1"),
-        (dict(windows_per_stream=3), "found windows_per_stream 3"),
         (dict(windows_per_stream="2"), "found windows_per_stream '2', expected int"),
-        (dict(windows_per_stream=True), "found windows_per_stream True, expected int"),
-        (dict(reuse_len=8), "found reuse_len 8"),
         (
             dict(streams=["a"]),
             r"streams\[0\]: found 'a', expected an object with file, dir",
@@ -159,13 +150,6 @@ def test_a_damaged_record_is_named(whole, place, message):
     ) as error:
         manifest.verify(str(whole))
     assert "\n" not in str(error.value)
-
-
-def test_sequences_that_the_file_does_not_have_are_refused(whole):
-    stream = json.loads((whole / MANIFEST_NAME).read_text())["streams"][0]
-    rewrite(whole, windows_per_stream=2, streams=[dict(stream, windows=2)])
-    with pytest.raises(UserError, match="a.tfrecord: found 3 sequences, expected 2"):
-        Manifest.read(str(whole))
 
 
 def test_a_file_that_is_cut_off_is_named(whole):

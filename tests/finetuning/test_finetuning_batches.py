@@ -5,7 +5,7 @@ import pytest
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus import feature_spec, input_pipeline, tfrecord
-from xlnet.corpus.example_bytes import ExampleBytes
+from xlnet.corpus.feature_spec import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding

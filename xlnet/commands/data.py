@@ -168,9 +168,9 @@ def merge(settings: MergeSettings) -> None:
     Examples:
       xlnet data merge --input=shared/records
     """
-    from xlnet.corpus import merging
+    from xlnet.corpus import preparation
 
-    merged = merging.merge(settings.input)
+    merged = preparation.merge(settings.input)
     kept = merged.num_streams * merged.windows_per_stream
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
     share = left_out / (kept + left_out)
@@ -179,13 +179,6 @@ def merge(settings: MergeSettings) -> None:
         f"{merged.tokens} tokens; {left_out} sequences left out to make streams equal, "
         f"{100 * share:.1f} % of all"
     )
-    if share > 0.1:
-        print(
-            "note: the tasks have unequal amounts of text. A .gz file, a document, and a row group "
-            "of Parquet, belong to one task: cut large files into several, or give a smaller "
-            "--num_task, and regenerate the tasks",
-            file=sys.stderr,
-        )
 
 
 def verify(settings: VerificationSettings) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xlnet.corpus import example_bytes, feature_spec, sequences, tfrecord
+from xlnet.corpus import feature_spec, sequences, tfrecord
 from xlnet.corpus.tfrecord import BEFORE, BEHIND
 
 _BATCH_SEQUENCES = 128  # whose bytes fit the processor's cache
@@ -27,7 +27,7 @@ class SequenceEncoder:
     ) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
         # One byte a token up to 128 pieces, two up to 16,384, three up to 2 million.
-        self._token_bytes = example_bytes.varint_table(  # [V,bytes]
+        self._token_bytes = feature_spec.varint_table(  # [V,bytes]
             len(vocabulary.is_word_start) - 1
         )
         sep = self._token_bytes[vocabulary.sep_id].tobytes()
@@ -38,7 +38,7 @@ class SequenceEncoder:
         for feature in layout:
             bytes_of_value = width if feature.name == "input" else 1
             sizes[feature.name] = bytes_of_value * int(np.prod(feature.shape))
-        example, self._slots = example_bytes.empty_example(layout, sizes)
+        example, self._slots = feature_spec.empty_example(layout, sizes)
         # A record whose slots are still to be filled, and its checksum.
         self._empty = tfrecord.header(len(example)) + example + bytes(BEHIND)
         self.record_bytes = len(self._empty)  # R

@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from xlnet.corpus import feature_spec, tfrecord
-from xlnet.corpus.example_bytes import ExampleBytes
+from xlnet.corpus.feature_spec import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support import files
 from xlnet.support.errors import UserError
