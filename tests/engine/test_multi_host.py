@@ -364,40 +364,24 @@ def test_hosts_with_other_settings_end(place):
     assert not list((place / "differ").glob("model.ckpt-*"))
 
 
-class Session:
-    """`waits` until another thread closes it, as one does whose first step is stuck."""
-
-    def __init__(self, waits):
-        self._waits = waits
-
-    def close(self):
-        self._waits.wait(20)
-
-
-@pytest.mark.parametrize("has_session", (False, True))
 @pytest.mark.parametrize("ends", (False, True))
-@pytest.mark.slow
-def test_a_step_that_does_not_end_ends_the_program(
-    tmp_path, monkeypatch, has_session, ends
-):
+def test_a_step_that_does_not_end_ends_the_program(monkeypatch, ends):
     monkeypatch.setattr(multi_host, "SECONDS_BETWEEN_LOOKS", 0.01)
-    monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
-    monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
-    said, watch, waits = [], multi_host.HostMonitor(), threading.Event()
+    said, watch, asked = [], multi_host.HostMonitor(), []
+
+    def missing():
+        asked.append(watch)
+        if ends and len(asked) == multi_host.MISSES:
+            watch._ended.set()
+        return "host 0 (a:1)"
+
+    monkeypatch.setattr(multi_host, "missing", missing)
     monkeypatch.setattr(multi_host, "_end_program", said.append)
-    if has_session:
-        watch.after_create_session(Session(waits), None)
-        watch.before_run(None)
     watch.begin()
-    while not watch.lost:
-        time.sleep(0.01)
-    if ends:
-        watch.stop()
-    time.sleep(0.6)
-    waits.set()
-    assert [str(error) for error in said] == (
-        [] if ends else ["lost host 0 (a:1); start the same command again on all hosts"]
-    )
+    watch._looking.join(20)
+    lost = "lost host 0 (a:1); start the same command again on all hosts"
+    assert [str(error) for error in said] == ([] if ends else [lost])
+    assert len(asked) == multi_host.MISSES
 
 
 def test_nobody_is_asked_once_the_watch_has_ended(tmp_path, monkeypatch):

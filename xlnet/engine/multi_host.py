@@ -41,7 +41,6 @@ SECONDS_BETWEEN_LOOKS = 5
 MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
 TO_CONNECT = 120  # [s]
-_SECONDS_TO_END = 10  # for a step, when its session is closed
 
 
 # ---- which hosts there are
@@ -227,7 +226,7 @@ def _why_silent(place: tuple[str, int]) -> Optional[str]:
 class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
 
-    ends_at_once = True  # the thread that closes the session may still be in TensorFlow
+    ends_at_once = True  # a thread may still wait for that host in TensorFlow
 
     def __init__(self, host: Optional[str]):
         super().__init__(f"lost {host}; start the same command again on all hosts")
@@ -262,26 +261,22 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
     except tf.errors.OpError as e:
         # The connection of this host may break before the monitor notices that the other host is
         # lost.
-        is_broken = isinstance(e, (tf.errors.UnavailableError, tf.errors.AbortedError))
-        if not monitor.lost and not is_broken:
+        if not isinstance(e, (tf.errors.UnavailableError, tf.errors.AbortedError)):
             raise
-        host = monitor.lost or missing() or "the connection to another host"
-        raise Lost(host) from None
+        raise Lost(missing() or "the connection to another host") from None
     finally:
         monitor.stop()
 
 
 class HostMonitor(tf.train.SessionRunHook):
-    """Checks that all hosts answer while the session is created and during each step, and
-    interrupts these if one does not. Not between steps: others may have finished while this host
-    saves."""
+    """Checks that all hosts answer while the session is created and during each step, and ends the
+    program if one does not: the step waits for that host in TensorFlow, beyond any interrupt. Not
+    between steps: others may have finished while this host saves."""
 
     def __init__(self) -> None:
-        self._session: Optional[tf.Session] = None  # once it is made, of all hosts
         self._in_step = True
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look, daemon=True)
-        self.lost: Optional[str] = None  # the name of the lost host
 
     def begin(self) -> None:
         self._looking.start()
@@ -289,7 +284,7 @@ class HostMonitor(tf.train.SessionRunHook):
     def after_create_session(
         self, session: tf.Session, coord: tf.train.Coordinator
     ) -> None:
-        self._session, self._in_step = session, False
+        self._in_step = False
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         self._in_step = True
@@ -314,11 +309,7 @@ class HostMonitor(tf.train.SessionRunHook):
                 return
             host = missing() if self._in_step else None
             misses = misses + 1 if host and self._in_step else 0
-        self.lost = host
-        # the step ends with an error, except a first step, which may still wait
-        if self._session:
-            threading.Thread(target=self._session.close, daemon=True).start()
-        if not self._ended.wait(_SECONDS_TO_END):
+        if not self._ended.is_set():
             _end_program(Lost(host))
 
     def stop(self) -> None:
@@ -330,7 +321,7 @@ class HostMonitor(tf.train.SessionRunHook):
 
 
 def _end_program(error: BaseException) -> None:
-    """Exits at once: other threads wait for the lost host in TensorFlow, beyond any interrupt."""
+    """Exits at once, with the message of an error."""
     _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
     sys.stdout.flush()
     os._exit(1)

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, devices
+from xlnet.engine import checkpoint, devices, multi_host
 from xlnet.engine.devices import Devices
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
@@ -111,14 +111,21 @@ class MemoryFiles:
     def _wait_for_all(self, step: int) -> None:
         """Waits until all hosts have saved: the chief writes its checkpoint after this, so none
         lacks a memory."""
-        began = time.time()
+        began = looked = time.time()
+        misses = 0
         while len(_saved(self._model_dir, step)) < self._devices.hosts:
             time.sleep(0.02)
-            if time.time() > began + _SECONDS_FOR_OTHER_HOSTS:
+            now = time.time()
+            if now > began + _SECONDS_FOR_OTHER_HOSTS:
                 found = (
                     f"no memory-{step}-*.npy of a host for {_SECONDS_FOR_OTHER_HOSTS} s"
                 )
                 raise errors.wrong(self._model_dir, found, "one directory of all hosts")
+            if now > looked + multi_host.SECONDS_BETWEEN_LOOKS:
+                host, looked = multi_host.missing(), time.time()
+                misses = misses + 1 if host else 0
+                if misses == multi_host.MISSES:
+                    raise multi_host.Lost(host)
 
 
 def forget(model_dir: str) -> None:
