@@ -1,12 +1,8 @@
 """Pretraining data: records of text, by processes or with Apache Beam; merged, verified."""
 
-import contextlib
 import dataclasses
 import logging
 import shlex
-import sys
-from collections.abc import Iterator
-from typing import Callable
 
 from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
@@ -71,7 +67,7 @@ def make(settings: CorpusSettings) -> None:
     """
     from xlnet.corpus import preparation
 
-    summary = preparation.make_records(with_streams(settings), progress)
+    summary = preparation.make_records(with_streams(settings))
     made = summary.manifest
     print(
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
@@ -100,28 +96,6 @@ def with_streams(settings: CorpusSettings) -> CorpusSettings:
     if settings.bi_data and count % 2:  # streams of both directions come in pairs
         count *= 2
     return dataclasses.replace(settings, num_streams=count)
-
-
-@contextlib.contextmanager
-def progress(
-    description: str, total: int, unit: str
-) -> Iterator[Callable[[int], object]]:
-    """Shows a progress bar on stderr; in a log file a line every half minute."""
-    from tqdm import tqdm
-
-    # Progress in a log file has few lines.
-    interval = 0.2 if sys.stderr.isatty() else 30
-    with tqdm(
-        desc=description,
-        total=total,
-        unit=unit,
-        unit_scale=True,
-        leave=False,
-        delay=1,
-        mininterval=interval,
-        maxinterval=interval,
-    ) as bar:
-        yield bar.update
 
 
 def beam(settings: CorpusSettings, runner: BeamSettings) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from xlnet.commands import cli
-from xlnet.commands.data import progress
+from xlnet.corpus.processes import progress
 from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import required, setting
 from xlnet.support import files

@@ -21,8 +21,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -43,18 +42,6 @@ _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers")
 # Settings that tokens depend on.
 _OF_TOKENS = [field.name for field in dataclasses.fields(InputSettings)]
 _OF_TOKENS = [*_OF_TOKENS[1:], "from_raw_text", "use_eod"]
-
-# A function of (description, total, unit); its result is a context manager that yields a function
-# `advance(n)`, to be called when n more units are done.
-Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], object]]]
-
-
-@contextlib.contextmanager
-def silent(
-    description: str, total: int, unit: str
-) -> Iterator[Callable[[int], object]]:
-    """The default `progress`: a context manager that yields a function `advance(n)`."""
-    yield lambda n: None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +125,7 @@ class RecordsJob:
         return os.path.join(unfinished_folder(self.settings.save_dir), "tokens", name)
 
 
-def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
+def make_records(settings: CorpusSettings) -> Summary:
     """Turns text into the record directory that `settings` describe.
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
@@ -146,35 +133,25 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     """
     began = time.time()
     settings = settings.resolved()
-    job = plan_job(settings, progress)
+    job = plan_job(settings)
     if is_finished(job):
         return Summary(Manifest.read(job.directory), job.directory)
     with exclusive(job):
-        with progress(
-            "reading", sum(end - begin for _, begin, end in job.chunks), "B"
-        ) as advance:
-            made: list[Any] = [None] * len(job.chunks)
-            work = functools.partial(tokenize_chunk, job)
-            for index, result in in_processes(
-                work, range(len(made)), settings.num_workers
-            ):
-                made[index] = result
-                advance(job.chunks[index].end - job.chunks[index].begin)
+        chunk_bytes = [end - begin for _, begin, end in job.chunks]
+        tokenize = functools.partial(tokenize_chunk, job)
+        made = in_processes(tokenize, chunk_bytes, "reading", "B", settings.num_workers)
         counts: Counter[str] = collections.Counter()
         for each in made:
             counts.update(each)
         sizes = [each.get("tokens", 0) for each in made]
         layout = make_layout(settings, sizes, counts)
-        entries: list[Any] = [None] * layout.plan.num_streams
-        total = len(entries) * layout.plan.sequences * settings.num_passes
-        with progress("writing", total, " sequences") as advance:
-            work = functools.partial(write_stream, job, layout, job.streams_folder)
-            for index, result in in_processes(
-                work, range(len(entries)), settings.num_workers
-            ):
-                entries[index] = result
-                advance(result["windows"])
-        manifest = make_manifest(job, layout.plan, counts, entries)
+        plan = layout.plan
+        windows = [plan.sequences * settings.num_passes] * plan.num_streams
+        write = functools.partial(write_stream, job, layout, job.streams_folder)
+        entries = in_processes(
+            write, windows, "writing", " sequences", settings.num_workers
+        )
+        manifest = make_manifest(job, plan, counts, entries)
         _publish(job, manifest)
     return Summary(manifest, job.directory, time.time() - began)
 
@@ -182,7 +159,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 # The job.
 
 
-def plan_job(settings: CorpusSettings, progress: Progress = silent) -> RecordsJob:
+def plan_job(settings: CorpusSettings) -> RecordsJob:
     """Checks the settings and reads the text of this task for its checksum; writes nothing."""
     paths, sizes = list_input(settings)
     chunks = reading.cut(paths, sizes)
@@ -191,17 +168,15 @@ def plan_job(settings: CorpusSettings, progress: Progress = silent) -> RecordsJo
         raise no_text(settings, {})
     tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
     own_paths = list(dict.fromkeys(chunk.path for chunk in own))
-    texts = dict.fromkeys(own_paths, "")
     size_of = dict(zip(paths, sizes))
-    with progress(
-        "checksums", sum(size_of[path] for path in own_paths), "B"
-    ) as advance:
-        work = functools.partial(checksum, own_paths)
-        for index, digest in in_processes(
-            work, range(len(own_paths)), settings.num_workers
-        ):
-            texts[own_paths[index]] = digest
-            advance(size_of[own_paths[index]])
+    digests = in_processes(
+        functools.partial(checksum, own_paths),
+        [size_of[path] for path in own_paths],
+        "checksums",
+        "B",
+        settings.num_workers,
+    )
+    texts = dict(zip(own_paths, digests))
     return RecordsJob(settings, tokenizer, texts, own)
 
 

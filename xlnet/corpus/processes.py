@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
@@ -17,26 +19,69 @@ _work: Callable[[int], Any]  # of a worker process
 
 
 def in_processes(
-    work: Callable[[int], _Result], indices: Sequence[int], num_workers: int = 0
-) -> Iterator[tuple[int, _Result]]:
-    """Yields (index, work(index)) for all indices, in any order; a killed worker is a UserError.
+    work: Callable[[int], _Result],
+    sizes: Sequence[int],
+    description: str,
+    unit: str,
+    num_workers: int = 0,
+) -> list[_Result]:
+    """Returns work(index) of all parts, in order, and shows a progress bar meanwhile.
 
     Args:
       work: pickled and sent to each process once.
-      indices: of the parts.
+      sizes: of the parts, for the progress.
+      description: of the work.
+      unit: of the sizes.
       num_workers: processes; 0: one for each core that this process may use; 1: this one.
+
+    Raises:
+      UserError: a worker was killed.
     """
-    count = min(num_workers or cores.available(), len(indices))
+    results: list[Any] = [None] * len(sizes)
+    with progress(description, sum(sizes), unit) as advance:
+        for index, result in _finished(work, len(sizes), num_workers):
+            results[index] = result
+            advance(sizes[index])
+    return results
+
+
+@contextlib.contextmanager
+def progress(
+    description: str, total: int, unit: str
+) -> Iterator[Callable[[int], object]]:
+    """Shows a progress bar on stderr; in a log file a line every half minute."""
+    from tqdm import tqdm
+
+    # Progress in a log file has few lines.
+    interval = 0.2 if sys.stderr.isatty() else 30
+    with tqdm(
+        desc=description,
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        leave=False,
+        delay=1,
+        mininterval=interval,
+        maxinterval=interval,
+    ) as bar:
+        yield bar.update
+
+
+def _finished(
+    work: Callable[[int], _Result], parts: int, num_workers: int
+) -> Iterator[tuple[int, _Result]]:
+    """Yields (index, work(index)) of all parts, in any order."""
+    count = min(num_workers or cores.available(), parts)
     pool = cores.process_pool(count, _start_worker, (work,))
     if pool is None:
-        for index in indices:
+        for index in range(parts):
             yield index, work(index)
         return
     try:
         with errors.translated_errors(
             fewer="give fewer --num_workers; run the same command again to resume"
         ):
-            futures = {pool.submit(_do, index): index for index in indices}
+            futures = {pool.submit(_do, index): index for index in range(parts)}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
     finally:
