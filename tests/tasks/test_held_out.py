@@ -66,7 +66,7 @@ def test_each_label_of_two_texts_is_on_both_sides():
         assert dev and {"a", "b", "d"} <= {each for row in train for each in row.label}
 
 
-def test_equal_texts_and_the_rows_of_a_query_stay_together():
+def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
     for share in (0.02, 0.2):
         words = [f"text{' ' * (1 + i % 2)}{i // 20}" for i in range(80)]
         train, dev = parsing.hold_out(rows_of(words), share)
@@ -79,12 +79,27 @@ def test_equal_texts_and_the_rows_of_a_query_stay_together():
         train, dev = parsing.hold_out(rows, share)
         assert train and dev
         assert not {row.query for row in train} & {row.query for row in dev}
+    lines = [f"{i},{'ab'[i % 2]},author {i % 7}" for i in range(70)]
+    write(tmp_path, "by.csv", "text_a,label,by", *lines)
+    asked = settings(tmp_path / "by.csv", group_column="by")
+    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
+    authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
+    assert all(authors) and len(authors[0] | authors[1]) == 7
+    assert not authors[0] & authors[1]
+    # A row without an author stands for itself.
+    lines = [f"{i},{'ab'[i % 2]}," for i in range(70)]
+    write(tmp_path, "by.csv", "text_a,label,by", *lines)
+    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
+    assert 0 < len(parts["dev"]) < 20
+    asked = settings(tmp_path / "by.csv", group_column="author")
+    with pytest.raises(UserError, match="no column 'author'"):
+        custom.resolve_task(asked)
 
 
 def test_a_file_of_one_text_is_refused(tmp_path):
     write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
     task = custom.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
-    with pytest.raises(UserError, match="two texts, or queries, or more; --dev_file"):
+    with pytest.raises(UserError, match="two texts, or groups, or more; --dev_file"):
         parsing.read_parts(task, "", "train", True)
 
 

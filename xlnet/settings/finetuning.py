@@ -358,6 +358,10 @@ class ClassifierSettings(
         None,
         "custom: column of an example's name; row number if not given",
     )
+    group_column: Optional[str] = setting(
+        None,
+        "custom: column of the author or the document; an automatic split keeps its rows together",
+    )
     choice_columns: Optional[str] = setting(
         None,
         "custom: columns of the choices, of which one is right, or one column of lists of them "

@@ -194,6 +194,7 @@ def _table_columns(settings: Any) -> dict[str, Any]:
     return dict(
         columns,
         query=settings.query_id_column,
+        group=settings.group_column,
         label_form=settings.label_form,
     )
 

@@ -45,15 +45,15 @@ def read_parts(
     train, dev = hold_out(rows, share)
     if not train or not dev:
         found = f"{len(train)} rows to train on and {len(dev)} held out as dev"
-        raise wrong(path, found, "two texts, or queries, or more", "--dev_file")
+        raise wrong(path, found, "two texts, or groups, or more", "--dev_file")
     return {"train": train, "dev": dev}
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Splits rows into (train, dev), so that identical texts, and the rows of a query, are on one
-    side.
+    """Splits rows into (train, dev), so that identical texts, and the rows of a group or a query,
+    are on one side.
 
-    The hash of a text, or of the name of its query, chooses its side: it stays there when rows are
+    The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
     added, removed, sorted or labelled in another way. One rule comes before: of each label with two
     texts or more at least one is on each side, or where labels share texts, in train. A rare label
     whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
@@ -61,12 +61,14 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
 
     Args:
       rows: those of the train file.
-      share: about the fraction of the texts, or of the queries, that is dev.
+      share: about the fraction of the texts, or of the groups, that is dev.
     """
     hashes = []
     texts_of: dict[Any, set[int]] = {}  # of each label; of "", all rows
     for row in rows:
-        number = _digest(row.query) if row.query else text_digest(row)
+        number = text_digest(row)
+        if row.group is not None or row.query:
+            number = _digest(row.query if row.group is None else row.group)
         hashes.append(number)
         labels = row.label if isinstance(row.label, tuple) else (row.label,)
         for label in ("", *labels):
@@ -258,6 +260,8 @@ class TableReader:
             needed.append(columns.query)
         if need_labels:
             needed += columns.label
+            if columns.group and self.task.files.dev_share:
+                needed.append(columns.group)
         if columns.id and columns.id_required:
             needed.append(columns.id)
         is_table = form.name in forms.DELIMITERS
@@ -285,6 +289,7 @@ class TableReader:
             "choice_columns": columns.choices,
             "query_id_column": (columns.query,),
             "id_column": (columns.id,),
+            "group_column": (columns.group,),
         }
         return next((flag for flag, names in by_flag.items() if column in names), "")
 
@@ -318,9 +323,11 @@ class TableReader:
         )
         if error:
             return None, error
-        id, query = readers.to_text(id), None
+        id, query, group = readers.to_text(id), None, None
         if columns.query and cells.get(columns.query) is not None:
             query = readers.to_text(cells[columns.query])
+        if columns.group:  # a row without an author stands for itself
+            group = readers.to_text(cells.get(columns.group)) or None
         if not is_text(id + (query or "")):
             return None, NOT_TEXT
         named = (*columns.label, *columns.choices)
@@ -328,7 +335,7 @@ class TableReader:
         if error and need_labels:
             return None, error
         # A label that is not needed may be wrong.
-        row = Row(id, pairs, label, query)
+        row = Row(id, pairs, label, query, group=group)
         return row, self.check_row(
             row if need_labels else row._replace(label=None), seen
         )
