@@ -350,7 +350,7 @@ def sample_targets(
     )  # [B,T]
     ngram_key = _spread(spread_numbers, permutation.mask_alpha // permutation.mask_beta)
     key = np.where(
-        is_special, np.inf, _gather_columns(ngram_key, ngram)
+        is_special, np.inf, np.take_along_axis(ngram_key, ngram, axis=1)
     )  # [B,T], by token
     order = _in_order(key)  # [B,T], place -> token
     place = np.empty_like(order)  # [B,T], token -> place
@@ -364,7 +364,7 @@ def sample_targets(
     picked = (ahead < budget[:, None]) & ~is_special  # [B,T]
     last_place = (first_place + budget[:, None] - 1) % tokens  # [B,1]
     end_places = np.concatenate([first_place, last_place], axis=1)
-    ends = _gather_columns(order, end_places)  # [B,2], tokens
+    ends = np.take_along_axis(order, end_places, axis=1)  # [B,2], tokens
     return _complete_words(picked, words, ends, uniforms[:, 2:])
 
 
@@ -378,19 +378,9 @@ def _in_order(key: np.ndarray) -> np.ndarray:
     return np.sort(key.view(np.int64) & ~room | np.arange(length), axis=1) & room
 
 
-def _gather_columns(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """`np.take_along_axis(values, columns, axis=1)`, which is slower: [B,T], [B,N] -> [B,N]."""
-    return values.ravel()[_flat(columns, values.shape[1])]
-
-
 def _flat(columns: np.ndarray, length: int) -> np.ndarray:
     """Indices [B,N] into the flattened array of `columns` [B,N] in B rows of `length`."""
     return columns + length * np.arange(len(columns))[:, None]
-
-
-def _count_up_to(counted: np.ndarray) -> np.ndarray:
-    """`np.cumsum(counted, axis=1)` of bool [B,T], which takes twice as long in 64 bits."""
-    return np.cumsum(counted, axis=1, dtype=np.int32).astype(np.int64)
 
 
 class _Words:
@@ -422,7 +412,7 @@ class _Words:
 
     def _count(self) -> None:
         # Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1.
-        self.index = np.maximum(_count_up_to(self.starts) - 1, 0)  # [B,T]
+        self.index = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)  # [B,T]
         flat = _flat(self.index, self.starts.shape[1])  # [B,T], of all rows
         sizes = np.bincount(flat.ravel(), minlength=flat.size)  # [B*T], by word
         sizes -= np.bincount(flat[self.is_special], minlength=flat.size)
@@ -466,11 +456,11 @@ def _ngrams(
     lap_begin = (lap_number[rows, 0] * count).astype(np.int64)  # [n-grams], a word
     begins_at_word = np.zeros(words.starts.shape, bool)  # [B,T], column: word
     begins_at_word[rows, (lap_begin + first_word[is_ngram]) % count] = True
-    begins_in_word = _gather_columns(
-        begins_at_word, words.index
+    begins_in_word = np.take_along_axis(
+        begins_at_word, words.index, axis=1
     )  # [B,T], column: token
     begins_at_token = (begins_in_word | words.after_special) & words.starts
-    return np.maximum(_count_up_to(begins_at_token) - 1, 0)
+    return np.maximum(np.cumsum(begins_at_token, axis=1) - 1, 0)
 
 
 def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
@@ -521,7 +511,7 @@ def _complete_words(
     )  # [B,2,19], tokens
     is_token = (near >= 0) & (near < columns)
     near = np.clip(near, 0, columns - 1)
-    own = _gather_columns(words.index, ends)  # [B,2], words
+    own = np.take_along_axis(words.index, ends, axis=1)  # [B,2], words
     is_in = (
         is_token
         & (words.index[rows, near] == own[:, :, None])
@@ -532,7 +522,7 @@ def _complete_words(
     # which 1 and 2 tokens are picked. Up to 2 tokens can move to the first word, up to 1 to the
     # second. With a chance of 1/3 the first word becomes complete, with a chance of 2/3 the second:
     # the expected numbers are 1 and 2, as before.
-    size = _gather_columns(words.length, ends)  # [B,2]
+    size = np.take_along_axis(words.length, ends, axis=1)  # [B,2]
     count = (is_in & picked[rows, near]).sum(axis=2)  # [B,2], picked tokens
     could_move_to_first = np.minimum(size[:, 0] - count[:, 0], count[:, 1])  # [B]
     could_move_to_second = np.minimum(count[:, 0], size[:, 1] - count[:, 1])  # [B]
