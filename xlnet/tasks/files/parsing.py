@@ -57,7 +57,8 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     added, removed, sorted or labelled in another way. One rule comes before: of each label with two
     texts or more at least one is on each side, or where labels share texts, in train. A rare label
     whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
-    highest to train, and only such a text may change its side when texts of its label are added.
+    highest to train, and only such a text may change its side when texts of its label are added. A
+    note names the labels with a single text.
 
     Args:
       rows: those of the train file.
@@ -82,10 +83,18 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     for _, texts in sorted(texts_of.items()):
         if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
             dev.remove(max(texts))
+    _note_single_texts(texts_of)
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row, number in zip(rows, hashes):
         parts[number in dev].append(row)
     return parts
+
+
+def _note_single_texts(texts_of: dict[Any, set[int]]) -> None:
+    single = sorted(label for label, texts in texts_of.items() if len(texts) == 1)
+    if single:
+        listed = ", ".join(single[:LISTED])
+        _log.info("note: labels with a single text, in train or in dev: %s", listed)
 
 
 def text_digest(row: Row) -> int:
