@@ -13,7 +13,7 @@ import pytest
 from helpers.preparation import make_documents, make_workspace
 
 from xlnet.commands import data as merge_records
-from xlnet.corpus import preparation, reading
+from xlnet.corpus import preparation, processes, reading
 from xlnet.corpus.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
 from xlnet.support import lock
@@ -227,7 +227,7 @@ def test_records_with_a_lost_file_are_made_again(settings):
 
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
-    settings, tokenized
+    settings, tokenized, monkeypatch
 ):
     """Killed as by a machine that is short of memory: while the streams are written."""
     settings = dataclasses.replace(settings, num_passes=1000)
@@ -248,10 +248,14 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
             threading.Thread(target=kill_one).start()
         yield lambda n: None
 
-    with pytest.raises(
-        UserError, match="a worker process was killed, perhaps for want of memory"
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(
+            UserError, match="a worker process was killed, perhaps for want of memory"
+        ),
     ):
-        preparation.make_records(dataclasses.replace(settings, num_workers=2), killing)
+        patched.setattr(processes, "progress", killing)
+        preparation.make_records(dataclasses.replace(settings, num_workers=2))
     preparation.make_records(settings)
     assert tokenized == []  # the workers' tokens are used
     assert_as_made_at_once(settings)

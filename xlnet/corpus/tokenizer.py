@@ -609,6 +609,5 @@ def character_class(codes: Iterable[int]) -> str:
 
 def space_class() -> str:
     """The inside of a class that holds the characters of which `str.isspace` is true."""
-    return character_class(
-        code for code in range(sys.maxunicode + 1) if chr(code).isspace()
-    )
+    spaces = [code for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    return character_class(spaces)
