@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -145,22 +146,19 @@ def rows_of(kind):
     "kind", ("classification", "multi_label", "regression", "ranking")
 )
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
-    has_ids = kind == "classification"  # the other graphs are built but once
-    saved = exporter.export(
-        models(kind), str(tmp_path / "served"), names=None if has_ids else ["text"]
-    )
+    saved = exporter.export(models(kind), str(tmp_path / "served"))
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays, task = expected(models(kind), rows)
     texts = {name: in_bytes(value) for name, value in texts.items()}
-    by_text, one, *by_ids = ask(
+    by_text, one, by_ids = ask(
         saved,
         ("text", texts),
         ("serving_default", {name: value[:1] for name, value in texts.items()}),
-        *[("ids", arrays)] * has_ids,
+        ("ids", arrays),
     )
     main = "score" if task.labels is None else "probabilities"
-    for found in (by_text, *by_ids):
+    for found in (by_text, by_ids):
         np.testing.assert_allclose(found[main], values, **ROUNDED)
     np.testing.assert_allclose(one[main], values[:1], **ROUNDED)
     assert np.ptp(values, axis=0).max() > 0.01  # it does depend on the text
@@ -175,19 +173,29 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 
 
 @has_text
-def test_a_text_that_a_replacement_empties_is_refused_and_vectors_have_replacements(
-    tmp_path,
-):
+def test_a_text_that_a_replacement_empties_is_refused(tmp_path):
     path = make_model(tmp_path / "m", "imdb")
-    saved = exporter.export(path, str(tmp_path / "served"), names=["text", "vectors"])
+    saved = exporter.export(path, str(tmp_path / "served"))
     with pytest.raises(Exception, match="text_a is empty, expected a text"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat", "<br /><br />"]))))
-    texts = ["kamat<br />telok", "sol", *TEXTS]
+
+
+@has_text
+def test_vectors_of_a_pretrained_model_are_those_of_python(permuted, tmp_path):
+    path = shutil.copytree(permuted.folder, tmp_path / "m")
+    prefix, texts = str(path / "model.ckpt-4"), ["the cat", "on the mat"]
+    saved = exporter.export(str(path), str(tmp_path / "served"))
     (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(texts))))
     with xlnet.load(path, device="cpu") as model:
-        np.testing.assert_allclose(
-            found["vector"], model.vectors(texts), rtol=1e-5, atol=1e-6
-        )
+        expected = model.vectors(texts)
+    np.testing.assert_allclose(found["vector"], expected, rtol=1e-5, atol=1e-6)
+    arrays = checkpoint.read_weights(prefix)
+    table = arrays["model/transformer/word_embedding/lookup_table"]
+    table[permuted.tokenizer.ids("on")[0]] = 1e38
+    checkpoint.write_arrays(prefix, arrays)
+    saved = exporter.export(str(path), str(tmp_path / "served"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"examples:\D*\[1\]"):
+        ask(saved, ("vectors", dict(text_a=in_bytes(texts))))
 
 
 @pytest.mark.parametrize("kind", ("classification", "spans"))
@@ -200,9 +208,7 @@ def test_outputs_that_are_not_finite_are_refused_as_in_python(
     overflowing = Tokenizer(path + "/spiece.model").ids("rok")[0]
     arrays["model/transformer/word_embedding/lookup_table"][overflowing] = 1e38
     checkpoint.write_arrays(path + "/model.ckpt-1", arrays)
-    with_vectors = kind == "classification" and tensorflow_text is not None
-    names = ["ids", "vectors"] if with_vectors else ["ids"]
-    saved = exporter.export(path, str(tmp_path / "served"), names=names)
+    saved = exporter.export(path, str(tmp_path / "served"))
     with tf.Graph().as_default():
         inputs = predictor.placeholders(model_files.read(path).tuned)
     good = {}
@@ -211,19 +217,12 @@ def test_outputs_that_are_not_finite_are_refused_as_in_python(
         good[name] = np.zeros(shape, tensor.dtype.as_numpy_dtype)
     bad = dict(good, input_ids=good["input_ids"].copy())
     bad["input_ids"][1, -1] = overflowing
-    requests = [("ids", good, bad)]
-    if with_vectors:
-        texts = [
-            dict(text_a=in_bytes(["kamat", each, "sol"])) for each in ("telok", "rok")
-        ]
-        requests.append(("vectors", *texts))
-    for signature, finite, overflows in requests:
-        assert ask(saved, (signature, finite))
-        with pytest.raises(
-            tf.errors.InvalidArgumentError,
-            match=r"outputs of the network are not finite numbers; examples:\D*\[1\]",
-        ):
-            ask(saved, (signature, overflows))
+    assert ask(saved, ("ids", good))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"outputs of the network are not finite numbers; examples:\D*\[1\]",
+    ):
+        ask(saved, ("ids", bad))
 
 
 @pytest.mark.parametrize("kind", ("tagging", "spans"))
@@ -237,8 +236,6 @@ def test_entities_and_questions_are_exported_for_ids(
         "(xlnet serve), or the signature ids of an export"
     )
     assert "note: no signature text: " + refusal in caplog.text
-    with pytest.raises(UserError, match=re.escape(refusal)):
-        exporter.export(models(kind), str(tmp_path / "other"), names=["text"])
     rows = [Row(str(i), (("kamat telok " * 9, "who  rokmi"),), None) for i in range(2)]
     if kind == "tagging":
         reader = model_files.read(models(kind)).tuned.task.reader
@@ -285,10 +282,9 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(
         exporter.export(
             models("classification"),
             str(tmp_path / "served"),
-            names=["ids"],
-            dtype=dtype,
+            precision=precision,
         )
-        for dtype in ("float32", "bfloat16")
+        for precision in ("fp32", "bf16")
     )
     assert (full[-2:], short[-2:]) == ("/1", "/2")
     (tmp_path / "asked.json").write_text(
@@ -349,9 +345,7 @@ def test_a_process_without_this_library_answers_to_raw_text(
         if "XLNET_OTHER_PYTHON" not in os.environ:
             pytest.skip("XLNET_OTHER_PYTHON names a Python with another TensorFlow")
         python = os.environ["XLNET_OTHER_PYTHON"]
-    saved = exporter.export(
-        models("classification"), str(tmp_path / "served"), names=["text"]
-    )
+    saved = exporter.export(models("classification"), str(tmp_path / "served"))
     done = subprocess.run(
         [python, "-c", _RAW, saved, json.dumps([TEXTS, OTHERS])],
         cwd=tmp_path,
@@ -374,8 +368,9 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
     )
     saved = str(tmp_path / "served" / "1")
     assert re.search(
-        rf"exported \S+model.ckpt-1 to {saved}: signatures ids(, text)?, float32, ",
+        rf"exported \S+model.ckpt-1 to {saved}: signatures ids(, text)?, float32$",
         done.stdout,
+        re.MULTILINE,
     )
 
     extra = pathlib.Path(saved, "assets.extra")
@@ -398,24 +393,17 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
         return str(error.value)
 
     target = str(tmp_path / "served")
-    assert "signatures: found 'txt', expected ids, text, vectors" in refused(
-        models("multi_label"), target, names=["txt"]
-    )
     (tmp_path / "file").write_text("")
     assert "expected a directory" in refused(
         models("multi_label"), str(tmp_path / "file")
     )
-    memory = models("memory")
-    if tensorflow_text:
-        message = (
-            "long_document: found memory, expected truncate or head_tail, which a graph "
-            "has; serve the model directory, or take the signature ids"
-        )
-        assert refused(memory, target, names=["text"]) == message
-        exporter.export(memory, target)
-        assert "note: no signature text: " + message in caplog.text
-    else:
-        assert "tensorflow-text" in refused(memory, target, names=["text"])
+    exporter.export(models("memory"), target)
+    message = (
+        "long_document: found memory, expected truncate or head_tail, which a graph "
+        "has; serve the model directory, or take the signature ids"
+    )
+    missing = message if tensorflow_text else "raw text: found no tensorflow-text"
+    assert "note: no signature text: " + missing in caplog.text
 
 
 def test_after_a_training(quick_start, tmp_path):
@@ -433,8 +421,9 @@ def test_after_a_training(quick_start, tmp_path):
         )
         assert done.returncode == 0
         assert re.search(
-            rf"exported \S+model.ckpt-1 to \S+/{number}: signatures ids(, text)?, {dtype}, ",
+            rf"exported \S+model.ckpt-1 to \S+/{number}: signatures ids(, text)?, {dtype}$",
             done.stdout,
+            re.MULTILINE,
         )
 
 

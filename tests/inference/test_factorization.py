@@ -116,22 +116,6 @@ def test_what_the_streams_see(permuted):
     np.testing.assert_allclose(attention[predicted], expected[predicted], atol=1e-5)
 
 
-def test_a_print_is_a_table(permuted):
-    found = factorize(permuted, order="right_to_left", known=2, top=2)
-    first, *rows, last = str(found).split("\n")
-    assert first.split() == "predicts rank sees probability likeliest instead".split()
-    assert len(rows) == len(found.pieces)
-    pieces = list(found.pieces)
-    assert rows[0].split() == [pieces[-1], "known", pieces[-2], pieces[-1]]
-    target = len(pieces) - 3
-    probability = f"{100 * math.exp(found.log_probabilities[target]):.2f}"
-    assert rows[2].split() == [
-        *(pieces[-3], "0", pieces[-2], pieces[-1], probability, "%"),
-        *found.candidates[target],
-    ]
-    assert last.endswith(f"{np.nansum(found.log_probabilities):.4f}")
-
-
 def test_orders_by_name(permuted):
     count = len(permuted.tokenizer.ids(TEXT))
     assert factorize(permuted, order="left_to_right").order == list(range(count))

@@ -329,7 +329,7 @@ def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypa
     generate = generation._generate
 
     def counted(inference, batch, chosen):
-        sizes.append(len(batch) * max(map(len, batch)))
+        sizes.append(len(batch) * max(len(prompt.ids) for prompt in batch))
         return generate(inference, batch, chosen)
 
     monkeypatch.setattr(generation, "_generate", counted)

@@ -134,12 +134,7 @@ def test_labels(kept):
         assert answer.probability == max(answer.probabilities.values())
         for name, value in answer.probabilities.items():
             assert value == pytest.approx(float(row["p_" + name]), abs=3e-6)
-    np.testing.assert_allclose(
-        found.model.probabilities(pairs),
-        [list(answer.probabilities.values()) for answer in answers],
-    )
     assert found.model.classify(pairs[1])[2] == pytest.approx(answers[1][2], rel=1e-5)
-    assert found.model.probabilities(pairs[1]).shape == (3,)
     assert (
         repr(found.model)
         == f"<xlnet model {found.path}/model.ckpt-1: custom, classify(): labels "
@@ -155,7 +150,7 @@ def test_any_number_of_labels(kept):
     ]
     assert len({answer.labels for answer in answers}) > 1
     np.testing.assert_allclose(
-        found.model.probabilities(texts),
+        [list(answer.probabilities.values()) for answer in answers],
         [
             [float(row["p_" + name]) for name in found.model.labels]
             for row in found.table()
@@ -490,7 +485,6 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(kept):
 
 def test_empty_lists_give_results_of_the_right_width(kept):
     model = kept("multi_label").model
-    assert model.probabilities([]).shape == (0, len(model.labels))
     assert kept("regression").model.score([]).shape == (0,)
     assert model.encode([]) == [] and model.classify(np.array([])) == []
 
@@ -501,7 +495,8 @@ def test_threads_get_the_answers_of_one(kept):
     texts = FILES["multi_label"][1].split("\n")[1:5] * 8
 
     def ask(text):
-        return model.probabilities(text), model.vectors(text)
+        answer = model.classify(text)
+        return list(answer.probabilities.values()), model.vectors(text)
 
     alone = list(map(ask, texts))
     with concurrent.futures.ThreadPoolExecutor(16) as pool:

@@ -104,7 +104,7 @@ def export(settings: ExportSettings) -> None:
     exporter.export(
         settings.model_dir,
         settings.output,
-        dtype=DTYPES[settings.precision],
+        precision=settings.precision,
         model_config_path=settings.model_config_path,
         spiece_model_file=settings.spiece_model_file,
     )

@@ -52,20 +52,6 @@ class TextInputs(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class FillSettings(Settings):
-    """xlnet fill: how blanks are filled; Python has more settings."""
-
-    pieces: str = same_as(FillingSettings, "pieces")
-    order: str = same_as(FillingSettings, "order")
-    top: int = same_as(FillingSettings, "top")
-    beams: int = same_as(FillingSettings, "beams")
-
-    def check(self) -> None:
-        super().check()
-        FillingSettings(**dataclasses.asdict(self)).check()
-
-
-@dataclasses.dataclass(frozen=True)
 class PairSettings(Settings):
     """xlnet explain: which text."""
 
@@ -143,7 +129,9 @@ def write(settings: TextInputs, objects: Iterable[dict[str, Any]]) -> None:
         print(f"written: {settings.output}")
 
 
-def fill(model_settings: LoadSettings, settings: TextInputs, how: FillSettings) -> None:
+def fill(
+    model_settings: LoadSettings, settings: TextInputs, how: FillingSettings
+) -> None:
     """Fills blanks in texts with a pretrained model (infilling).
 
     A blank is a word of one or several pieces. The likeliest fillings come first, with the joint
@@ -225,7 +213,7 @@ def explain(model_settings: LoadSettings, settings: PairSettings) -> None:
 
 
 def run_fill() -> None:
-    cli.run(fill, LoadSettings, TextInputs, FillSettings)
+    cli.run(fill, LoadSettings, TextInputs, FillingSettings)
 
 
 def run_generate() -> None:

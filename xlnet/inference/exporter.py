@@ -6,12 +6,9 @@ vector of each.
 
 from __future__ import annotations
 
-import collections
 import logging
 import os
-import pathlib
-from collections.abc import Callable, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -32,15 +29,12 @@ from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings
+from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.settings.training import RUN_NAME
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
-
-# The precision of the network, by the type of its stored matrices.
-DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 _EXTRA = "assets.extra"  # files beside the graph, which TensorFlow Serving ignores
 
@@ -49,27 +43,25 @@ def export(
     model_dir: str,
     export_dir: str,
     *,
-    names: Optional[Sequence[str]] = None,
-    dtype: str = "float32",
+    precision: str = "fp32",
     **given: Optional[str],
 ) -> str:
     """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
     of that.
 
+    A fine-tuned model has `ids`, and `text` or a note that it cannot have it, such as without
+    tensorflow-text; a pretrained one has `vectors`.
+
     Args:
-      names: of the signatures; None: the usual ones, with a note about each that it cannot have.
-      dtype: a key of `DTYPES`.
+      precision: of its stored matrices and of the network, "fp32" or "bf16".
       given: `model_config_path`, `spiece_model_file`, in place of those of the model.
     """
-    for name in names or ():
-        if name not in BUILDERS:
-            raise wrong("signatures", f"'{name}'", ", ".join(BUILDERS))
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise wrong("output", f"the file {export_dir}", "a directory")
     files.require_writable(export_dir, "output")
     # The model is read first, so that no directory is left if it is refused.
     set_up_process()
-    network = NetworkSettings(precision=DTYPES[dtype])
+    network = NetworkSettings(precision=precision)
     model = model_files.read(model_dir, network=network, **given)
 
     # A server of the directory takes the highest number; an incomplete version has no such name.
@@ -77,16 +69,13 @@ def export(
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
-        made = _write(model, directory, names)
-    paths = filter(pathlib.Path.is_file, pathlib.Path(target).rglob("*"))
-    size = sum(path.stat().st_size for path in paths)
+        made = _write(model, directory)
     _log.info(
-        "exported %s to %s: signatures %s, %s, %s MB",
+        "exported %s to %s: signatures %s, %s",
         model.prefix,
         target,
         ", ".join(made),
-        dtype,
-        f"{size / 1e6:,.1f}",
+        DTYPES[precision],
     )
     return target
 
@@ -107,9 +96,7 @@ def export_weights(model_dir: str, target: str) -> None:
     _log.info("weights of %s: %s", prefix, target)
 
 
-def _write(
-    model: LoadedModel, directory: str, names: Optional[Sequence[str]]
-) -> list[str]:
+def _write(model: LoadedModel, directory: str) -> list[str]:
     """Writes the SavedModel, with what the model is beside it; returns the names of its
     signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
@@ -118,13 +105,13 @@ def _write(
         tf.Graph().as_default(),
         tf.Session(config=devices.session_config()) as session,
     ):
-        made = _build(model, names)
+        made = _build(model)
         checkpoint.Restoring()(session, model.prefix)
         found = {}
         for name, signature in made.items():
             found[name] = tf.saved_model.predict_signature_def(*signature)
         # The most convenient signature is the default one, too.
-        default = next(name for name in ("text", "vectors", "ids") if name in found)
+        default = list(made)[-1]
         builder = tf.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
             session,
@@ -142,42 +129,34 @@ def _write(
     return list(made)
 
 
-def _build(model: LoadedModel, names: Optional[Sequence[str]]) -> dict[str, Signature]:
-    # If no names are given, a signature that the model cannot have is only noted, such as raw text
-    # without tensorflow-text.
-    made = {}
-    for name in names or (("ids", "text") if model.tuned else ("vectors",)):
-        try:
-            made[name] = BUILDERS[name](model)
-        except UserError as e:
-            if names:
-                raise
-            _log.warning("note: no signature %s: %s", name, e)
-    if not made:
-        raise wrong("model", "no signature that it can have", "one")
-    return made
-
-
 # ---- the signatures, built in one graph on the same weights
 
 
-# inputs, outputs: dicts of tensors by name.
-Signature = collections.namedtuple("Signature", "inputs outputs")
+class Signature(NamedTuple):
+    """The inputs and outputs of a part of the graph, tensors by name."""
+
+    inputs: dict[str, tf.Tensor]
+    outputs: dict[str, tf.Tensor]
 
 
-def _tuned(loaded: LoadedModel) -> FineTunedTask:
-    if loaded.tuned is None:
-        raise wrong("model", "a pretrained one", "a task", "take the signature vectors")
-    return loaded.tuned
+def _build(model: LoadedModel) -> dict[str, Signature]:
+    """The signatures that a model can have, the most convenient one last."""
+    if model.tuned is None:
+        return {"vectors": _of_vectors(model)}
+    made = {"ids": _of_ids(model, model.tuned)}
+    try:
+        made["text"] = _of_text(model, model.tuned)
+    except UserError as e:
+        _log.warning("note: no signature text: %s", e)
+    return made
 
 
-def _of_ids(loaded: LoadedModel) -> Signature:
-    inputs = predictor.placeholders(_tuned(loaded))
-    return Signature(inputs, _answers(loaded, inputs))
+def _of_ids(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
+    inputs = predictor.placeholders(tuned)
+    return Signature(inputs, _answers(loaded, tuned, inputs))
 
 
-def _of_text(loaded: LoadedModel) -> Signature:
-    tuned = _tuned(loaded)
+def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
     encoder = GraphEncoder(
         GraphTokenizer(loaded.tokenizer),
         tuned.layout,
@@ -194,16 +173,15 @@ def _of_text(loaded: LoadedModel) -> Signature:
         is_empty = is_blank(encoder.replaced(texts[name]))
         return refused(texts[name], is_empty, f"{name} is empty, expected a text")
 
-    return Signature(
-        texts, _answers(loaded, tuned.task.head.graph_features(encoder, text))
-    )
+    features = tuned.task.head.graph_features(encoder, text)
+    return Signature(texts, _answers(loaded, tuned, features))
 
 
 def _answers(
-    loaded: LoadedModel, features: dict[str, tf.Tensor]
+    loaded: LoadedModel, tuned: FineTunedTask, features: dict[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    tuned = _tuned(loaded)
-    outputs = _finite(TaskModel(loaded.config, tuned, loaded.network).outputs(features))
+    model = TaskModel(loaded.config, tuned, loaded.network)
+    outputs = _finite(model.outputs(features))
     return tuned.task.head.named_outputs(outputs, features, tuned.settings.threshold)
 
 
@@ -225,11 +203,8 @@ def _finite(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def _of_vectors(loaded: LoadedModel) -> Signature:
     """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
     texts = tf.placeholder(tf.string, [None], "text_a")
-    encoder = GraphEncoder(
-        GraphTokenizer(loaded.tokenizer),
-        vectors.layout_of(loaded),
-        loaded.tuned.task.published.replacements if loaded.tuned else (),
-    )
+    layout = vectors.layout_of(loaded)
+    encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), layout)
     features = encoder.pairs(texts)
     # As `Model.vectors` with its defaults, whose graph has all layers and poolings.
     padding, run = features["input_mask"], loaded.network.run_config(False)
@@ -251,11 +226,3 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
         use_proj=False,
     )
     return Signature({"text_a": texts}, _finite({"vector": vector}))
-
-
-# Builds a signature of a model in the default graph; UserError if the model cannot have it.
-BUILDERS: dict[str, Callable[[LoadedModel], Signature]] = {
-    "ids": _of_ids,
-    "text": _of_text,
-    "vectors": _of_vectors,
-}

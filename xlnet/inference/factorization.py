@@ -1,16 +1,17 @@
-"""The predictions of the query stream for every token of a text, in one factorization order.
+"""What both streams of a pretrained network see of a text in one factorization order: the
+predictions of the query stream for every token, and what each head attends to.
 
-This is equation 3 of the paper, to be looked at: log p(x) = sum over t of log p(x_z[t] | x_z[<t]).
+The predictions are equation 3 of the paper, to be looked at: log p(x) = sum over t of
+log p(x_z[t] | x_z[<t]).
 
-Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates.
+Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates, N heads, k layers.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -20,19 +21,19 @@ from xlnet.inference.inference import Call, Computed, Inference
 from xlnet.inference.language_model import LanguageModel
 from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
-    FACTORIZATION_ORDERS,
+    TOKEN_ORDERS,
+    AttentionSettings,
     FactorizationSettings,
     from_keywords,
     numbers_in_order,
 )
-from xlnet.inference.texts import as_text, count_unknown
-from xlnet.support.errors import escape_control_characters, wrong
+from xlnet.inference.texts import as_text, count_unknown, layers_of
+from xlnet.support.errors import wrong
 
 
 @dataclasses.dataclass(frozen=True)
 class Factorization:
     """The masks of both streams in a factorization order, and the predictions of the query stream.
-    `print` shows them as a table, a row for each token in the order.
 
     Attributes:
       pieces: T of them, in the order of the text.
@@ -64,30 +65,6 @@ class Factorization:
     content_hides: np.ndarray
     query_hides: np.ndarray
     query_attention: np.ndarray
-
-    def __str__(self) -> str:
-        rows = [("predicts", "rank", "sees", "probability", "likeliest instead")]
-        for place, position in enumerate(self.order):
-            rank, probability, candidates = "known", "", ""
-            hides = self.content_hides[position]
-            if place >= self.known:
-                rank = str(place - self.known)
-                percent = 100 * math.exp(self.log_probabilities[position])
-                probability = f"{percent:.2f} %"
-                candidates = " ".join(self.candidates[position])
-                hides = self.query_hides[position]
-            seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
-            piece = self.pieces[position]
-            sees = " ".join(seen) or "nothing"
-            rows.append((piece, rank, sees, probability, candidates))
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = []
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths)]
-            lines.append(escape_control_characters("  ".join(cells).rstrip()))
-        total = float(np.nansum(self.log_probabilities))
-        lines.append(f"log probability of the text in this order: {total:.4f}")
-        return "\n".join(lines)
 
 
 def factorization_call(inference: Inference, **settings: Any) -> Call:
@@ -123,7 +100,7 @@ def _factorize(
     settings: FactorizationSettings,
 ) -> Factorization:
     count = len(ids)
-    order = order_of(count, settings.order, settings.seed, FACTORIZATION_ORDERS)  # [T]
+    order = order_of(count, settings.order, settings.seed)  # [T]
     targets = order[settings.known :]  # [P], in the order in which they are predicted
 
     # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target its
@@ -175,16 +152,115 @@ def _factorize(
     )
 
 
-def order_of(count: int, order: str, seed: int, names: Sequence[str]) -> np.ndarray:
-    """The positions of so many tokens in a factorization order, int [T]; names: of the orders that
-    there are."""
+def order_of(count: int, order: str, seed: int) -> np.ndarray:
+    """The positions of so many tokens in a factorization order, int [T]."""
     if order == "left_to_right":
         return np.arange(count)
     if order == "right_to_left":
         return np.arange(count)[::-1]
     if order == "random":
         return np.random.default_rng(seed).permutation(count)
-    tokens = numbers_in_order(order, names, "tokens")
+    tokens = numbers_in_order(order, TOKEN_ORDERS, "tokens")
     if len(tokens) != count:
         raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
     return np.array(tokens)
+
+
+# ---- attention ----
+
+
+class Attention(NamedTuple):
+    """Attention probabilities of a text.
+
+    Attributes:
+      pieces: T of them.
+      layers: k of them, counted from 1.
+      streams: "content" and, if there is one, "query": float [k,N,T,T], rows attend to columns, 0
+        where a row may not see.
+      hidden: of the same streams, bool [T,T]: the mask, True where a row may not see a column.
+      places: int [T], position of each token in the factorization order, from 1 on; None: there is
+        no order.
+      ids: of the pieces, T of them.
+    """
+
+    pieces: Sequence[str]
+    layers: Sequence[int]
+    streams: Mapping[str, np.ndarray]
+    hidden: Mapping[str, np.ndarray]
+    places: Optional[np.ndarray]
+    ids: Sequence[int]
+
+
+def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) -> Call:
+    """The call that computes the attention probabilities of some layers of a pretrained network,
+    counted from 1, one text after the other.
+
+    Args:
+      settings: those of `AttentionSettings`.
+    """
+    chosen = from_keywords(AttentionSettings, settings)
+    layers = layers_of(layers, 1, inference.loaded.config.n_layer)
+    model, tokenizer = inference.language_model(), inference.tokenizer
+
+    def prepare(item: Any) -> tuple[Sequence[int], int]:
+        ids = tokenizer.ids(as_text(item))
+        if not 0 < len(ids) <= chosen.most_tokens:
+            raise wrong("text", f"{len(ids)} pieces", f"1 to {chosen.most_tokens}")
+        return ids, count_unknown(tokenizer, [item])
+
+    def compute(items: list[tuple[Sequence[int], int]]) -> list[Computed]:
+        ((ids, unknown),) = items
+        found = _attention(model, tokenizer, ids, layers, chosen)
+        return [Computed(found, len(ids), len(ids), unknown)]
+
+    return Call(prepare, compute, 1)
+
+
+def _attention(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    layers: Sequence[int],
+    settings: AttentionSettings,
+) -> Attention:
+    order = settings.order or ("left_to_right" if model.is_causal else "random")
+    if model.is_causal and order != "left_to_right":
+        raise wrong("order", order, "left_to_right, the only one of a causal model")
+    # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
+    # token is a target: a token does not see those later in the order, and a query does not see its
+    # own token, either. Without an order every token sees all tokens, and a query all but its own.
+    rank = np.zeros(len(ids), int)
+    if order != "none":  # the inverse of an order has the place of each token
+        rank = np.argsort(order_of(len(ids), order, settings.seed))
+    content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
+    places = np.arange(len(ids))
+    if model.tokens_before is not None:
+        content |= places[:, None] - places > model.tokens_before
+    if order == "none":
+        query = np.eye(len(ids), dtype=bool)
+    hidden = {"content": content}
+    if not model.is_causal:
+        hidden["query"] = query
+    # All tokens are read at once, with a query at each position: the rows of the result are those
+    # of the content stream, then those of the query stream.
+    with model.reading(len(ids)) as reading:
+        _, by_layer = reading.read(
+            np.array([ids]),
+            places.tolist(),
+            [] if model.is_causal else places.tolist(),
+            hidden=np.concatenate(list(hidden.values())),
+            layers=[layer - 1 for layer in layers],
+        )
+    found = np.array(by_layer)[:, 0]  # [k,N,T,T], or [k,N,2T,T]
+    streams = {}
+    for number, (name, mask) in enumerate(hidden.items()):
+        rows = found[:, :, number * len(ids) : (number + 1) * len(ids)]
+        streams[name] = np.where(mask, 0, rows)
+    return Attention(
+        [tokenizer.id_to_piece(id) for id in ids],
+        layers,
+        streams,
+        hidden,
+        None if order == "none" else rank + 1,
+        list(ids),
+    )

@@ -29,7 +29,7 @@ import numpy as np
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 from xlnet.inference.generation import best
 from xlnet.inference.inference import Call, Computed, Inference
-from xlnet.inference.language_model import LanguageModel, Reading
+from xlnet.inference.language_model import Reading
 from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
     BLANK,
@@ -78,17 +78,26 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
     chosen = from_keywords(FillingSettings, settings)
     model = inference.language_model()
     model.require_queries()
-    pieces = BlankPieces(inference.tokenizer)
+    of_vocabulary = BlankPieces(inference.tokenizer)
 
     def prepare(item: Any) -> Blanks:
-        return Blanks(pieces, as_text(item), chosen)
+        return Blanks(of_vocabulary, as_text(item), chosen)
 
     def compute(items: list[Blanks]) -> list[Computed]:
         (blanks,) = items
         inference.note_cut(np.array([blanks.tokens_read < blanks.tokens]), CONTEXT)
         found: list[Filling] = []
         for widths in blanks.forms:
-            found += _of_widths(model, blanks, widths, chosen)
+            layout = blanks.layout(widths)
+            allowed = blanks.allowed(widths)
+            order = _order(widths, chosen.order)
+            with model.reading(len(layout[0]) + len(layout[2])) as reading:
+                fillings, scores = _search(
+                    reading, layout, allowed, order, chosen.beams
+                )
+            # At most `top` fillings of these widths can be among the best of all widths.
+            for pieces, score in zip(fillings[: chosen.top], scores.tolist()):
+                found.append(blanks.filling(widths, pieces, score))
         # Fillings of different numbers of pieces are compared as if every number were as likely
         # before.
         found.sort(key=lambda filling: -filling.log_probability)
@@ -258,27 +267,6 @@ class Blanks:
             self.tokens,
             self.unknown,
         )
-
-
-def _of_widths(
-    model: LanguageModel,
-    blanks: Blanks,
-    widths: Sequence[int],
-    settings: FillingSettings,
-) -> list[Filling]:
-    """The best fillings for blanks of these widths, their numbers of pieces."""
-    ids, positions, places = blanks.layout(widths)
-    allowed = blanks.allowed(widths)
-    order = _order(widths, settings.order)
-    with model.reading(len(ids) + len(places)) as reading:
-        fillings, scores = _search(
-            reading, (ids, positions, places), allowed, order, settings.beams
-        )
-    # At most `top` fillings of these widths can be among the best of all widths.
-    found = []
-    for row in range(min(settings.top, len(scores))):
-        found.append(blanks.filling(widths, fillings[row], float(scores[row])))
-    return found
 
 
 def _order(widths: Sequence[int], order: str) -> list[int]:

@@ -91,13 +91,24 @@ def generation_call(inference: Inference, **settings: Any) -> Call:
     def prepare(item: Any) -> _Prompt:
         return _prompt(inference, item)
 
+    # All prompts of a batch are as long as the longest one, so long prompts have small batches.
     def compute(prompts: list[_Prompt]) -> list[Computed]:
         found: list[Any] = [None] * len(prompts)
-        for number, chunk in _chunks(inference, prompts, chosen):
-            if chunk.whole:  # the last chunk of a text
-                tokens, unknown = prompts[number].tokens, prompts[number].unknown
-                read = min(tokens, CONTEXT)
-                found[number] = Computed(chunk.whole, read, tokens, unknown)
+        end = 0
+        while end < len(prompts):
+            begin, longest = end, 0
+            while end < len(prompts):
+                longest = max(longest, len(prompts[end].ids))
+                if end > begin and (end + 1 - begin) * longest > _MOST_TOKENS:
+                    break
+                end += 1
+            for number, chunk in _generate(inference, prompts[begin:end], chosen):
+                if chunk.whole:  # the last chunk of a text
+                    prompt = prompts[begin + number]
+                    read = min(prompt.tokens, CONTEXT)
+                    found[begin + number] = Computed(
+                        chunk.whole, read, prompt.tokens, prompt.unknown
+                    )
         return found
 
     return Call(prepare, compute, max(inference.batch_size // chosen.beams, 1))
@@ -109,7 +120,7 @@ def stream(
     """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of beams
     when it is complete. A text begins where the prompt ends, perhaps with a space."""
     asked = _prompt(inference, prompt)
-    for _, chunk in _chunks(inference, [asked], settings):
+    for _, chunk in _generate(inference, [asked], settings):
         yield chunk
 
 
@@ -333,42 +344,21 @@ class _Beams:
 # ---- the batch ----
 
 
-def _chunks(
+def _generate(
     inference: Inference, prompts: Sequence[_Prompt], settings: GenerationSettings
 ) -> Iterator[tuple[int, TextChunk]]:
-    """Yields (number of the prompt, `TextChunk`) as they come."""
-    # All prompts of a batch are as long as the longest one, so long prompts have small batches.
-    end = 0
-    while end < len(prompts):
-        begin, longest = end, 0
-        while end < len(prompts):
-            longest = max(longest, len(prompts[end].ids))
-            if end > begin and (end + 1 - begin) * longest > _MOST_TOKENS:
-                break
-            end += 1
-        ids = [prompt.ids for prompt in prompts[begin:end]]
-        for number, chunk in _generate(inference, ids, settings):
-            number += begin
-            whole = chunk.whole
-            if whole:
-                whole = whole._replace(unknown_tokens=prompts[number].unknown)
-            yield number, chunk._replace(whole=whole)
-
-
-def _generate(
-    inference: Inference, prompts: Sequence[Sequence[int]], settings: GenerationSettings
-) -> Iterator[tuple[int, TextChunk]]:
-    """Yields (number of the prompt, `TextChunk`) of prompts, ids each, that are one batch."""
+    """Yields (number of the prompt, `TextChunk`) of prompts that are one batch, as they come."""
     model, pieces = inference.language_model(), _Pieces(inference.tokenizer)
     search_type = _Beams if settings.beams > 1 else _Sample
     searches: list[Union[_Sample, _Beams]] = []
-    longest = max(map(len, prompts))
+    longest = max(len(prompt.ids) for prompt in prompts)
     ids = np.zeros((len(prompts), longest), int)
     padding = np.ones((len(prompts), longest), bool)
     for number, prompt in enumerate(prompts):
         searches.append(search_type(pieces, settings))
-        ids[number, longest - len(prompt) :] = prompt
-        padding[number, longest - len(prompt) :] = False
+        begin = longest - len(prompt.ids)
+        ids[number, begin:] = prompt.ids
+        padding[number, begin:] = False
     slots = min(CONTEXT, longest + settings.max_tokens)
     with model.reading(slots, texts=len(prompts)) as reading:
         positions = range(longest)
@@ -395,6 +385,10 @@ def _generate(
                     parents.append(rows[row])
                     chosen.append(id)
                     continuing.append(number)
+                if chunk and chunk.whole:
+                    unknown = prompts[number].unknown
+                    whole = chunk.whole._replace(unknown_tokens=unknown)
+                    chunk = chunk._replace(whole=whole)
                 if chunk:
                     yield number, chunk
             if not parents:

@@ -13,9 +13,8 @@ import numpy as np
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference import generation, vectors
-from xlnet.inference.attention import attention_call
 from xlnet.inference.explanation import explanation_call
-from xlnet.inference.factorization import factorization_call
+from xlnet.inference.factorization import attention_call, factorization_call
 from xlnet.inference.filling import filling_call
 from xlnet.inference.inference import Call, Inference, numbered
 from xlnet.inference.prediction import prediction_call
@@ -258,19 +257,6 @@ class Model:
         """
         return self._all(self.call("classify", threshold=threshold), texts)
 
-    def probabilities(self, texts: Any) -> np.ndarray:
-        """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
-        `labels`.
-
-        Examples:
-          >>> model.probabilities(["It rains.", "He scored."]).shape
-          (2, 4)
-        """
-        items, is_one = list_items(texts)
-        found = [list(one.probabilities.values()) for one in self.classify(items)]
-        array = np.array(found, np.float32).reshape(len(found), len(self.labels or ()))
-        return array[0] if is_one else array
-
     def score(self, texts: Any) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several.
 
@@ -414,7 +400,7 @@ class Model:
 
     def attention(self, text: Any, layers: Sequence[int], **settings: Any) -> Any:
         """The attention probabilities of each head for a text, in both streams:
-        `attention.Attention`. Of a pretrained model.
+        `factorization.Attention`. Of a pretrained model.
 
         Args:
           layers: numbers from 1 on.
@@ -429,7 +415,6 @@ class Model:
     def factorize(self, text: Any, **settings: Any) -> Any:
         """The predictions of a pretrained model for each token of a text, by its query stream in
         one factorization order, and the masks of both streams: `factorization.Factorization`.
-        `print` shows it as a table.
 
         Args:
           text: of at most `most_tokens` tokens.

@@ -31,8 +31,7 @@ MOST_PIECES = 64  # of all blanks of a text
 MOST_STOPS, LONGEST_STOP = 64, 1000  # texts of `stop`, characters of each
 _MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left")
-ATTENTION_ORDERS = ("random", "left_to_right", "none")
-FACTORIZATION_ORDERS = ("random", "left_to_right", "right_to_left")
+TOKEN_ORDERS = ("random", *ORDERS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,16 +177,16 @@ class AttentionSettings(Settings):
 
     order: Optional[str] = setting(
         None,
-        "factorization order: random, left_to_right, none, or the numbers of the tokens, as 2,1,3; "
-        "default: that of the model, random of a permutation network",
+        "factorization order: random, left_to_right, right_to_left, none, or the numbers of the "
+        "tokens, as 2,1,3; default: that of the model, random of a permutation network",
     )
     seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
     most_tokens: int = setting(512, "tokens of the text, at most", minimum=1)
 
     def check(self) -> None:
         super().check()
-        if self.order not in (None, *ATTENTION_ORDERS):
-            numbers_in_order(self.order or "", ATTENTION_ORDERS, "tokens")
+        if self.order not in (None, "none", *TOKEN_ORDERS):
+            numbers_in_order(self.order, TOKEN_ORDERS, "tokens")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,8 +218,8 @@ class FactorizationSettings(Settings):
 
     def check(self) -> None:
         super().check()
-        if self.order not in FACTORIZATION_ORDERS:
-            numbers_in_order(self.order, FACTORIZATION_ORDERS, "tokens")
+        if self.order not in TOKEN_ORDERS:
+            numbers_in_order(self.order, TOKEN_ORDERS, "tokens")
 
 
 def _is_number(text: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from xlnet.plots import figure
 
 if TYPE_CHECKING:
-    from xlnet.inference.attention import Attention
+    from xlnet.inference.factorization import Attention
 
 _CELL = 0.14  # size of a token in a panel [inches]; smaller where there are more than:
 _MOST_NAMES = 40  # next to a panel; of more tokens each second, third, ... one is named
