@@ -273,9 +273,11 @@ assert not {"xlnet", "tensorflow_text"} & set(sys.modules)
 
 
 def test_a_process_with_tensorflow_alone_gives_the_same_answers(
-    quick_start, models, tmp_path
+    quick_start, models, tmp_path, monkeypatch
 ):
-    """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes."""
+    """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes. What is
+    exported without tensorflow-text has `ids` alone, and needs no more where it is served."""
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     rows, _ = rows_of("classification")
     values, arrays, _ = expected(models("classification"), rows)
     full, short = (
