@@ -105,7 +105,7 @@ def verdict(seen: Evidence) -> list[str]:
 
 def _limit(seen: Evidence) -> list[str]:
     """What a training cannot learn from these rows: why a bag of words may be as good."""
-    if not seen.train_rows:
+    if not seen.train_rows or _gold(seen) is None:
         return []
     if not seen.is_pretrained:
         return [
