@@ -74,9 +74,7 @@ def test_kinds_of_tasks(name, kind, count):
 
 
 def test_unknown_task():
-    with pytest.raises(
-        UserError, match="unknown task 'mprc'; did you mean 'mrpc'?"
-    ) as e:
+    with pytest.raises(UserError, match="unknown task 'mprc' .*mrpc") as e:
         custom.resolve_task(settings("d", task_name="mprc"))
     assert "custom" in str(e.value) and "\n" not in str(e.value)
 
@@ -103,9 +101,7 @@ def test_splits():
     assert expand_split(half, "dev") == ("dev_mismatched",)
     assert expand_split(half, "test") == ("test_mismatched",)
     assert expand_split(TASKS["rte"], "dev") == ("dev",)
-    with pytest.raises(
-        UserError, match="no split 'dve'; did you mean 'dev'.*train, dev, test"
-    ):
+    with pytest.raises(UserError, match="no split 'dve' .*train, dev, test"):
         expand_split(TASKS["rte"], "dve")
     with pytest.raises(
         UserError, match="task ax has no split 'train'.*train on task mnli"

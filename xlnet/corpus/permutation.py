@@ -16,7 +16,7 @@ from typing import Any, Callable
 import numpy as np
 
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
-from xlnet.support.errors import UserError, did_you_mean
+from xlnet.support.errors import UserError, wrong
 
 MAX_NGRAM = 5
 LONGEST_WORD = (
@@ -51,14 +51,9 @@ class Permutation:
         """Raises UserError for more targets than a sequence of `seq_len` tokens can have, and for
         an order that nothing registered."""
         if self.factorization_order not in ORDERS:
-            raise UserError(
-                "factorization_order is '{}', expected one of {}{}; --own_module registers "
-                "others".format(
-                    self.factorization_order,
-                    ", ".join(ORDERS),
-                    did_you_mean(self.factorization_order, ORDERS),
-                )
-            )
+            found, expected = repr(self.factorization_order), ", ".join(ORDERS)
+            remedy = "--own_module registers others"
+            raise wrong("factorization_order", found, f"one of {expected}", remedy)
         most = seq_len - SEQUENCE_SPECIAL_TOKENS
         if self.mask_mode == "legacy":  # half of them in each part, however long it is
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)

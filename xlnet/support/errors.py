@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
 
@@ -53,12 +52,6 @@ def wrong(where: str, found: object, expected: str, flag: str = "") -> UserError
     """
     remedy = f"; {flag}" if flag else ""
     return UserError(f"{where}: found {found}, expected {expected}{remedy}")
-
-
-def did_you_mean(name: str, choices: Iterable[object]) -> str:
-    """Returns `"; did you mean 'x'?"` for the closest of `choices`, or an empty string."""
-    close = difflib.get_close_matches(name, [str(choice) for choice in choices], n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def escape_control_characters(text: str, kept: str = "") -> str:
@@ -142,14 +135,6 @@ _CASES = (
 )
 
 
-class Unreadable(UserError):
-    """A file that cannot be read; `fault`: the message without the remedy."""
-
-    def __init__(self, fault: str, remedy: str):
-        super().__init__(f"{fault}; {remedy}")
-        self.fault = fault
-
-
 @contextlib.contextmanager
 def translated_errors(**known: Any) -> Iterator[None]:
     """Turns a known failure into a `UserError` of one line.
@@ -170,7 +155,7 @@ def translated_errors(**known: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
-    """Like `translated_errors`; any other failure to read the file `what` becomes `Unreadable`."""
+    """Like `translated_errors`; any other failure to read the file `what` becomes a `UserError`."""
     try:
         with translated_errors(file=what):
             yield
@@ -185,7 +170,7 @@ def reading(what: str, remedy: str) -> Iterator[None]:
             "IndexError",
         }:
             raise
-        raise Unreadable(f"{what} cannot be read: {reason(e)}", remedy) from e
+        raise UserError(f"{what} cannot be read: {reason(e)}; {remedy}") from e
 
 
 def in_one_line(error: Exception, **known: Any) -> Optional[str]:

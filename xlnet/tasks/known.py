@@ -15,7 +15,7 @@ import os
 from typing import Any, Optional
 
 from xlnet.support import files, own_modules
-from xlnet.support.errors import UserError, did_you_mean
+from xlnet.support.errors import UserError
 from xlnet.tasks.questions.spans import SPANS
 from xlnet.tasks.ranking import RANKING
 from xlnet.tasks.tagging.tags import TAGGING
@@ -211,10 +211,7 @@ def find_task(name: str) -> Task:
             groups = {"dev": ("dev_" + half,), "test": ("test_" + half,)}
             return TASKS["mnli"].with_files(groups=groups)
     names = [*TASKS, CUSTOM]
-    hint = did_you_mean(name.lower(), names)
-    raise UserError(
-        f"task_name: unknown task '{name}'{hint} (tasks: {', '.join(names)})"
-    )
+    raise UserError(f"task_name: unknown task '{name}' (tasks: {', '.join(names)})")
 
 
 def canonical_name(name: str) -> str:

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
-from xlnet.support.errors import UserError, did_you_mean
+from xlnet.support.errors import UserError
 
 # a `Task` refers to its type, while the types are made of this module
 if TYPE_CHECKING:
@@ -257,8 +257,8 @@ def expand_split(task: Task, split: str) -> tuple[str, ...]:
             if split == "test":
                 remedy += ", --predict_split another split to predict"
         raise UserError(
-            "task {} has no split '{}'{} (splits: {}){}".format(
-                task.name, split, did_you_mean(split, known), ", ".join(known), remedy
+            "task {} has no split '{}' (splits: {}){}".format(
+                task.name, split, ", ".join(known), remedy
             )
         )
     return (split,)
