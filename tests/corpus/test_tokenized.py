@@ -39,6 +39,13 @@ def starts(tokens, bit):
     return np.flatnonzero(tokens & bit).tolist()
 
 
+def test_repeated_sentences_are_counted(tmp_path):
+    path = write(tmp_path / "a.txt", b"ab\ncd\n\nab\n\nab\ncd\n")
+    _, counts = tokenize(path)
+    assert counts[tokenized.REPEATED] == 3
+    assert counts[tokenized.FREQUENT + "ab"] == 3
+
+
 def test_sentences_and_documents_are_marked(tmp_path):
     path = write(tmp_path / "a.txt", b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
     tokens, counts = tokenize(path)

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import shlex
+from typing import TYPE_CHECKING
 
 from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
@@ -12,6 +13,9 @@ from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import wrong
+
+if TYPE_CHECKING:
+    from collections import Counter
 
 OF_PRETRAINING = (  # groups of `xlnet pretrain`, whose presets say how long sequences are
     PretrainingSettings,
@@ -66,6 +70,7 @@ def make(settings: CorpusSettings) -> None:
           --save_dir=records
     """
     from xlnet.corpus import preparation
+    from xlnet.corpus.tokenized import REPEATED
 
     summary = preparation.make_records(with_streams(settings))
     made = summary.manifest
@@ -73,6 +78,8 @@ def make(settings: CorpusSettings) -> None:
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
+    if summary.counts and summary.counts[REPEATED]:
+        _show_repetitions(summary.counts, made.sentences)
     for reason, count in made.skipped.items():
         print(f"left out, {reason}: {count}")
     print(
@@ -86,6 +93,20 @@ def make(settings: CorpusSettings) -> None:
         speed = made.tokens / max(summary.seconds, 1e-3)
         print(f"{summary.seconds:.1f} s, {speed:.0f} tokens/s")
     print(f"records: {summary.directory}")
+
+
+def _show_repetitions(counts: "Counter[str]", sentences: int) -> None:
+    """Prints how many sentences repeat others of the same part of the text, and the most frequent
+    one."""
+    from xlnet.corpus.tokenized import FREQUENT, REPEATED
+
+    most = max(
+        (name for name in counts if name.startswith(FREQUENT)), key=counts.__getitem__
+    )
+    print(
+        f"repeated sentences: at least {100 * counts[REPEATED] / sentences:.1f} %, "
+        f"{counts[most]} are {most[len(FREQUENT) :]!r}"
+    )
 
 
 def with_streams(settings: CorpusSettings) -> CorpusSettings:

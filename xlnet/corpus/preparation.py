@@ -52,11 +52,13 @@ class Summary:
       manifest: of the records.
       directory: of the records.
       seconds: None: the records had been made before.
+      counts: of all chunks, as of `tokenized.tokenize`; None: the same.
     """
 
     manifest: Manifest
     directory: str
     seconds: Optional[float] = None
+    counts: Optional[Counter[str]] = None
 
 
 class RecordsJob:
@@ -153,7 +155,7 @@ def make_records(settings: CorpusSettings) -> Summary:
         )
         manifest = make_manifest(job, plan, counts, entries)
         _publish(job, manifest)
-    return Summary(manifest, job.directory, time.time() - began)
+    return Summary(manifest, job.directory, time.time() - began, counts)
 
 
 # The job.

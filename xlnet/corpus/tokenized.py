@@ -24,6 +24,9 @@ from xlnet.support import errors
 
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
+# Of sentences that occurred before in their chunk; behind FREQUENT is the most frequent one of a
+# chunk, whose count is that of its occurrences.
+REPEATED, FREQUENT = "repeated", "sentence "
 _BATCH_LINES = 8192
 
 
@@ -42,11 +45,12 @@ def tokenize(
       chunk: of a file.
       settings: how it is read.
       tokenizer: of the vocabulary.
-      counts: gets `COUNTS`, and the number of documents that `split` leaves out.
+      counts: gets `COUNTS`, the number of documents that `split` leaves out, and `REPEATED`.
     """
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts)
     in_document = False
+    sentences: Counter[str] = Counter()
     while batch := list(itertools.islice(lines, _BATCH_LINES)):
         if settings.from_raw_text:
             ids, lengths = _encode_text(batch, tokenizer)
@@ -55,7 +59,13 @@ def tokenize(
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
         counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
+        sentences.update(line.text for line in batch)
         yield tokens
+    repeated = sum(sentences.values()) - len(sentences)
+    if repeated:
+        [(sentence, count)] = sentences.most_common(1)
+        counts[REPEATED] += repeated
+        counts[FREQUENT + sentence[:60]] += count
 
 
 def _encode_text(
