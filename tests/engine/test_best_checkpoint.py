@@ -113,7 +113,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):
         assert chosen.best()["step"] == 3
         again = best_checkpoint.BestCheckpoint(str(folder), "score")
         assert again.evaluations == chosen.evaluations
-        again.go_back_to(2)
+        again.go_back_to(2, is_chief=True)
         assert again.has(2) and not again.has(4)
 
 
@@ -152,10 +152,10 @@ def test_selection_begins_anew_if_the_run_resumes_before_the_best_one(tmp_path):
     (tmp_path / "run.json").write_text("{}")
     for step, score in ((1, 0.5), (2, 0.4), (3, 0.7)):
         chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
-    chosen.go_back_to(3)
+    chosen.go_back_to(3, is_chief=True)
     assert value_of(tmp_path / "best") == 3
     for path in tmp_path.glob("model.ckpt-3.*"):
         path.unlink()
     again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-    again.go_back_to(2)
+    again.go_back_to(2, is_chief=True)
     assert not (tmp_path / "best").exists() and not again.evaluations

@@ -65,12 +65,13 @@ class BestCheckpoint:
         """Whether `step` was evaluated."""
         return any(one["step"] == step for one in self.evaluations)
 
-    def go_back_to(self, step: int) -> None:
+    def go_back_to(self, step: int, is_chief: bool) -> None:
         """Drops the evaluations after `step`, from which the run resumes. Selection begins anew if
-        `best/` has the weights of a later step: no evaluation says how good they are."""
+        `best/` has the weights of a later step: no evaluation says how good they are. is_chief:
+        whether this host writes."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
         directory = os.path.join(self._model_dir, BEST)
-        if checkpoint.step_of(directory) > step:
+        if is_chief and checkpoint.step_of(directory) > step:
             shutil.rmtree(directory)
             self.evaluations = []
 
