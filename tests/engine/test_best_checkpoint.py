@@ -159,3 +159,5 @@ def test_selection_begins_anew_if_the_run_resumes_before_the_best_one(tmp_path):
     again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
     again.go_back_to(2, is_chief=True)
     assert not (tmp_path / "best").exists() and not again.evaluations
+    # It is stopped before it evaluates anything.
+    assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score").evaluations

@@ -78,11 +78,10 @@ _OF_SAVED_MODELS = ("precision", "model_config_path", "spiece_model_file")
 def export(settings: ExportSettings) -> None:
     """Writes a trained model, or a released checkpoint with its files, as a SavedModel.
 
-    The README in it says how to serve and query it. Its signatures: ids takes what the record files
-    hold; text takes raw text, which the graph cleans and cuts into pieces (tensorflow-text must be
-    installed). Of a model that is only pretrained, vectors takes raw text and returns the mean of
-    the last layer over its tokens. With --weights_only it writes a checkpoint without the
-    optimizer's state instead.
+    Its signatures: ids takes what the record files hold; text takes raw text, which the graph
+    cleans and cuts into pieces (tensorflow-text must be installed). Of a model that is only
+    pretrained, vectors takes raw text and returns the mean of the last layer over its tokens. With
+    --weights_only it writes a checkpoint without the optimizer's state instead.
 
     Examples:
       xlnet export --model_dir=model --output=exported

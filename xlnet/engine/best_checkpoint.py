@@ -72,8 +72,9 @@ class BestCheckpoint:
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
         directory = os.path.join(self._model_dir, BEST)
         if is_chief and checkpoint.step_of(directory) > step:
-            shutil.rmtree(directory)
             self.evaluations = []
+            files.remove([self._path])  # first: a run that is killed goes back again
+            shutil.rmtree(directory)
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.
