@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 
 import pytest
 from helpers import command
@@ -30,7 +31,7 @@ CASES = {
         "0\t",
     ),
     "ranking": (TABLE, "tsv", 3, "query\tid\tscore", "q\ta\t"),
-    "tagging": ("kamat\nrokmi\n\nka\n", "conll", 4, "kamat ", "ka "),
+    "tagging": ("kamat\nrokmi\n\nka\n", "conll", 2, "{", '{"text": ["ka"]'),
     "spans": (QUESTION, "jsonl", 3, "{", "}"),
 }
 
@@ -75,6 +76,7 @@ def test_a_file_with_labels_is_evaluated(kind, text, said, tmp_path):
     model = make_model(tmp_path / "model", kind, **flags)
     # What the run's own evaluation wrote stays, whatever the file is called.
     own = tmp_path / "model" / "results" / "eval_results_dev.json"
+    own.parent.mkdir()
     own.write_text("of the run")
     (tmp_path / "dev.csv").write_text(text)
     done = command.succeed("xlnet evaluate", str(tmp_path / "dev.csv"), model_dir=model)
@@ -127,10 +129,13 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
     done = command.succeed(
         "xlnet predict", text_a_column="token", header="names", **flags
     )
-    assert done.stdout.splitlines()[0] == "n\ttoken\tpredicted"
+    found = json.loads(done.stdout)
+    assert (found["n"], found["token"]) == (["1"], ["kamat"])
+    assert len(found["predicted"]) == 1
     done = command.run("xlnet predict", text_a_column="word", header="names", **flags)
     assert done.returncode == 1
-    assert "found n, token, expected one column 'word'; --text_a_column" in done.stderr
+    assert "expected 'word' with words" in done.stderr
+    assert done.stderr.endswith("; --text_a_column\n")
 
 
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
