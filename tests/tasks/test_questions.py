@@ -9,6 +9,7 @@ import os
 import random
 import re
 import string
+import types
 
 import numpy as np
 import pytest
@@ -188,6 +189,7 @@ def test_places_of_answers(caplog):
         (("dog", None), (17, 20)),
         (("The", 12), (13, 16)),  # the nearest one
         (("The", None), (-1, -1)),
+        (("The", -1), (-1, -1)),  # as in CMRC
         (("cow", 1), (-1, -1)),
     ):
         assert position_of(row(answers=(answer, ("cat", 4)))) == place, answer
@@ -294,6 +296,24 @@ def test_ids_masks_and_windows_are_those_of_the_original(golden):
                     (0, len(place) - size),
                 ),
             )
+
+
+def test_no_span_ends_before_it_begins():
+    """Also where tokens are pieces of the same character."""
+    tf = pytest.importorskip("tensorflow.compat.v1")
+    with tf.Graph().as_default(), tf.Session() as session:
+        of_starts, of_ends = tf.zeros([1, 1]), tf.zeros([1, 1, 3])
+        logits = {
+            "start_top_index": tf.constant([[1]]),
+            "end_top_index": tf.constant([[[0, 1, 2]]]),
+            "start_top_log_probs": of_starts,
+            "end_top_log_probs": of_ends,
+            "cls_logits": of_starts,
+        }
+        characters = {"char_start": tf.zeros([1, 3]), "char_end": tf.ones([1, 3])}
+        nn = types.SimpleNamespace(sequence=tf.zeros([1, 3, 4]))
+        found = session.run(SQUAD.head.outputs(nn, logits, characters))
+    assert found["is_allowed"].tolist() == [[[False, True, True]]]
 
 
 def text_of(case, starts, ends, first, last):

@@ -211,7 +211,8 @@ class SpanHead(contract.Head):
         end = tf.gather(features["char_end"], ends, batch_dims=1)
         # A span may be the answer if it has characters, is not too long, and starts where this
         # window has more context than any other. Elsewhere char_start is -1.
-        is_short = ends - starts[:, :, None] < self.options.max_answer_length
+        length = ends - starts[:, :, None] + 1
+        is_short = (length >= 1) & (length <= self.options.max_answer_length)
         first_of_end = first[:, :, None]
         return {
             "start_log_prob": logits["start_top_log_probs"],

@@ -134,7 +134,8 @@ def position_of(row: Row) -> tuple[int, int]:
     text, given = row.label[0]
     occurrences = re.finditer(f"(?={re.escape(text)})", context)
     starts = [match.start() for match in occurrences]
-    if not starts or (len(starts) > 1 and given is None):
+    is_given = given is not None and given >= 0  # CMRC has -1 where it is not known
+    if not starts or (len(starts) > 1 and not is_given):
         return -1, -1
     start = min(starts, key=lambda each: abs(each - (given or 0)))
     blanks = len(text) - len(text.lstrip())
