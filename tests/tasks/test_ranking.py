@@ -146,6 +146,11 @@ def test_trec_files_and_a_table_have_the_same_rows(tmp_path):
     (tmp_path / "table").mkdir()
     write(tmp_path / "table", "dev.tsv", *table)
     assert read(tmp_path / "table") == EXPECTED
+    # All names may be numbers from 0 on.
+    write(tmp_path, "queries.tsv", "0\tsky")
+    write(tmp_path, "documents.tsv", "0\tgrass")
+    write(tmp_path, "dev.qrels", "0 0 0 0")
+    assert [row.label for row in read(tmp_path)] == [0.0]
 
 
 def test_which_files_a_ranking_reads(tmp_path):

@@ -55,7 +55,7 @@ MEASURES = ("map", "ndcg", "err", "mrr", "p", "recall", "success", "trec_ndcg")
 
 # The columns of a line, by form.
 _COLUMNS = {
-    "qrels": ("query", "0", "document", "relevance"),
+    "qrels": ("query", "iteration", "document", "relevance"),
     "run": ("query", "Q0", "document", "rank", "score", "name"),
 }
 
