@@ -113,6 +113,13 @@ READ = (
     ("a.csv", '",",B-X\n"""",I-X\n', {}, [',/B-X "/I-X']),
     ("a.tsv", '"\tB-X\n5"\tI-X\n', {"quoting": "none"}, ['"/B-X 5"/I-X']),
     ("a.tsv", '"\tB-X\nb\tO\n', {}, ":1: found .*; --quoting"),
+    (
+        "a.tsv",
+        'a\tB-X\n"\tO\n\n"\tO\n',
+        {},
+        ":2: found a cell of several .*; --quoting",
+    ),
+    ("a.csv", "x,x,word,tag\n1,2,b,B-X\n", NAMED, ["b/B-X"]),
     ("a.tsv", '""\tB-X\n', {}, ":1: found .*, expected 'text' with words"),
     ("a.txt", "a B-X\nb O c\n\nd\n", {}, ":2: 3 column.* expected 2; .*1 more"),
     ("a.txt", "a B-X\n", {"label_column": "3"}, ":1: found .*, expected a list, a tag"),
@@ -207,6 +214,15 @@ def test_scores_are_those_of_the_true_offsets(tmp_path):
     ]
     result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
+
+
+def test_each_word_of_plain_labels_is_an_entity_of_texts_too(tmp_path):
+    line = '{"text": "In New York", "entities": [[3, 11, "A"]]}\n'
+    task, rows = rows_of(write(tmp_path, "train.jsonl", line), scheme="plain")
+    ids = np.array([task.labels.index(tag) for tag in rows[0].label])
+    values = [Tags(ids, np.ones(3))]
+    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    assert (result["f1"], result["accuracy"]) == (1, 1)
 
 
 # --- Predictions

@@ -10,9 +10,9 @@
 A form is declared by --input_format, or by the extension.
 
 The columns of a sentence are lists, so that it is an object, too. Columns are split at the declared
-delimiter, or at spaces and tabs, and have numbers from 1 on, or the names in the first line. Lines
-that begin with -DOCSTART- are not words. An object has a text and its entities, [start, end, label]
-or an object with these keys, in characters; or a list of tokens and a list of tags.
+delimiter, or at spaces and tabs, and have numbers from 1 on, or the names in the first line. A row
+whose first cell is -DOCSTART- is no word. An object has a text and its entities, [start, end,
+label] or an object with these keys, in characters; or a list of tokens and a list of tags.
 """
 
 from __future__ import annotations
@@ -141,23 +141,27 @@ def of_columns(
     columns = list(table.columns or ())
     if "" in keys:
         keys = {columns[-1]: keys[""], **keys}
-    names = [keys.get(column, column) for column in columns]
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     first = ""  # place of the first word of a sentence
     error = None  # (place, error) of its first bad line
     for place, cells in itertools.chain(table.rows, [("", {})]):
         if isinstance(cells, str):
             error = error or (place, cells)
+        elif "\n" in "".join(cells.values()):
+            error = error or (place, "found a cell of several lines; --quoting")
         elif cells and cells[columns[0]] != _DOCUMENT:
             if not rows:
                 first = place
-            rows.append(list(cells.values()))
+            rows.append(cells)
         else:
             if error:
                 yield error
             elif rows:
-                of_names = map(list, zip(*rows))
-                yield first, dict(zip(names, of_names))
+                found: dict[str, list[str]] = {}
+                for column in columns:
+                    key = keys.get(column, column)
+                    found[key] = [row[column] for row in rows]
+                yield first, found
             rows, error = [], None
 
 

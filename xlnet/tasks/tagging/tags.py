@@ -314,10 +314,11 @@ class TaggingScorer(contract.Scorer):
         found, true = [], []
         for row, one in zip(rows, self.results(rows, values)):
             found.append(_spans(one))
-            # The entities of a text are where its file has them, even inside of words.
-            gold = row.source.entities
-            if not row.source.text:
-                gold = schemes.spans(row.label, self.options.scheme)
+            # The entities of a text are where its file has them, even inside of words; with plain
+            # labels each word is one.
+            gold, scheme = row.source.entities, self.options.scheme
+            if not row.source.text or scheme == schemes.PLAIN:
+                gold = row.source.located(schemes.spans(row.label, scheme))
             true.append(gold)
         return schemes.by_label(found, true)
 
