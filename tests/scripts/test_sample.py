@@ -45,7 +45,7 @@ def sample(tmp_path_factory):
     directory = tmp_path_factory.mktemp("sample")
     done = run("sample", "--output=made", cwd=directory)
     assert done.returncode == 0, done.stderr
-    assert "train.txt:" in done.stdout and "test.tsv:" in done.stdout
+    assert "train.txt\n" in done.stdout and "test.tsv\n" in done.stdout
     return directory / "made"
 
 

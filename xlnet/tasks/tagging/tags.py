@@ -233,9 +233,10 @@ class TaggingHead(contract.Head):
         loss = weights * nn.softmax_cross_entropy(logits, ids, smoothing)
         if class_weights is not None:
             loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
-        total = tf.reduce_sum(loss, axis=1)
-        count = tf.reduce_sum(weights, axis=1)
-        return total / tf.maximum(count, 1.0)
+        # With `keepdims` the gradient computes no shapes on the host, for which a GPU would wait.
+        total = tf.reduce_sum(loss, axis=1, keepdims=True)
+        count = tf.reduce_sum(weights, axis=1, keepdims=True)
+        return (total / tf.maximum(count, 1.0))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """`values`, int32 [B,T]: the most probable tag of each word at its first piece, -1
