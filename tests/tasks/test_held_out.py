@@ -89,6 +89,13 @@ def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
     authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
     assert all(authors) and len(authors[0] | authors[1]) == 7
     assert not authors[0] & authors[1]
+    # A file that is not divided needs no groups.
+    (tmp_path / "both").mkdir()
+    write(tmp_path / "both", "train.csv", "text_a,label,by", *lines)
+    write(tmp_path / "both", "test.csv", "text_a,label", "x,a")
+    task = custom.resolve_task(settings(tmp_path / "both", group_column="by"))
+    parts = parsing.read_parts(task, str(tmp_path / "both"), "test", True)
+    assert len(parts["test"]) == 1
     # A row without an author stands for itself.
     lines = [f"{i},{'ab'[i % 2]}," for i in range(70)]
     write(tmp_path, "by.csv", "text_a,label,by", *lines)

@@ -38,7 +38,7 @@ def read_parts(
     file = "train" if is_held_out else part
     path = readers.require_file(data_dir, by_split[file], file)
     if file != "train":  # a row that is left out would change what an evaluation counts
-        task = task.with_files(skips_errors=False)
+        task = task.with_files(skips_errors=False, dev_share=0.0)
     rows = task.reader.read(path, need_labels or is_held_out)
     if not is_held_out:
         return {part: rows}
