@@ -46,14 +46,7 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
     )
     width, height = struct.unpack(">II", output.read_bytes()[16:24])
     assert 700 < width < 1200 and 600 < height < 1500
-    assert (
-        "größer: training loss 0.4167 at step 12\ngrößer: evaluated loss 3.2000 at step 8\n"
-        in done.stdout
-    )
-    assert "tuned: evaluated accuracy 3.2000 at step 8\n" in done.stdout
-    assert (
-        "short: evaluated" not in done.stdout and f"written: {output}\n" in done.stdout
-    )
+    assert done.stdout == f"written: {output}\n"
     found = curves.read(str(runs[1]), "model_dir")
     assert found.loss == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 import xlnet
-from xlnet.convert import config_json, conversion
+from xlnet.convert import conversion
 from xlnet.convert.weights import read_file, write_file
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
@@ -102,9 +102,9 @@ class Folder:
             tensors["lm_loss.bias"] = np.zeros([count], np.float32)
         return self.edit(vocab_size=count).write(tensors)
 
-    def convert(self, target, *vocabulary, **columns):
+    def convert(self, target, *vocabulary, length=None, **columns):
         conversion.from_huggingface(
-            str(self.path), str(target), config_json.Columns(**columns), *vocabulary
+            str(self.path), str(target), columns, length, *vocabulary
         )
         return {
             name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
@@ -450,7 +450,7 @@ def test_labels_and_kind_of_task_go_with_the_model(
                 for name, value in model.tensors.items()
             }
         )
-    model.convert(tmp_path / "ours", text_b_column="other", max_seq_length=77)
+    model.convert(tmp_path / "ours", text_b_column="other", length=77)
     kept = stored(tmp_path / "ours", "run.json")["task"]
     assert (kept["kind"], kept["labels"], kept["head"]) == (kind, labels, head)
     assert kept["columns"]["text_b"] == ["other"]
@@ -569,9 +569,7 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary):
 def test_a_causal_model_comes_back_as_one(causal, tmp_path):
     conversion.to_huggingface(str(causal.folder), str(tmp_path / "theirs"))
     assert stored(tmp_path / "theirs", "config.json")["attn_type"] == "uni"
-    conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "back"), config_json.Columns()
-    )
+    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"), {})
     asked = dict(temperature=0, max_tokens=8)
     with xlnet.load(causal.folder) as ours, xlnet.load(tmp_path / "back") as back:
         assert back.generate("the cat", **asked) == ours.generate("the cat", **asked)
@@ -589,9 +587,7 @@ def test_settings_of_training_here_replace_those_that_the_weights_came_with(
     folder = shutil.copytree(permuted.folder, tmp_path / "first")
     edit_document(folder, resolved={"objective": first, "clamp_len": 9, "mem_len": 3})
     conversion.to_huggingface(str(folder), str(tmp_path / "theirs"))
-    conversion.from_huggingface(
-        str(tmp_path / "theirs"), str(tmp_path / "ours"), config_json.Columns()
-    )
+    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "ours"), {})
     edit_document(
         tmp_path / "ours",
         program="xlnet pretrain",

@@ -11,7 +11,7 @@ from helpers.golden import assert_close
 from helpers.paths import GOLDEN
 
 import xlnet
-from xlnet.convert import config_json, conversion
+from xlnet.convert import conversion
 from xlnet.engine import checkpoint, train_step
 from xlnet.model import heads, modeling
 from xlnet.runs import run_document
@@ -35,9 +35,7 @@ class Converted:
 
     def __init__(self, source, directory):
         self.source = source
-        conversion.from_huggingface(
-            str(self.source), str(directory), config_json.Columns()
-        )
+        conversion.from_huggingface(str(self.source), str(directory), {})
         self.prefix = checkpoint.resolve(str(directory))
         self.directory = directory
         self.config = xlnet.XLNetConfig(json_path=str(directory / "xlnet_config.json"))

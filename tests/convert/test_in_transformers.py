@@ -215,9 +215,7 @@ def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
     assert len(folders) == 7 * 3 * 2
     for path in folders:
         choices = dict(choice_columns="a,b,c") if "Choice" in path.name else {}
-        conversion.from_huggingface(
-            str(path), str(path) + "-ours", config_json.Columns(**choices)
-        )
+        conversion.from_huggingface(str(path), str(path) + "-ours", choices)
         conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
     in_transformers("load")
     for path in folders:

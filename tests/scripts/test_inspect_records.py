@@ -43,18 +43,13 @@ class Place:
     def tokenizer(self):
         return Tokenizer(self.path("records/spiece.model"))
 
-    def sequences(self, stream, count, permutation=SETTINGS):
-        tokenizer = self.tokenizer
-        return inspection.read_sequences(
-            self.path("records"),
-            self.manifest,
-            stream=stream,
-            count=count,
-            seed=0,
-            permutation=permutation,
-            special_ids=[tokenizer.sep_id, tokenizer.cls_id],
-            legacy_word_start=tokenizer.is_legacy_word_start,
+    def records(self, permutation=SETTINGS):
+        return inspection.Records(
+            self.path("records"), self.manifest, self.tokenizer, permutation, seed=0
         )
+
+    def sequences(self, stream, count, permutation=SETTINGS):
+        return self.records(permutation).read(stream, count)
 
 
 @pytest.fixture(scope="module")
@@ -149,16 +144,12 @@ def test_the_text_of_a_sequence_has_its_pieces_targets_and_order(place, width):
     tokenizer = place.tokenizer
     for stream, names in enumerate((["reused", "A", "B"], ["B", "A", "reused"])):
         sequences = place.sequences(stream=stream, count=1)
-        text = inspection.text(
-            sequences,
-            0,
-            f"stream {stream}",
-            tokenizer=tokenizer,
-            reuse_len=REUSE_LEN,
-            width=width,
-        )
+        text = inspection.text(place.records(), stream, width)
         lines = text.split("\n")
-        assert f"stream {stream}: {('forward', 'backward')[stream]}, B " in lines[0]
+        assert (
+            f"stream {stream}, sequence 0: {('forward', 'backward')[stream]}, B "
+            in lines[0]
+        )
         assert max(map(len, lines[2:])) <= width
         parts = parts_of(text)[0]
         assert [name for name, _ in parts] == names

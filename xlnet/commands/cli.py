@@ -97,7 +97,9 @@ def run(
                 if FLAGS.config:
                     _preset = presets.read(FLAGS.config, "config", preset_folder)
                     _take_preset(groups, elsewhere)
-                console.has_stdout = not _has_result_on_stdout(groups)
+                # Where the result goes to the standard output, the log does not.
+                if "output" in FLAGS and files.is_standard_output(FLAGS.output):
+                    console.has_stdout = False
                 main(*[_collect(group) for group in groups])
             sys.stdout.flush()
     except flags.Error as e:
@@ -254,14 +256,6 @@ def _take_preset(groups: Sequence[type], elsewhere: Sequence[type]) -> None:
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
             FLAGS[name].value = setting_type(fields[name])(value)
             FLAGS[name].using_default_value = False
-
-
-def _has_result_on_stdout(groups: Sequence[type]) -> bool:
-    """Whether the result goes to the standard output, so that the log goes to standard error."""
-    for name, field in settings_of(groups).items():
-        if field.metadata["is_result"] and files.is_standard_output(FLAGS[name].value):
-            return True
-    return False
 
 
 def _collect(group: type) -> object:

@@ -70,40 +70,23 @@ class MaskSettings(TargetSettings):
             raise wrong("objective", self.objective, "permutation")
 
 
-class _Records:
-    """Records with what training would sample for them."""
+def _records(directory: str, settings: TargetSettings) -> "inspection.Records":
+    from xlnet.corpus.manifest import Manifest
+    from xlnet.corpus.tokenizer import Tokenizer
+    from xlnet.plots import inspection
+    from xlnet.pretraining import data
 
-    def __init__(self, directory: str, settings: TargetSettings):
-        from xlnet.corpus.manifest import Manifest
-        from xlnet.corpus.tokenizer import Tokenizer
-        from xlnet.pretraining import data
-
-        manifest = Manifest.read(directory, "input")
-        self.directory, self.manifest, self.seed = directory, manifest, settings.seed
-        # the settings have all of a run's that are read
-        self.permutation = data.choose_permutation(
-            cast(PretrainingSettings, settings), manifest
-        )
-        self.tokenizer = Tokenizer(
-            os.path.join(directory, manifest.sp_model),
-            manifest.uncased,
-            manifest.keep_accents,
-        )
-
-    def read(self, stream: Optional[int], count: int) -> "inspection.Sequences":
-        from xlnet.plots import inspection
-
-        tokenizer = self.tokenizer
-        return inspection.read_sequences(
-            self.directory,
-            self.manifest,
-            stream=stream,
-            count=count,
-            seed=self.seed,
-            permutation=self.permutation,
-            special_ids=[tokenizer.sep_id, tokenizer.cls_id],
-            legacy_word_start=tokenizer.is_legacy_word_start,
-        )
+    manifest = Manifest.read(directory, "input")
+    # the settings have all of a run's that are read
+    permutation = data.choose_permutation(cast(PretrainingSettings, settings), manifest)
+    tokenizer = Tokenizer(
+        os.path.join(directory, manifest.sp_model),
+        manifest.uncased,
+        manifest.keep_accents,
+    )
+    return inspection.Records(
+        directory, manifest, tokenizer, permutation, settings.seed
+    )
 
 
 def inspect(settings: InspectionSettings) -> None:
@@ -118,22 +101,15 @@ def inspect(settings: InspectionSettings) -> None:
       xlnet data inspect --input=records --config=model/run.json
     """
     _prepare(settings)
-    records = _Records(settings.input, settings)
+    records = _records(settings.input, settings)
     from xlnet.plots import inspection
 
     # Sequences as text.
     manifest = records.manifest
     print(inspection.LEGEND)
+    width = shutil.get_terminal_size((100, 24)).columns
     for stream in range(min(_SHOWN, manifest.num_streams)):
-        text = inspection.text(
-            records.read(stream, count=1),
-            0,
-            f"stream {stream}, sequence 0",
-            tokenizer=records.tokenizer,
-            reuse_len=manifest.reuse_len,
-            width=shutil.get_terminal_size((100, 24)).columns,
-        )
-        print(text)
+        print(inspection.text(records, stream, width))
     # Counts over the first sequences of every text stream.
     count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
     print(f"Sequences 0 to {count - 1} of all {manifest.num_streams} streams")
@@ -154,7 +130,7 @@ def masks(settings: MaskSettings) -> None:
     from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.plots import masks as plots
 
-    records = _Records(settings.input, settings) if settings.input else None
+    records = _records(settings.input, settings) if settings.input else None
     if settings.text is not None:
         if records:
             tokenizer, permutation = records.tokenizer, records.permutation
@@ -175,10 +151,7 @@ def masks(settings: MaskSettings) -> None:
         )
     elif records:
         title = "The first tokens of a sequence"
-        sequences = records.read(stream=0, count=1)
-        excerpt = plots.of_sequence(
-            sequences, 0, _PLOTTED_TOKENS, records.tokenizer, title
-        )
+        excerpt = plots.of_records(records, _PLOTTED_TOKENS, title)
     plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
     print(f"masks: {settings.output}")
 

@@ -121,21 +121,24 @@ def convert(settings: ConversionSettings) -> None:
       xlnet convert --input=model --output=folder_for_hugging_face
     """
     quiet.import_tensorflow()
-    from xlnet.convert import config_json, conversion
+    from xlnet.convert import conversion
     from xlnet.engine import devices
 
     devices.set_up_process()
     # These settings, of both directions, decide how text is cut into pieces.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     if conversion.is_theirs(settings.input):
-        columns = config_json.Columns(
-            settings.text_a_column,
-            settings.text_b_column,
-            settings.choice_columns,
-            settings.max_seq_length,
-        )
+        columns = {
+            "text_a_column": settings.text_a_column,
+            "text_b_column": settings.text_b_column,
+            "choice_columns": settings.choice_columns,
+        }
         conversion.from_huggingface(
-            settings.input, settings.output, columns, *vocabulary
+            settings.input,
+            settings.output,
+            columns,
+            settings.max_seq_length,
+            *vocabulary,
         )
     else:
         dtype = DTYPES[settings.precision]

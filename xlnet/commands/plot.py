@@ -1,7 +1,6 @@
 """Figures: xlnet plot curves and attention; `data_inspect` has the masks."""
 
 import dataclasses
-import math
 from typing import Optional
 
 from xlnet.commands import cli, query
@@ -71,15 +70,6 @@ def curves(settings: CurveSettings) -> None:
     for directory in settings.model_dir.split(","):
         runs.append(plots.read(directory.strip(), "model_dir"))
     plots.plot(settings.output, runs)
-    for run in runs:
-        for what, points in (
-            ("training loss", run.loss),
-            ("evaluated " + run.metric, run.evaluated),
-        ):
-            if points:
-                step, value = points[-1]
-                shown = "undefined" if math.isnan(value) else f"{value:.4f}"
-                print(f"{run.name}: {what} {shown} at step {step}")
     print(f"written: {settings.output}")
 
 

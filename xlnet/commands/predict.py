@@ -72,7 +72,6 @@ class PredictionSettings(FileSettings):
         "-",
         "file for the predictions, in a directory that exists, such as .tsv or .csv; for those of "
         "several files a directory (a name that ends in /), which is made; -: standard output",
-        is_result=True,
     )
 
 

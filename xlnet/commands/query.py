@@ -36,7 +36,6 @@ class TextInputs(Settings):
     output: Optional[str] = setting(
         None,
         "file of JSON lines to write instead of showing the outputs; -: standard output",
-        is_result=True,
     )
 
     def check(self) -> None:

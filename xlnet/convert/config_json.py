@@ -9,7 +9,6 @@ The second part says what a model was trained for, as `run.json` does, in these 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
@@ -41,8 +40,7 @@ from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.tagging import schemes
-from xlnet.tasks.task import Columns as TaskColumns
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import Columns, Task
 
 NAME = "config.json"
 
@@ -222,16 +220,6 @@ _BEAMS = (
 _SCHEMES = ("bio2", "bioes", "bmes")  # that taggers learn here
 
 
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """Fields of `ClassifierSettings` for the files that a converted model predicts."""
-
-    text_a_column: str = ClassifierSettings.text_a_column
-    text_b_column: Optional[str] = None
-    choice_columns: Optional[str] = None
-    max_seq_length: Optional[int] = None  # None: that of the folder, or 512
-
-
 def find_type(entries: Mapping[str, Any]) -> Optional[str]:
     """The name of our task type for their model; None: there is none."""
     for name, theirs in _THEIRS.items():
@@ -245,7 +233,7 @@ def scope(entries: Mapping[str, Any]) -> str:
     name = find_type(entries)
     if not name:
         return ""
-    task = Task(known.CUSTOM, TaskColumns(), None, (), TASK_TYPES[name])
+    task = Task(known.CUSTOM, Columns(), None, (), TASK_TYPES[name])
     return task.head.scope()
 
 
@@ -283,7 +271,7 @@ def describe(
     entries: Mapping[str, Any],
     labels: Optional[tuple[str, ...]],
     tokenizer: Tokenizer,
-    columns: Columns,
+    columns: Mapping[str, Any],
     max_seq_length: int,
 ) -> RunDocument:
     """The document of their model, which must have no reason `why_not`.
@@ -292,8 +280,8 @@ def describe(
       entries: as of `read`.
       labels: as of `labels_of`.
       tokenizer: its vocabulary.
-      columns: of the files to predict.
-      max_seq_length: in place of that of `columns` [tokens].
+      columns: of the files to predict, as of `ClassifierSettings`.
+      max_seq_length: of a text [tokens].
     """
     encoding.check_max_seq_length(max_seq_length)
     kind = find_type(entries)
@@ -319,7 +307,7 @@ def describe(
         common.update((name, entries[name]) for name in _BEAMS)
         settings = SpanSettings(max_query_length=query, doc_stride=stride, **common)
     else:
-        common.update(dataclasses.asdict(columns), max_seq_length=max_seq_length)
+        common.update(columns)
         settings = ClassifierSettings(
             is_regression=kind == "regression",
             multi_label=kind == "multi_label",
@@ -328,12 +316,12 @@ def describe(
             **common,
         )
     if kind == "multiple_choice":
-        if not columns.choice_columns:
+        choices = names_in(columns.get("choice_columns"))
+        if not choices:
             raise wrong("choice_columns", "nothing", "the columns of the answers")
         # The labels of the model if there is one for each column; else numbers from 0 on.
-        count = len(names_in(columns.choice_columns))
-        if len(labels or ()) != count:
-            labels = tuple(map(str, range(count)))
+        if len(labels or ()) != len(choices):
+            labels = tuple(map(str, range(len(choices))))
     # The section `task` as training here would have written it.
     options = {"scheme": scheme, "is_spaced": True, "knows_spaces": True}
     stored: dict[str, Any] = {

@@ -39,7 +39,8 @@ def is_theirs(source: str) -> bool:
 def from_huggingface(
     source: str,
     target: str,
-    columns: config_json.Columns,
+    columns: Mapping[str, Any],
+    max_seq_length: Optional[int] = None,
     spiece_model_file: Optional[str] = None,
     uncased: Optional[bool] = None,
     keep_accents: Optional[bool] = None,
@@ -47,7 +48,8 @@ def from_huggingface(
     """Converts the folder `source` to the directory `target`, which must be new or empty.
 
     A model with a vocabulary and a task of ours becomes a model directory, ready to predict, for
-    files with `columns`. Any other model becomes weights to start from, like the released ones.
+    files with `columns`, fields of `ClassifierSettings`. Any other model becomes weights to start
+    from, like the released ones.
     """
     config_path = os.path.join(source, config_json.NAME)
     entries = config_json.read(files.read_json(config_path, "config"), config_path)
@@ -70,9 +72,7 @@ def from_huggingface(
     if tokenizer is not None:
         document = dataclasses.replace(document, text=run_document.text_of(tokenizer))
         if not why_not:
-            length = (
-                columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH
-            )
+            length = max_seq_length or tokenizer_files.max_length(source) or _LENGTH
             document = config_json.describe(entries, labels, tokenizer, columns, length)
     document = dataclasses.replace(document, huggingface=entries)
     with files.new_directory(target) as directory:

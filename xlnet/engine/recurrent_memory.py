@@ -72,7 +72,7 @@ class MemoryFiles:
         stored = []
         for path in _saved(self._model_dir, step):
             with errors.reading(path, "remove it: memories start empty"):
-                stored.append(files.read_array(path, mapped=True))
+                stored.append(np.lib.format.open_memmap(path, mode="r"))
         part = self._parts[0].shape.as_list()
         expected = [part[0] * self._devices.replicas, *part[1:]]
         found = [sum(map(len, stored)), *stored[0].shape[1:]] if stored else []

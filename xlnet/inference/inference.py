@@ -41,7 +41,7 @@ class Computed(NamedTuple):
 
 class Call(NamedTuple):
     """A method of a model on items, in two steps. An item that is bad is a UserError of the first
-    step, or of the second one, such as `NotFinite`."""
+    step, or of the second one, such as an output that is not finite."""
 
     prepare: Callable[[Any], Any]  # from an item to what `compute` takes
     compute: Callable[[list], Sequence[Computed]]  # from a list of these

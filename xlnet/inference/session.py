@@ -15,7 +15,7 @@ from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support import errors
-from xlnet.support.errors import NotFinite, wrong
+from xlnet.support.errors import UserError, wrong
 
 Tensors = dict[str, tf.Tensor]  # by name
 
@@ -119,9 +119,9 @@ class RestoredSession:
 
 
 def require_finite(values: np.ndarray) -> None:
-    """Raises NotFinite for outputs of the network that are not finite numbers: whatever is chosen
+    """Raises UserError for outputs of the network that are not finite numbers: whatever is chosen
     by them would look like an answer."""
     if not np.isfinite(values).all():
-        raise NotFinite(
+        raise UserError(
             "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Sequence
 from typing import Optional
 
 import numpy as np
@@ -45,58 +44,60 @@ class Sequences:
         return self.input_ids.shape[1] - reuse_len - 3 - b, b
 
 
-def read_sequences(
-    directory: str,
-    manifest: Manifest,
-    *,
-    stream: Optional[int],
-    count: int,
-    seed: int,
-    permutation: Permutation,
-    special_ids: Sequence[int],
-    legacy_word_start: Optional[np.ndarray] = None,
-) -> Sequences:
-    """Reads the first sequences with the targets and orders that the trainer samples for them in
-    the first epoch.
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Pretraining records, with what training samples for them.
 
-    Args:
+    Attributes:
       directory: of the records.
       manifest: of the records.
-      stream: index of a text stream, or None for all of them side by side.
-      count: sequences of each text stream.
-      seed: as of `input_pipeline.pretraining_batches`.
-      permutation: as there.
-      special_ids: as there.
-      legacy_word_start: as there.
-
-    Returns:
-      `Sequences`; with all text streams W = count · streams, ordered by index, then stream.
-
-    Raises:
-      UserError: a damaged record file.
+      tokenizer: of the records.
+      permutation: as of `input_pipeline.pretraining_batches`.
+      seed: as there.
     """
-    # Sequences, targets and orders come from the trainer's input pipeline, from the step at which
-    # it reads them: what is shown is exactly what is trained on.
-    with errors.translated_errors(records=directory):
-        batches = input_pipeline.pretraining_batches(
-            directory,
-            manifest,
-            batch_size=manifest.num_streams if stream is None else 1,
-            permutation=permutation,
-            special_ids=special_ids,
-            seed=seed,
-            start_step=(stream or 0) * manifest.windows_per_stream,
-            legacy_word_start=legacy_word_start,
-        )
-        found = list(batches.take(count).as_numpy_iterator())
-    joined = {}
-    for name in found[0]:
-        joined[name] = np.concatenate([batch[name] for batch in found])
-    is_target = np.zeros(joined["input_ids"].shape, bool)
-    rows, targets = np.nonzero(joined.pop("weights"))
-    is_target[rows, joined.pop("positions")[rows, targets]] = True
-    is_special = np.isin(joined["input_ids"], special_ids)
-    return Sequences(is_target=is_target, is_special=is_special, **joined)
+
+    directory: str
+    manifest: Manifest
+    tokenizer: Tokenizer
+    permutation: Permutation
+    seed: int
+
+    def read(self, stream: Optional[int], count: int) -> Sequences:
+        """The first sequences with the targets and orders of the first epoch.
+
+        Args:
+          stream: index of a text stream, or None for all of them side by side.
+          count: sequences of each text stream.
+
+        Returns:
+          `Sequences`; with all text streams W = count · streams, ordered by index, then stream.
+
+        Raises:
+          UserError: a damaged record file.
+        """
+        # Sequences, targets and orders come from the trainer's input pipeline, from the step at
+        # which it reads them: what is shown is exactly what is trained on.
+        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
+        with errors.translated_errors(records=self.directory):
+            batches = input_pipeline.pretraining_batches(
+                self.directory,
+                self.manifest,
+                batch_size=self.manifest.num_streams if stream is None else 1,
+                permutation=self.permutation,
+                special_ids=special_ids,
+                seed=self.seed,
+                start_step=(stream or 0) * self.manifest.windows_per_stream,
+                legacy_word_start=self.tokenizer.is_legacy_word_start,
+            )
+            found = list(batches.take(count).as_numpy_iterator())
+        joined = {}
+        for name in found[0]:
+            joined[name] = np.concatenate([batch[name] for batch in found])
+        is_target = np.zeros(joined["input_ids"].shape, bool)
+        rows, targets = np.nonzero(joined.pop("weights"))
+        is_target[rows, joined.pop("positions")[rows, targets]] = True
+        is_special = np.isin(joined["input_ids"], special_ids)
+        return Sequences(is_target=is_target, is_special=is_special, **joined)
 
 
 def positions_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
@@ -113,40 +114,33 @@ def shown_piece(tokenizer: Tokenizer, id: int) -> str:
     return errors.escape_control_characters(tokenizer.id_to_piece(int(id)))
 
 
-def text(
-    sequences: Sequences,
-    row: int,
-    title: str,
-    *,
-    tokenizer: Tokenizer,
-    reuse_len: int,
-    width: int,
-) -> str:
-    """A sequence as lines of at most `width` characters: its pieces with spaces between, of each
-    part on lines of its own, and targets in brackets."""
-    is_target = sequences.is_target[row]
-    positions = positions_in_order(sequences.rank[row], is_target)
+def text(records: Records, stream: int, width: int) -> str:
+    """The first sequence of a text stream as lines of at most `width` characters: its pieces with
+    spaces between, of each part on lines of its own, and targets in brackets."""
+    sequences, reuse_len = records.read(stream, 1), records.manifest.reuse_len
+    is_target = sequences.is_target[0]
+    positions = positions_in_order(sequences.rank[0], is_target)
     pieces = []
-    for id, position in zip(sequences.input_ids[row], positions):
-        piece = shown_piece(tokenizer, id)
+    for id, position in zip(sequences.input_ids[0], positions):
+        piece = shown_piece(records.tokenizer, id)
         pieces.append(f"⟦{piece}⟧{position}" if position else piece)
 
     # A backward sequence is reversed, so that its words are readable; the numbers at its parts are
     # positions in the order in which the model reads.
     a_len, b_len = sequences.segment_lengths(reuse_len)
-    behind_a = reuse_len + a_len[row] + 1
+    behind_a = reuse_len + a_len[0] + 1
     parts = [
         ("reused", 0, reuse_len),
         ("A", reuse_len, behind_a),
         ("B", behind_a, len(pieces)),
     ]
-    is_backward = sequences.direction[row] == 1
+    is_backward = sequences.direction[0] == 1
     direction = "backward" if is_backward else "forward"
-    begins = ", the stream begins" if sequences.starts_stream[row] else ""
+    begins = ", the stream begins" if sequences.starts_stream[0] else ""
     lines = [
-        f"{title}: {direction}, {_LABELS[sequences.label[row]]}{begins}",
+        f"stream {stream}, sequence 0: {direction}, {_LABELS[sequences.label[0]]}{begins}",
         f"{is_target.sum()} of {len(pieces)} tokens predicted, {is_target[:reuse_len].sum()} of "
-        f"them in the reused part; A {a_len[row]} tokens, B {b_len[row]}",
+        f"them in the reused part; A {a_len[0]} tokens, B {b_len[0]}",
     ]
     for name, start, end in reversed(parts) if is_backward else parts:
         inside = pieces[start:end]

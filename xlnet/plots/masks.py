@@ -14,7 +14,7 @@ from xlnet.corpus import permutation as permutations
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.plots import figure
 from xlnet.plots.figure import NOTES
-from xlnet.plots.inspection import Sequences, positions_in_order, shown_piece
+from xlnet.plots.inspection import Records, positions_in_order, shown_piece
 from xlnet.support.errors import wrong
 
 _CONTENT, _QUERY = "#4c78a8", "#e0812b"  # colors of the streams
@@ -41,17 +41,16 @@ class Excerpt(NamedTuple):
     is_special: np.ndarray  # bool [Q]
 
 
-def of_sequence(
-    sequences: Sequences, row: int, count: int, tokenizer: Tokenizer, title: str
-) -> Excerpt:
-    """The first `count` tokens of a sequence, as the model reads them."""
-    pieces = [shown_piece(tokenizer, id) for id in sequences.input_ids[row, :count]]
+def of_records(records: Records, count: int, title: str) -> Excerpt:
+    """The first `count` tokens of the first sequence, as the model reads them."""
+    sequences = records.read(stream=0, count=1)
+    ids = sequences.input_ids[0, :count]
     return Excerpt(
         title,
-        pieces,
-        sequences.rank[row, :count],
-        sequences.is_target[row, :count],
-        sequences.is_special[row, :count],
+        [shown_piece(records.tokenizer, id) for id in ids],
+        sequences.rank[0, :count],
+        sequences.is_target[0, :count],
+        sequences.is_special[0, :count],
     )
 
 

@@ -62,7 +62,6 @@ def setting(
     below: Optional[float] = None,
     instead_of: Optional[str] = None,
     aliases: Sequence[str] = (),
-    is_result: bool = False,
     help_group: Optional[HelpGroup] = None,
     belongs_to: Union[BelongsTo, Literal["class"]] = "class",
 ) -> Any:
@@ -78,8 +77,6 @@ def setting(
       instead_of: another setting for the same thing, which has this one there. On the command line
         one of them overrides the other one in a preset or an earlier run, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
-      is_result: whether it names the main output file. Where that is "-", the standard output, all
-        other output goes to the standard error.
       help_group: its group of `--help`; None: that of its class.
       belongs_to: see `BelongsTo`; "class": that of its class.
     """
@@ -92,7 +89,6 @@ def setting(
         "below": below,
         "instead_of": instead_of,
         "aliases": aliases,
-        "is_result": is_result,
         "help_group": help_group,
         "belongs_to": belongs_to,
     }

@@ -163,7 +163,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         None,
         "file for the predictions instead of predict_dir, in a directory that exists, such as .tsv "
         "or .csv; -: the standard output",
-        is_result=True,
         help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )

@@ -26,10 +26,6 @@ class MissingFlag(UserError):
     status = 2
 
 
-class NotFinite(UserError):
-    """What the network gave is not a number."""
-
-
 class Unfinished(UserError):
     """A signal ended a run before its work was done; the same command resumes it."""
 

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Optional, Union
 
+from xlnet.support import errors
 from xlnet.support.errors import wrong
 
 
@@ -135,28 +136,26 @@ def write_text(path: str, text: str) -> None:
     write_lines(path, [text])
 
 
-def write_lines(
-    path: str, lines: Iterable[str], is_lasting: bool = True, encoding: str = "utf-8"
-) -> None:
+def write_lines(path: str, lines: Iterable[str], encoding: str = "utf-8") -> None:
     """As `write_text`, with lines that include their ends, of which files get another encoding
-    where that is given; `is_lasting` as for `replacing`."""
+    where that is given."""
     if is_standard_output(path):
         for line in lines:
             print(line, end="")
         sys.stdout.flush()
         return
-    with replacing(path, is_lasting) as temporary:
+    with replacing(path) as temporary:
         with open(temporary, "w", encoding=encoding, newline="\n") as f:
             f.writelines(lines)
 
 
-def write_json(path: str, value: object, is_lasting: bool = True) -> None:
-    """Writes `value` as indented JSON, as `write_lines` does. NaN, which JSON does not have, is
+def write_json(path: str, value: object) -> None:
+    """Writes `value` as indented JSON, as `write_text` does. NaN, which JSON does not have, is
     null."""
     text = json.dumps(
         _without_nan(value), indent=2, ensure_ascii=False, allow_nan=False
     )
-    write_lines(path, [text + "\n"], is_lasting)
+    write_text(path, text + "\n")
 
 
 def _without_nan(value: Any) -> Any:
@@ -208,19 +207,6 @@ def read_json(path: str, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise wrong(f"{what} {path}", type(value).__name__, "a JSON object")
     return value
-
-
-def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
-    """A NumPy array from a .npy file, or from an open one at its position; never an object. A
-    ValueError if there is no complete array; `mapped`: map the file rather than read it."""
-    import numpy as np
-
-    try:
-        return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except OSError:
-        raise
-    except Exception as e:
-        raise ValueError(f"is not a complete array: {e}") from None
 
 
 def copy(source: str, target: str) -> None:
@@ -374,7 +360,7 @@ def match(pattern: str) -> dict[str, int]:
         local = filter(os.path.exists, matching(pattern))
         return {path: os.path.getsize(path) for path in local}
     if gfile := _gfile(pattern):
-        with _as_file_errors(pattern):
+        with errors.reading(pattern, "check its name and your rights"):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
     sizes = {}
     for result in _file_systems().match([pattern]):
@@ -384,11 +370,8 @@ def match(pattern: str) -> dict[str, int]:
 
 
 def exists(path: str) -> bool:
-    """Whether a local or remote file or directory exists."""
-    if not is_remote(path):
-        return os.path.exists(path)
-    with _as_file_errors(path):
-        return (_gfile(path) or _file_systems()).exists(path)
+    """Whether a remote file, or a local file or directory, exists."""
+    return bool(match(path)) if is_remote(path) else os.path.exists(path)
 
 
 def size(path: str) -> int:
@@ -467,17 +450,6 @@ def _gfile(path: str) -> Any:
     tensorflow: Any = sys.modules.get("tensorflow")
     known = tensorflow.io.gfile.get_registered_schemes() if tensorflow else ()
     return tensorflow.io.gfile if path.partition("://")[0] in known else None
-
-
-@contextlib.contextmanager
-def _as_file_errors(path: str) -> Iterator[None]:
-    """Turns TensorFlow's errors about a remote file into an `OSError` that names it."""
-    try:
-        yield
-    except Exception as e:
-        if not hasattr(e, "error_code"):
-            raise
-        raise OSError(errno.EIO, str(e).partition("\n")[0].strip(), path) from None
 
 
 def _file_systems() -> Any:

@@ -295,7 +295,7 @@ class TaggingScorer(contract.Scorer):
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
-        """An entity has the mean probability of its words' tags. Raises NotFinite for tags of
+        """An entity has the mean probability of its words' tags. Raises UserError for tags of
         logits that are not finite, which alone look like others."""
         sums = np.array([found.probabilities.sum() for found in values])
         contract.refuse_nan(self.task, sums)

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from xlnet.corpus.feature_spec import Feature
-from xlnet.support.errors import NotFinite, UserError, wrong
+from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.files.readers import to_number
@@ -551,11 +551,11 @@ def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
 
 
 def refuse_nan(task: Task, values: np.ndarray) -> None:
-    """Raises NotFinite where a prediction is NaN or infinite."""
+    """Raises UserError where a prediction is NaN or infinite."""
     are_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     bad = np.count_nonzero(~are_finite)
     if bad:
-        raise NotFinite(
+        raise UserError(
             f"task {task.name}: {bad} of {len(values)} predictions are not finite numbers; if "
             "--precision is fp16, give fp32"
         )
