@@ -69,7 +69,7 @@ class MemoryFiles:
         if not self._parts or not step:
             return
         # Each host of the earlier run wrote a file with its part of the global batch.
-        stored = []
+        stored: list[np.ndarray] = []
         for path in _saved(self._model_dir, step):
             with errors.reading(path, "remove it: memories start empty"):
                 stored.append(np.lib.format.open_memmap(path, mode="r"))
