@@ -120,6 +120,7 @@ def test_squad_s_files(tmp_path):
             "found 5 as an answer, expected a text",
         ),
         ([article(question(answers=None))], "no answers"),
+        ([article(question(answers=(), is_impossible=False))], "no answers"),
     ],
 )
 def test_faults_of_files(tmp_path, data, message):

@@ -77,6 +77,8 @@ def _of_article(
             answers = question.get("answers")
             if question.get("is_impossible"):  # its answers are only plausible ones
                 answers = []
+            elif answers == [] and question.get("is_impossible") is False:
+                answers = None  # withheld, as in test sets
             cells: dict[Any, Any] = dict(zip(columns.label, (answers, None)))
             cells[columns.text_a[0]] = paragraph["context"]
             cells[columns.text_b[0]] = question["question"]

@@ -148,7 +148,8 @@ def of_columns(
         if isinstance(cells, str):
             error = error or (place, cells)
         elif "\n" in "".join(cells.values()):
-            error = error or (place, "found a cell of several lines; --quoting")
+            several = "found a cell of several lines, expected a word; --quoting"
+            error = error or (place, several)
         elif cells and cells[columns[0]] != _DOCUMENT:
             if not rows:
                 first = place
