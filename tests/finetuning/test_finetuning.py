@@ -329,6 +329,8 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     for name in ("early", "early/best"):
         loaded = model_files.read(place.path(name))
         assert loaded.tuned.settings.threshold == best["threshold"]
+    # A training with the settings of this one chooses again.
+    assert "predict_threshold" not in loaded.run.resolved
     _, lines, found = place.predictions(
         "early", "results", "predictions_custom_all.tsv"
     )

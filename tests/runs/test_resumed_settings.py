@@ -4,7 +4,6 @@ expected refusal, note or silence."""
 import dataclasses
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -231,26 +230,6 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
     start(resolve.inherit, pretraining)
 
 
-def test_content(tmp_path, caplog):
-    """Paths do not matter."""
-    groups = (RUNS["classifier"],)
-    run = document(tmp_path, groups, train=["1"])
-    moved = (
-        dataclasses.replace(groups[0], data_dir="b", train_file="x", dev_file="y"),
-    )
-    assert run_document.differences(run, document(tmp_path, moved, train=["1"])) == []
-    said = "the files to train on (--data_dir or --train_file) have other content"
-    assert run_document.differences(run, document(tmp_path, moved, train=["3"])) == [
-        said
-    ]
-    refused = re.escape(f": found other settings: {said}, expected those")
-    with pytest.raises(UserError, match="the run in .*" + refused):
-        run_document.refuse(run, [said], allow_changes=False)
-    caplog.set_level("INFO", "xlnet")
-    run_document.refuse(run, [said], allow_changes=True)
-    assert caplog.messages.pop() == "note: settings changed: " + said
-
-
 # ---- the files of a run, from the command line
 
 
@@ -289,25 +268,6 @@ def train(place, *arguments, **changes):
     return place.run("--do_train=True", *arguments, **changes)
 
 
-def edited(path, change):
-    """Writes a file with `change` of its text; returns a function that undoes it."""
-    before = path.read_bytes()
-    path.write_text(change(before.decode()))
-    return lambda: path.write_bytes(before)
-
-
-def permuted(text):
-    """The labels of a table, each that of the row before."""
-    header, *lines = text.splitlines()
-    cells = [line.rpartition("\t") for line in lines]
-    return (
-        "\n".join(
-            [header, *(f"{cells[i][0]}\t{cells[i - 1][2]}" for i in range(len(cells)))]
-        )
-        + "\n"
-    )
-
-
 def without_labels(text):
     return text.replace("test-0", "test-1")
 
@@ -320,7 +280,6 @@ def without_labels(text):
             lambda text: text + "x\tkamat\ttelok\tanimal\n",
             "to train on",
         ),
-        ("own/train.tsv", permuted, "to train on"),
         ("own/test.tsv", without_labels, None),
         (
             "model/xlnet_config.json",
@@ -354,21 +313,6 @@ def test_a_change_of_the_metric_is_said_once(place):
     assert (
         done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1
     ), done
-
-
-@pytest.mark.slow
-def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
-    shutil.copytree(place.path("own"), place.path("moved"))
-    for changes in (
-        dict(data_dir=place.path("moved")),
-        dict(
-            data_dir=None,
-            train_file=place.path("moved", "train.tsv"),
-            dev_file=place.path("moved", "dev.tsv"),
-        ),
-    ):
-        done = train(place, **changes)
-        assert done.returncode == 0 and "has all of its 2 steps" in done.stdout, done
 
 
 @pytest.mark.slow
@@ -443,25 +387,11 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch)
         == count(data_dir=place.path("copy.tsv"))
         == held_out
     )
-    assert count(model_dir=place.path("one", "best")) == held_out
-    config = command.run(
-        "run_classifier.py",
-        "--do_train=False",
-        "--do_eval=True",
-        config=place.path("one", "run.json"),
-    )
-    assert evaluated(config) == held_out
     assert count(data_dir=place.path("new.tsv")) == 9
-    undo = edited(
-        place.directory / "one.tsv",
-        lambda text: (
-            text + "".join(f"m{i}\tkamat {i}\ttelok\tanimal\n" for i in range(40))
-        ),
-    )
-    more, of_best = count(), count(model_dir=place.path("one", "best"))
-    undo()
-    assert held_out < more == of_best < 40
-    assert count(dev_share=0) == 21
+    with open(place.path("one.tsv"), "a", encoding="utf-8") as f:
+        for i in range(40):
+            f.write(f"m{i}\tkamat {i}\ttelok\tanimal\n")
+    assert held_out < count() < 40
 
 
 # ---- other
@@ -511,10 +441,6 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     assert (
         done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists()
     ), done
-    done = run("--do_predict", "--predict_file=dev.csv", "--output=p.tsv")
-    assert done.returncode == 0 and (tmp_path / "p.tsv").read_text().count("\n") == 3, (
-        done
-    )
     done = run("--do_predict", "--predict_file=dev.csv")
     assert (
         done.returncode == 1 and "model_dir: found model, which cannot" in done.stderr

@@ -60,7 +60,6 @@ class TaskData:
         self.tokenizer = tokenizer
         self._layout, self._padding = tuned.layout, tuned.padding
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
-        self._to_predict: dict[str, Sequence[Row]] = {}
 
     # -- files
 
@@ -124,14 +123,13 @@ class TaskData:
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
-        if self._to_predict:
-            return self._to_predict
+        rows_of: dict[str, Sequence[Row]] = {}
         for path in readers.each_path(settings.predict_file):
             name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
-            if name in self._to_predict:
+            if name in rows_of:
                 raise wrong("predict_file", f"two files {name}", "different names")
-            self._to_predict[name] = parsing.read_to_predict(self._task, path)
-        return self._to_predict
+            rows_of[name] = parsing.read_to_predict(self._task, path)
+        return rows_of
 
     # -- training: rows to records, records to batches
 

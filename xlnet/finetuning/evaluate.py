@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -34,10 +34,11 @@ _CHOSEN = "threshold"  # in the result of an evaluation
 
 
 class _Predicted(NamedTuple):
-    """The predictions of the checkpoint of a step for rows."""
+    """The predictions of the checkpoint of a step for rows, by the texts of these and where they
+    are from: their labels are not read."""
 
     step: int
-    rows: Sequence[Row]
+    texts: list[tuple]
     predictions: Predictions
 
 
@@ -71,12 +72,8 @@ class Evaluator:
             self._directory if is_kept else None,
             self._settings.threshold,
         )
-        # Thresholds of this run, or of the one that resumes, are chosen.
-        evaluations = self._selection().evaluations
-        self._chooses_threshold = self._settings.do_train and (
-            self._settings.predict_threshold is None
-            or any(_CHOSEN in one for one in evaluations)
-        )
+        is_given = self._settings.predict_threshold is not None
+        self._chooses_threshold = self._settings.do_train and not is_given
 
     # -- evaluation
 
@@ -216,14 +213,14 @@ class Evaluator:
 
     # -- predictions
 
-    def predict(self) -> None:
-        """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
-        their files. The checkpoint is the best one."""
+    def predict(self, rows_of: Mapping[str, Sequence[Row]]) -> None:
+        """Writes the predictions of the best checkpoint for the rows of each file, by its name,
+        also in the form of GLUE's and CLUE's servers for their files."""
         settings, task = self._settings, self._task
         chosen = best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
-        for split, rows in self._data.to_predict().items():
+        for split, rows in rows_of.items():
             prediction_files.write(
                 self._directory,
                 task,
@@ -241,9 +238,10 @@ class Evaluator:
         self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
     ) -> Predictions:
         """The predictions of a checkpoint for rows; the same rows are predicted once."""
-        known = self._known(rows, step)
-        if known:
-            return known
+        texts = [(row.id, row.pairs, row.source) for row in rows]
+        for known in self._predicted:
+            if known.step == step and known.texts == texts:
+                return known.predictions
         self._rows = rows
         parts = []
         remaining = progress.Remaining(f"{self._task.name} {split}", len(rows), "rows")
@@ -251,16 +249,8 @@ class Evaluator:
             parts.append(outputs)
             remaining.add(int(outputs["is_first"].sum()))
         predictions = join(parts, self._tuned).predictions
-        self._predicted.append(_Predicted(step, rows, predictions))
+        self._predicted.append(_Predicted(step, texts, predictions))
         return predictions
-
-    def _known(self, rows: Sequence[Row], step: int) -> Optional[Predictions]:
-        for known in self._predicted:
-            if known.step == step and len(known.rows) == len(rows):
-                pairs = zip(known.rows, rows)
-                if all(_is_same(a, b) for a, b in pairs):
-                    return known.predictions
-        return None
 
     def _batches(self) -> tf.data.Dataset:
         """The batches of the rows to predict, made while they are read."""
@@ -270,8 +260,3 @@ class Evaluator:
 
         types, shapes = self._data.types_and_shapes()
         return tf.data.Dataset.from_generator(batches, types, shapes).prefetch(4)
-
-
-def _is_same(one: Row, other: Row) -> bool:
-    """Whether two rows have the same texts at the same place; labels may differ."""
-    return (one.id, one.pairs, one.source) == (other.id, other.pairs, other.source)

@@ -19,7 +19,7 @@ from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.runs.task_settings import AnySettings
+from xlnet.runs.task_settings import AnySettings, TaskRun
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
@@ -38,8 +38,7 @@ def train(
     model: TaskModel,
     data: TaskData,
     evaluator: Evaluator,
-    document: RunDocument,
-    optimization: OptimizationSettings,
+    run: TaskRun,
     device_settings: DeviceSettings,
     devices: Devices,
 ) -> None:
@@ -50,8 +49,7 @@ def train(
       model: the network with the task's output layer.
       data: the files of the task.
       evaluator: evaluates checkpoints during training.
-      document: that of the run, but for what its files say.
-      optimization: settings of the optimizer.
+      run: its settings and its document.
       device_settings: which devices were asked for.
       devices: those of the run.
 
@@ -64,7 +62,7 @@ def train(
     rows = data.to_train()
     settings, optimization = derived(
         settings,
-        optimization,
+        run.optimization,
         model.config.d_model,
         len(rows),
         devices.replicas * settings.grad_accum_steps,
@@ -84,8 +82,6 @@ def train(
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
         evaluated = data.of_split(settings.eval_split, need_labels=True)
-    if settings.do_predict:
-        data.to_predict()
     note_repeated_texts(labelled, evaluated)
     class_weights = None
     if settings.class_weights:
@@ -102,13 +98,13 @@ def train(
         "train": data.digests("train"),
         "code": own_code(task),
     }
-    document = dataclasses.replace(document, resolved=resolved, read=read)
+    document = dataclasses.replace(run.document, resolved=resolved, read=read)
     run_document.check_resumed(
         document, model.config, data.tokenizer, settings.allow_changes
     )
 
     # Train.
-    run = FineTuningRun(
+    training = FineTuningRun(
         TrainingModel(model, optimization, class_weights, devices.xla),
         settings,
         data,
@@ -122,23 +118,21 @@ def train(
         settings.patience,
         lower_is_better=task.lower_is_better,
     )
-    with errors.translated_errors(records=run.records.path):
-        loop.fit(run, selection, evaluator if settings.eval_steps else None)
+    with errors.translated_errors(records=training.records.path):
+        loop.fit(training, selection, evaluator if settings.eval_steps else None)
     threshold = evaluator.choose_threshold(selection.best() or {})
     if threshold is not None:
         keep_threshold(settings.model_dir, threshold)
 
 
 def keep_threshold(model_dir: str, threshold: float) -> None:
-    """Writes the threshold that training chose where the model's settings are, as if it had been
-    given: predictions and evaluations inherit it."""
+    """Writes the threshold that training chose to what the model is trained for: predictions and
+    evaluations have it from there, and a repeated training chooses again."""
     for directory in (model_dir, os.path.join(model_dir, BEST)):
         document = run_document.read(directory)
-        if document:
-            resolved = {**document.resolved, "predict_threshold": threshold}
-            run_document.write(
-                directory, dataclasses.replace(document, resolved=resolved)
-            )
+        if document and document.task:
+            task = {**document.task, "threshold": threshold}
+            run_document.write(directory, dataclasses.replace(document, task=task))
 
 
 def derived(

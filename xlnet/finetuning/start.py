@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs import task_settings
-from xlnet.runs.run_document import RunDocument
 from xlnet.runs.task_settings import FineTunedTask, TaskRun
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import SpanSettings
-from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import BEST
 from xlnet.support import files, quiet
 from xlnet.support.errors import wrong
@@ -47,21 +45,17 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
     data = TaskData(tuned, run.tokenizer)
     _check_files(tuned, data)
     devices = connect(device, compiles_on_gpus=True)
-    _check_settings(tuned, run.config, devices)
-    _check_model(tuned, run.config, run.document)
+    _check(run, devices)
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
         data.of_split(settings.eval_split, need_labels=True)
-    if settings.do_predict:
-        data.to_predict()
+    to_predict = data.to_predict() if settings.do_predict else {}
     model = TaskModel(run.config, tuned, run.network)
     evaluator = Evaluator(model, data, devices)
     with contextlib.ExitStack() as stack:
         if settings.do_train:
-            train(
-                model, data, evaluator, run.document, run.optimization, device, devices
-            )
+            train(model, data, evaluator, run, device, devices)
             # A signal still means that the run is not done.
             stop = stack.enter_context(StopSignal())
             stack.enter_context(
@@ -76,8 +70,8 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
             is_pretrained = bool(trained_with.get("init_checkpoint"))
             rate = default_rate(run.config.d_model, is_pretrained)
             evaluator.note_verdict(rate, trained_with)
-        if settings.do_predict:
-            evaluator.predict()
+        if to_predict:
+            evaluator.predict(to_predict)
 
 
 def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
@@ -106,11 +100,13 @@ def _check_files(tuned: FineTunedTask, data: TaskData) -> None:
         )
 
 
-def _check_settings(
-    tuned: FineTunedTask, config: XLNetConfig, devices: Devices
-) -> None:
-    """Raises UserError for settings that contradict the network, the task or the devices."""
-    settings, task = tuned.settings, tuned.task
+def _check(run: TaskRun, devices: Devices) -> None:
+    """Raises UserError for settings that contradict the network, the task or the devices, and for
+    a model directory or initial weights of something else than this run."""
+    from xlnet.engine import best_checkpoint, checkpoint
+
+    # The settings.
+    settings, task, config = run.tuned.settings, run.tuned.task, run.config
     encoding.check_max_seq_length(settings.max_seq_length)
     if settings.freeze_layers > config.n_layer:
         raise wrong(
@@ -125,21 +121,13 @@ def _check_settings(
     if settings.do_train and settings.train_batch_size:
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
-
-def _check_model(
-    tuned: FineTunedTask, config: XLNetConfig, document: RunDocument
-) -> None:
-    """Raises UserError if the model directory or the initial weights are of something else than the
-    `document` of this run."""
-    from xlnet.engine import best_checkpoint, checkpoint
-
-    settings = tuned.settings
+    # The weights.
     found = best_checkpoint.best_or_newest(settings.model_dir)
     if not found and not settings.do_train:
         nothing = f"no checkpoint in {settings.model_dir}"
         raise wrong("model_dir", nothing, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-        task_settings.check_trained_for(directory, document, settings)
+        task_settings.check_trained_for(directory, run.document, settings)
     if found:
         checkpoint.check_config(found[1], config)
     elif settings.init_checkpoint:
@@ -148,7 +136,7 @@ def _check_model(
         if settings.do_train:
             checkpoint.read_weights(prefix)  # which must be finite
             task_settings.check_start(
-                settings.init_checkpoint, tuned.task, document.task or {}
+                settings.init_checkpoint, task, run.document.task or {}
             )
 
 

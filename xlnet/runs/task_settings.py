@@ -15,7 +15,7 @@ from typing import Any, Optional, TypeVar
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.fields import HelpGroup, field_of
+from xlnet.settings.fields import HelpGroup, check_value, field_of
 from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
@@ -195,6 +195,13 @@ def resolve(
                 and not settings.data_dir,
             )
             _check_form(asked, settings)
+            # A training chooses its threshold itself; what predicts has the chosen one.
+            chosen = (run.task or {}).get("threshold")
+            is_open = not settings.do_train and settings.predict_threshold is None
+            if is_open and chosen is not None:
+                check_value(field_of(settings, "predict_threshold"), chosen, run.path)
+                kept: dict[str, Any] = {"predict_threshold": chosen}
+                settings = dataclasses.replace(settings, **kept)
         if settings.do_train:
             run_document.refuse(run, different, settings.allow_changes)
         settings = with_own_files(settings, run.directory)
