@@ -472,7 +472,8 @@ def test_words_of_squad():
     assert score("squad1.1", "The", ("a", None)) == (1, 0)
     for prediction, golds in (("The", [("a", None)]), ("", [("a", None)]), ("The", [])):
         assert score("squad2.0", prediction, *golds) == (1, 1)
-    assert score("squad2.0", "x") == (0, 0)
+    for rule in ("squad1.1", "squad2.0", "characters"):  # without an answer
+        assert (score(rule, ""), score(rule, "x")) == ((1, 1), (0, 0))
 
 
 # Segments as CMRC's script makes them with NLTK 3.10's words; “ and " stand for its `` and ''.

@@ -182,12 +182,10 @@ def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.nda
     found = np.zeros((len(rows), 2))
     for i, (prediction, row) in enumerate(zip(predictions, rows)):
         texts = [answer.text for answer in row.label or ()]
-        if rule == "squad2.0":
-            # Answers without a word do not count. Where none is left, a prediction is right if it
-            # has no word either.
+        if rule == "squad2.0":  # answers without a word do not count
             texts = [text for text in texts if _words(text)]
-            if not texts:
-                found[i] = not _words(prediction)
+        if not texts:
+            found[i] = not _words(prediction)
         for text in texts:
             one = squad(prediction, text)
             if rule == "characters":
