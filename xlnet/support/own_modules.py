@@ -43,7 +43,7 @@ def load(module: str, flag: str) -> ModuleType:
         require_unchanged(module, flag)
         digest = files.sha256(module)
         directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
-        if directory not in sys.path:  # where worker processes find it, too
+        if directory not in sys.path:
             sys.path.insert(0, directory)
     try:
         found = importlib.import_module(name)
