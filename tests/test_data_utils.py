@@ -7,12 +7,10 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import command
 from helpers.preparation import (
     REUSE_LEN,
     SEQ_LEN,
     SHAPE,
-    make_documents,
     make_workspace,
 )
 
@@ -209,42 +207,3 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
         "--seq_len=32", "--reuse_len=16", "--num_streams=6", save_dir=tmp_path / "out"
     )
     assert "nothing to do" in same.stdout
-
-
-@pytest.mark.slow
-def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch):
-    """The preparation in their README, on a vocabulary trained with the flags that it shows."""
-    import sentencepiece
-
-    text = "\n\n".join("\n".join(d) + "<eop>" for d in make_documents(2, 150))
-    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    sentencepiece.SentencePieceTrainer.train(
-        "--input=a.txt --model_prefix=spiece --vocab_size=90 --character_coverage=0.99995 "
-        "--model_type=unigram --control_symbols=<cls>,<sep>,<pad>,<mask>,<eod> "
-        '--user_defined_symbols=<eop>,.,(,),",-,–,£,€ --shuffle_input_sentence '
-        "--input_sentence_size=10000000 --hard_vocab_limit=false --minloglevel=2"
-    )
-    done = command.succeed(
-        "data_utils.py",
-        bsz_per_host=32,
-        num_core_per_host=16,
-        seq_len=512,
-        reuse_len=256,
-        input_glob="*.txt",
-        save_dir="out",
-        num_passes=20,
-        bi_data="True",
-        sp_path="spiece.model",
-        mask_alpha=6,
-        mask_beta=1,
-        num_predict=85,
-    )
-    for name in ("mask_alpha", "mask_beta", "num_core_per_host", "num_predict"):
-        assert f"--{name}" in done.stderr
-    manifest = Manifest.read("out")
-    assert (manifest.num_streams, manifest.num_passes, manifest.seq_len) == (
-        32,
-        20,
-        512,
-    )

@@ -1,9 +1,7 @@
 """Files that are there whole or not at all, whatever happens meanwhile."""
 
-import errno
 import os
 import pathlib
-import re
 import stat
 import threading
 
@@ -11,7 +9,6 @@ import pytest
 from helpers import command
 
 import xlnet
-from xlnet.commands.main import COMMANDS
 from xlnet.support import files
 from xlnet.support.errors import UserError
 
@@ -54,14 +51,6 @@ def test_and_all_files_of_a_directory(tmp_path, done):
     before = {name.partition(".partial-")[0] for _, name in done[:place]}
     assert before == {"a", "b", "part", "new"}
     assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
-
-
-def test_a_failed_write_names_its_file(tmp_path):
-    path = tmp_path / "records"
-    with pytest.raises(OSError, match="No space left") as e:
-        with files.writing(str(path)):
-            raise OSError(errno.ENOSPC, "No space left on device")
-    assert e.value.filename == str(path) and not list(tmp_path.iterdir())
 
 
 def test_what_a_killed_run_left_goes(tmp_path):
@@ -185,26 +174,6 @@ OUTPUT_FLAGS = {
     "fill": ("--model_dir=none --text=x", "output"),
     "generate": ("--model_dir=none --text=x", "output"),
 }
-
-
-def test_all_flags_of_output_files_are_here():
-    """Those of predictions have a test of their own; the others name directories."""
-    of_file = re.compile(
-        r"^  --(\w+)=.*(?:(?:file|image|model) to write|file for the pred|file of JSON lines)",
-        re.M,
-    )
-    found = {
-        (name, flag)
-        for name in COMMANDS
-        for flag in of_file.findall(
-            command.succeed("xlnet " + name, "--helpfull").stdout
-        )
-    }
-    of_predictions = {(name, "output") for name in ("classify", "squad", "tag")}
-    of_predictions.add(("predict", "output"))
-    of_masks = {("data inspect", "output")}  # the program of plot masks
-    given = {(name, flag) for name, (_, flag) in OUTPUT_FLAGS.items()}
-    assert found - of_masks == given | of_predictions
 
 
 @pytest.mark.parametrize("name", OUTPUT_FLAGS)

@@ -304,7 +304,7 @@ def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(
     registry, tmp_path
 ):
     (tmp_path / "json.py").write_text("")
-    with pytest.raises(UserError, match="there is another module json, .*rename"):
+    with pytest.raises(UserError, match="found another module json, .*json.py"):
         known.load(str(tmp_path / "json.py"))
     with pytest.raises(ValueError, match="is the library's"):
         tasks.register(CLASSIFICATION)

@@ -57,11 +57,6 @@ class PairSettings(Settings):
     text: str = required("the text")
     text_b: Optional[str] = setting(None, "the second text of a pair")
 
-    @property
-    def asked(self) -> Any:
-        """The text, or the pair."""
-        return self.text if self.text_b is None else (self.text, self.text_b)
-
 
 def input_of(patterns: str) -> str:
     """The input that --input names: "-", the standard input; a file; or `readers.Paths` of several
@@ -200,7 +195,8 @@ def explain(model_settings: LoadSettings, settings: PairSettings) -> None:
       xlnet explain --model_dir=model --text='A film that nobody needs.'
     """
     with load(model_settings) as model:
-        found = model.explain(settings.asked)
+        pair = settings.text, settings.text_b
+        found = model.explain(settings.text if settings.text_b is None else pair)
         read = ""
         if found.tokens_read < found.tokens:
             read = f"; {found.tokens_read} of {found.tokens} tokens were read"

@@ -199,7 +199,8 @@ def pairs(
     name = values["architectures"][0]
     found = weights.network(config, "" if name == NETWORK else "transformer.")
     if name in _SUMMED_UP and values["summary_use_proj"]:
-        found += weights.summary(config)
+        ours, theirs = "model/sequnece_summary/summary", "sequence_summary.summary"
+        found += weights.dense(ours, theirs, config.d_model, config.d_model)
     return found + weights.output_layer(config, name, scope, outputs)
 
 

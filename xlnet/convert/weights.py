@@ -87,16 +87,10 @@ def network(config: XLNetConfig, prefix: str) -> list[Pair]:
             kernel = f"{mine}rel_attn/{name}/kernel"
             found.append(Pair(kernel, (f"{layer}rel_attn.{name}",), (D, *heads)))
         found += _norm(mine + "rel_attn/LayerNorm", layer + "rel_attn.layer_norm", D)
-        found += _dense(mine + "ff/layer_1", layer + "ff.layer_1", D, F)
-        found += _dense(mine + "ff/layer_2", layer + "ff.layer_2", F, D)
+        found += dense(mine + "ff/layer_1", layer + "ff.layer_1", D, F)
+        found += dense(mine + "ff/layer_2", layer + "ff.layer_2", F, D)
         found += _norm(mine + "ff/LayerNorm", layer + "ff.layer_norm", D)
     return found
-
-
-def summary(config: XLNetConfig) -> list[Pair]:
-    """Those of the projection of a text's vector."""
-    D = config.d_model
-    return _dense("model/sequnece_summary/summary", "sequence_summary.summary", D, D)
 
 
 def output_layer(
@@ -114,23 +108,21 @@ def output_layer(
     if class_name == LM:
         return [Pair(LM_BIAS, ("lm_loss.bias",), (config.n_token,))]
     if class_name == SEQUENCE:
-        return _dense(ours, "logits_proj", D, outputs)
+        return dense(ours, "logits_proj", D, outputs)
     if class_name == CHOICE:
-        return _dense("logits/dense", "logits_proj", D, 1)
+        return dense("logits/dense", "logits_proj", D, 1)
     if class_name == TOKENS:
-        return _dense(ours, "classifier", D, outputs)
+        return dense(ours, "classifier", D, outputs)
     if class_name == SIMPLE_SPANS:
-        return _dense("model/span_logits/dense", "qa_outputs", D, 2)
+        return dense("model/span_logits/dense", "qa_outputs", D, 2)
     if class_name == SPANS:
         return [
-            *_dense("start_logits/dense", "start_logits.dense", D, 1),
-            *_dense("end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
+            *dense("start_logits/dense", "start_logits.dense", D, 1),
+            *dense("end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
             *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", D),
-            *_dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
-            *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
-            *_dense("answer_class/dense_1", "answer_class.dense_1", D, 1)[
-                :1
-            ],  # no bias
+            *dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
+            *dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
+            *dense("answer_class/dense_1", "answer_class.dense_1", D, 1)[:1],  # no bias
         ]
     return []
 
@@ -142,7 +134,8 @@ def _norm(ours: str, theirs: str, D: int) -> list[Pair]:
     ]
 
 
-def _dense(ours: str, theirs: str, size_in: int, size_out: int) -> list[Pair]:
+def dense(ours: str, theirs: str, size_in: int, size_out: int) -> list[Pair]:
+    """Those of a dense layer."""
     return [
         Pair(ours + "/kernel", (theirs + ".weight",), (size_in, size_out), _TRANSPOSED),
         Pair(ours + "/bias", (theirs + ".bias",), (size_out,)),

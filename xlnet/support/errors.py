@@ -135,15 +135,15 @@ _CASES = (
 def translated_errors(**known: Any) -> Iterator[None]:
     """Turns a known failure into a `UserError` of one line.
 
-    `known` are values for the lines of cases, or functions that find them: `records`, the path of
-    the records being read; `model_dir`, of the run; `fewer`, how to use fewer processes.
+    `known` are values for the lines of cases: `records`, the path of the records being read;
+    `model_dir`, of the run; `fewer`, how to use fewer processes; `file`, if the error names none.
     """
     try:
         yield
     except UserError:
         raise
     except Exception as e:
-        line = in_one_line(e, **known)
+        line = _in_one_line(e, **known)
         if line is None:
             raise
         raise UserError(line) from e
@@ -169,7 +169,7 @@ def reading(what: str, remedy: str) -> Iterator[None]:
         raise UserError(f"{what} cannot be read: {reason(e)}; {remedy}") from e
 
 
-def in_one_line(error: Exception, **known: Any) -> Optional[str]:
+def _in_one_line(error: Exception, **known: Any) -> Optional[str]:
     """The message for an error; None if it is not a known case."""
     why = reason(error)
     for case in _CASES:
@@ -181,8 +181,7 @@ def in_one_line(error: Exception, **known: Any) -> Optional[str]:
         texts = {}
         for _, name, _, _ in string.Formatter().parse(case.line):
             if name:
-                value = values.get(name)
-                texts[name] = value() if callable(value) else value
+                texts[name] = values.get(name)
         # a case applies if everything that its line names is known
         if all(texts.values()):
             return case.line.format(**texts)

@@ -31,12 +31,9 @@ def held(path: str, what: str) -> Iterator[None]:
     with _lock(path, what) as f:
         try:
             f.truncate(0)
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
             f.write(
-                "on host {} as process {} since {}".format(
-                    socket.gethostname(),
-                    os.getpid(),
-                    time.strftime("%Y-%m-%d %H:%M:%S"),
-                )
+                f"on host {socket.gethostname()} as process {os.getpid()} since {now}"
             )
             f.flush()
             yield

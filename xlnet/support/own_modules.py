@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import UserError, wrong
 
 _imported: dict[str, str] = {}  # SHA-256 of the files by their paths
 
@@ -37,8 +37,8 @@ def load(module: str, flag: str) -> ModuleType:
       UserError: there is no such file, it raises an error, another module has its name, or it was
         changed after it had been imported.
     """
-    name = module
-    if module.endswith(".py"):
+    name, is_file = module, module.endswith(".py")
+    if is_file:
         files.require_file(module, flag)
         require_unchanged(module, flag)
         digest = files.sha256(module)
@@ -51,12 +51,9 @@ def load(module: str, flag: str) -> ModuleType:
         raise UserError(
             f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}"
         ) from e
-    if module.endswith(".py") and not os.path.samefile(
-        module, found.__file__ or os.devnull
-    ):
-        raise UserError(
-            f"{flag}: there is another module {name}, {found.__file__}; rename {module}"
-        )
-    if module.endswith(".py"):
+    if is_file:
+        if not os.path.samefile(module, found.__file__ or os.devnull):
+            another = f"another module {name}, {found.__file__}"
+            raise wrong(flag, another, f"{module}, under a name of its own")
         _imported.setdefault(os.path.realpath(module), digest)
     return found

@@ -23,13 +23,12 @@ def import_tensorflow() -> None:
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
             # The file descriptor is redirected, as C++ writes to it. What Python prints goes to a
             # copy of it, which is shown.
-            with contextlib.suppress(OSError):  # stderr may be closed
-                shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
-                stack.callback(os.dup2, shown.fileno(), 2)
-                stack.enter_context(contextlib.redirect_stderr(shown))
-                dropped = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(dropped, 2)
-                os.close(dropped)
+            shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
+            stack.callback(os.dup2, shown.fileno(), 2)
+            stack.enter_context(contextlib.redirect_stderr(shown))
+            dropped = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(dropped, 2)
+            os.close(dropped)
         import tensorflow  # noqa: F401
 
 
