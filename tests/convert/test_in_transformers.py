@@ -72,7 +72,12 @@ def random_weights(config, outputs, rng):
 
     pairs = [
         *weights.network(config, "transformer."),
-        *weights.summary(config),
+        *weights.dense(
+            "model/sequnece_summary/summary",
+            "sequence_summary.summary",
+            config.d_model,
+            config.d_model,
+        ),
         *weights.output_layer(
             config, weights.SEQUENCE, "classification_custom", outputs
         ),
