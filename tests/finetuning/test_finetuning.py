@@ -162,6 +162,8 @@ def test_frozen_layers_keep_their_weights(place, selected):
     frozen = (
         "model/transformer/layer_0/",
         "model/transformer/word_embedding/lookup_table",
+        "model/transformer/r_",
+        "model/transformer/seg_embed",
     )
     for name, value in early.items():
         if not name.startswith("model/") or "Adam" in name:
@@ -169,8 +171,6 @@ def test_frozen_layers_keep_their_weights(place, selected):
         stays = name.startswith(frozen)
         assert np.array_equal(value, late[name]) == stays, name
         assert (name + "/Adam" in early) != stays
-        if name.endswith(("r_w_bias", "seg_embed")):  # of all layers
-            assert np.array_equal(value[0], late[name][0])
     assert (
         sum(name.startswith(frozen[0]) for name in early) == 13
     )  # of 13 weights, none of Adam
@@ -544,42 +544,3 @@ def test_weights_of_positives(graph):
     with tf.Session() as session:
         found = session.run(loss)
     assert found == pytest.approx(expected.mean(axis=1), rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "untie_r, count, stacked",
-    ((True, 1, [0, 1, 0, 1]), (False, 1, [1, 0, 1]), (False, 2, None), (True, 2, None)),
-)
-def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
-    """Rows of layers in a bias and in `seg_embed`; a bias of all layers is frozen with all."""
-    import tensorflow.compat.v1 as tf
-
-    config = XLNetConfig(
-        n_layer=2,
-        d_model=4,
-        n_head=1,
-        d_head=4,
-        d_inner=4,
-        ff_activation="gelu",
-        untie_r=untie_r,
-        n_token=9,
-    )
-    with tf.variable_scope("model", custom_getter=model.frozen(config, count)):
-        with tf.variable_scope("transformer"):
-            read = [
-                tf.get_variable("r_w_bias", [2, 1] if untie_r else [1]),
-                tf.get_variable("seg_embed", [2, 1]),
-            ]
-            read += [
-                tf.get_variable(f"layer_{i}/ff/layer_1/kernel", [1]) for i in range(2)
-            ]
-    total = tf.add_n([tf.reduce_sum(x) for x in read])
-    trained = tf.trainable_variables()
-    assert [v.op.name.split("/")[2] for v in trained] == (
-        ["r_w_bias", "seg_embed", "layer_1"] if stacked else []
-    )
-    with tf.Session() as session:
-        gradients = session.run(tf.gradients(total, trained) if stacked else [])
-    assert np.concatenate([x.ravel() for x in gradients[:2]] or [[]]).tolist() == (
-        stacked or []
-    )

@@ -60,8 +60,6 @@ class AdamW(tf.train.Optimizer):
       rate_factors: factors of the learning rate by the names of variables; 1 for others.
       average_decay: per-step decay of the EMA of the weights; 0: off.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
-      frozen_rows: by the names of variables, the number of first rows that do not decay: those of
-        frozen layers, whose gradients are 0.
     """
 
     def __init__(
@@ -75,14 +73,12 @@ class AdamW(tf.train.Optimizer):
         rate_factors: Mapping[str, float] = MappingProxyType({}),
         average_decay: float = 0.0,
         is_valid: Optional[tf.Tensor] = None,
-        frozen_rows: Mapping[str, int] = MappingProxyType({}),
     ):
         super().__init__(use_locking=False, name="Adam")
         self._weight_decay = weight_decay
         self._rate_factors = rate_factors
         self._average_decay = average_decay
         self._is_valid = is_valid
-        self._frozen_rows = frozen_rows
         self._updates = tf.cast(step + 1, tf.float32)
         power1, power2 = BETA1**self._updates, BETA2**self._updates
         if not bias_correction:  # the fused kernel's correction factor is 1 then
@@ -148,10 +144,6 @@ class AdamW(tf.train.Optimizer):
             # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
                 change = rate * self._weight_decay * var.read_value()
-                frozen = self._frozen_rows.get(name, 0)
-                if frozen:
-                    kept = tf.zeros_like(change[:frozen])
-                    change = tf.concat([kept, change[frozen:]], axis=0)
                 decayed = [var.assign_sub(change, read_value=False)]
         # The fused kernel of tf.train, with gradient g, betas b1 and b2, update t:
         #
@@ -288,7 +280,6 @@ def minimize(
     step: tf.Variable,
     gradients: Sequence[tf.Tensor],
     loss_scale: Optional[LossScale] = None,
-    frozen_rows: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
 
@@ -297,7 +288,6 @@ def minimize(
       step: the global step.
       gradients: for `tf.trainable_variables()`: those of the global batch, equal on every replica.
       loss_scale: by whose value these gradients are multiplied, or None.
-      frozen_rows: see `AdamW`.
 
     Returns:
       train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
@@ -338,7 +328,6 @@ def minimize(
         bias_correction=not (settings.legacy_optimizer and settings.weight_decay),
         average_decay=settings.ema_decay,
         is_valid=is_valid,
-        frozen_rows=frozen_rows,
     )
     train_op = adam.apply_gradients(zip(clipped, variables), global_step=step)
     if loss_scale:

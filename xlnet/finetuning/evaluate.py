@@ -135,12 +135,6 @@ class Evaluator:
             shown = results.index(best) if best else -1
             evaluation.keep_table(name, rows, values[shown])
 
-    def _selection(self) -> best_checkpoint.BestCheckpoint:
-        """The evaluations while training."""
-        return best_checkpoint.BestCheckpoint(
-            self._settings.model_dir, self._task.metrics[0]
-        )
-
     def note_verdict(self, usual_rate: float, trained_with: dict[str, Any]) -> None:
         """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
         they are evaluated. usual_rate: the learning rate by default; trained_with: the settings of
@@ -160,6 +154,9 @@ class Evaluator:
         train_rows: Sequence[Row] = ()
         if settings.do_train:
             train_rows = self._data.of_split("train", True)["train"]
+        while_training = best_checkpoint.BestCheckpoint(
+            settings.model_dir, task.metrics[0]
+        )
         seen = verdict.Evidence(
             task,
             split,
@@ -169,7 +166,7 @@ class Evaluator:
             self._evaluation.threshold,
             result,
             constant,
-            self._selection().evaluations,
+            while_training.evaluations,
             chosen[0],
             verdict.read_curve(settings.model_dir),
             usual_rate,

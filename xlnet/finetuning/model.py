@@ -236,6 +236,7 @@ class TrainingModel:
             self.model.config,
         )
         options = LossOptions(settings.label_smoothing, self.class_weights)
+        getter = frozen(settings.freeze_layers) if settings.freeze_layers else None
         batch = train_step.on_device(features)
         # The index of the first example in the global batch.
         first_row = (
@@ -251,7 +252,7 @@ class TrainingModel:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             with tf.variable_scope(
                 tf.get_variable_scope(),
-                custom_getter=frozen(config, settings.freeze_layers),
+                custom_getter=getter,
             ):
                 losses = model.training_loss(
                     part,
@@ -272,12 +273,8 @@ class TrainingModel:
         # Means over the replicas.
         *gradients, loss = devices.mean_over_replicas([*gradients, loss])
         # Clipping and update.
-        rows = {}
-        for variable in tf.trainable_variables():
-            name = devices.base_name(variable)
-            rows[name] = frozen_rows(name, config, settings.freeze_layers)
         update, scalars = optimizer.minimize(
-            self.optimization, tf.train.get_global_step(), gradients, scale, rows
+            self.optimization, tf.train.get_global_step(), gradients, scale
         )
         return EstimatorSpec(loss, update, scalars)
 
@@ -285,46 +282,19 @@ class TrainingModel:
 # ---- frozen layers ----
 
 
-def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
-    """Whether a variable belongs only to the embeddings and the `count` lowest layers.
-
-    Without `untie_r`, `r_w_bias`, `r_r_bias` and `r_s_bias` belong to all layers: they are trained
-    unless all layers are frozen.
-    """
-    layer = layer_of(name)
-    if layer is not None:
-        return layer < count
-    return (
-        count > 0
-        and bool(re.search(r"transformer/(word_embedding|mask_emb)/", name))
-        or (
-            count == config.n_layer
-            and bool(re.search("transformer/(r_[wrs]_bias|seg_embed)$", name))
-        )
-    )
-
-
-def frozen_rows(name: str, config: XLNetConfig, count: int) -> int:
-    """The number of a variable's first rows that belong to the `count` lowest layers: `count` if it
-    stacks all layers [L,...], as `seg_embed` does, and the biases with `untie_r`; else 0."""
-    biases = "r_[wrs]_bias|" if config.untie_r else ""
-    return count if re.search(f"transformer/({biases}seg_embed)$", name) else 0
-
-
-def frozen(config: XLNetConfig, count: int) -> Callable[..., Any]:
-    """A variable scope's getter that freezes the embeddings and the `count` lowest layers; 0: none.
-
-    No gradient reaches the rows of frozen layers in a stacked variable.
-    """
+def frozen(count: int) -> Callable[..., Any]:
+    """A variable scope's getter that freezes the embeddings, the `count` lowest layers, and what is
+    kept in one variable for all layers: the biases of attention and `seg_embed`."""
+    of_all_layers = "transformer/(word_embedding/|mask_emb/|r_[wrs]_bias$|seg_embed$)"
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        if is_frozen(name, config, count):
-            return getter(name, *args, **dict(kwargs, trainable=False))
-        variable, rows = getter(name, *args, **kwargs), frozen_rows(name, config, count)
-        return (
-            tf.concat([tf.stop_gradient(variable[:rows]), variable[rows:]], axis=0)
-            if rows
-            else variable
-        )
+        layer = layer_of(name)
+        if layer is None:
+            is_frozen = bool(re.search(of_all_layers, name))
+        else:
+            is_frozen = layer < count
+        if is_frozen:
+            kwargs["trainable"] = False
+        return getter(name, *args, **kwargs)
 
     return get

@@ -88,7 +88,10 @@ def verdict(seen: Evidence) -> list[str]:
         metric, is_better = _metric(seen)
         lines.append(metric)
     wrong = _of_the_loss(seen, is_better)
-    if seen.rows and not is_better and _has_rare_labels(seen):
+    gold = _gold(seen) if seen.rows and not is_better else None
+    is_rare = gold is not None and gold.ndim > 1 and gold.mean() < _RARE
+    if is_rare and not seen.class_weights:
+        # Rows have a few of many labels, none of which weighs more than its absence.
         wrong = [
             "each label is rare, and its absence alone is learned; --class_weights=balanced"
         ]
@@ -224,13 +227,6 @@ def _constant_loss(seen: Evidence) -> float:
         return float(stats.entropy(np.bincount(labels)))
     shares = labels.mean(axis=0, dtype=np.float64)
     return float(np.mean(stats.entropy([shares, 1 - shares])))
-
-
-def _has_rare_labels(seen: Evidence) -> bool:
-    """Whether rows have a few of many labels, none of which weighs more than its absence."""
-    gold = _gold(seen)
-    is_many = gold is not None and gold.ndim > 1 and gold.mean() < _RARE
-    return is_many and not seen.class_weights
 
 
 def _of_predictions(seen: Evidence) -> list[str]:

@@ -20,7 +20,7 @@ from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.support import files
-from xlnet.support.errors import MissingFlag, UserError, wrong
+from xlnet.support.errors import MissingFlag, wrong
 from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.task import Task
@@ -467,8 +467,8 @@ def _in_words(value: Any) -> str:
 
 
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
-    """Compares the labels of a task with those of the initial output layer, if it is the same one
-    and depends on them; a UserError if their number differs. wanted: the task's section `task`."""
+    """Raises UserError if the initial output layer is that of this run, but for other labels, or in
+    another order, and depends on them. wanted: the task's section `task`."""
     if task.head.fits_any_labels:
         return
     run = run_document.read(files.directory_of(init_checkpoint))
@@ -476,12 +476,8 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
     if not run or stored.get("head") != wanted["head"]:
         return
     before, now = stored.get("labels"), wanted["labels"]
-    if before == now:
-        return
-    labels = ", ".join(before or ["a score"])
-    what = f"init_checkpoint: the output layer {wanted['head']} of {run.path} has the labels "
-    what += f"{labels}, this run has {', '.join(now or ['a score'])}"
-    remedy = "give --cls_scope=NAME to begin with a new output layer"
-    if len(before or ()) != len(now or ()):
-        raise UserError(f"{what}; {remedy}")
-    _log.warning("note: %s, in this order; %s", what, remedy)
+    if before != now:
+        where = f"init_checkpoint: the output layer {wanted['head']} of {run.path}"
+        found = f"labels {_in_words(before)}"
+        expected = f"labels {_in_words(now)}, or a new layer"
+        raise wrong(where, found, expected, "--cls_scope")

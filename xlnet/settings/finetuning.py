@@ -242,7 +242,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     # Against overfitting, of which small files have much.
     freeze_layers: int = setting(
         0,
-        "freeze the embeddings and this many of the lowest layers; 0: none",
+        "freeze the embeddings, the biases of attention, and this many of the lowest layers; 0: "
+        "none",
         minimum=0,
         help_group=HelpGroup.REGULARIZATION,
     )
