@@ -48,7 +48,6 @@ def machine(monkeypatch):
         for name in (
             "set_visible_devices",
             "experimental.set_memory_growth",
-            "experimental.enable_tensor_float_32_execution",
         ):
             *owner, name = name.split(".")
             record(getattr(tf2.config, owner[0]) if owner else tf2.config, name)
@@ -211,13 +210,11 @@ def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
     monkeypatch.setattr(
         tf2.distribute, "MirroredStrategy", lambda names: done.append(names)
     )
-    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     devices = connect(DeviceSettings(num_core_per_host=2))
     assert done == [
         ("set_visible_devices", [A100, A100], "GPU"),
         ("set_memory_growth", A100, True),
         ("set_memory_growth", A100, True),
-        ("enable_tensor_float_32_execution", False),
         ["/gpu:0", "/gpu:1"],
     ]
     options = devices.session_config().gpu_options

@@ -160,9 +160,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         set_xla_flags()
     if used:
         _claim(used)
-        # cuBLAS reads this variable; XLA's own matmuls have TensorFlow's switch alone.
-        is_exact = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
-        tf2.config.experimental.enable_tensor_float_32_execution(not is_exact)
     description = _description(settings, used)
 
     # Wait until all hosts are there, then connect them.
