@@ -99,7 +99,7 @@ def tables(permuted):
 
 @pytest.mark.parametrize(
     "order, blanks",
-    [("left_to_right", [(0, 1)]), ("right_to_left", [(1, 0)]), ("2,1", [(1, 0)])],
+    [("left_to_right", [(0, 1)]), ("right_to_left", [(1, 0)])],
 )
 def test_the_joint_probability_is_the_product_of_conditionals(
     permuted, tables, order, blanks
@@ -196,21 +196,7 @@ def test_of_a_long_text_the_tokens_around_the_blank_are_read(
         ("no\nblank", {}, "text: found 'no blank', expected one with a blank, ___"),
         ("___ ___", {}, "expected more than blanks"),
         ("\u4e2d ___", {}, "expected tokens that are in the vocabulary"),
-        (
-            TEXT,
-            dict(order="1,2,3"),
-            "order: found 3 numbers, expected those of the 2 blanks",
-        ),
-        (
-            TEXT,
-            dict(order="letf_to_right"),
-            "order: found 'letf_to_right', expected left_to_right",
-        ),
-        (
-            TEXT,
-            dict(order="1,3"),
-            "expected left_to_right, .* or the numbers of the blanks as in",
-        ),
+        (TEXT, dict(order="letf_to_right"), "order: found .*letf_to_right"),
         (
             TEXT,
             dict(pieces="3-1"),
@@ -223,7 +209,6 @@ def test_of_a_long_text_the_tokens_around_the_blank_are_read(
         ),
         (TEXT, dict(pieces="65"), "pieces: found '65', expected .* up to 64"),
         (TEXT, dict(pieces="9" * 5000), "pieces: found '9+, expected .* up to 64"),
-        (TEXT, dict(order="9" * 5000), "order: found '9+, expected"),
         (TEXT, dict(top=9, beams=8), "top: found 9, expected at most beams, 8"),
     ],
 )

@@ -132,7 +132,7 @@ def fill(
     probability of all their pieces in a factorization order.
 
     Examples:
-      xlnet fill --model_dir=model --text='Return the ___ of the ___.' --order=2,1
+      xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
     check_files(settings)

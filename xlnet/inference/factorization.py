@@ -22,7 +22,6 @@ from xlnet.inference.inference import Call, Computed, Inference
 from xlnet.inference.language_model import LanguageModel
 from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
-    TOKEN_ORDERS,
     AttentionSettings,
     FactorizationSettings,
     from_keywords,
@@ -186,7 +185,7 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
         return np.arange(count)[::-1]
     if order == "random":
         return np.random.default_rng(seed).permutation(count)
-    tokens = numbers_in_order(order, TOKEN_ORDERS, "tokens")
+    tokens = numbers_in_order(order)
     if len(tokens) != count:
         raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
     return np.array(tokens)

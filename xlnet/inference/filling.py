@@ -1,5 +1,5 @@
 """Fills blanks in a text: the likeliest fillings, with the joint probability of all their pieces in
-any factorization order (paper, section 2.1).
+a factorization order (paper, section 2.1).
 
 Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 """
@@ -35,10 +35,8 @@ from xlnet.inference.settings import (
     BLANK,
     CONTEXT,
     MOST_PIECES,
-    ORDERS,
     FillingSettings,
     from_keywords,
-    numbers_in_order,
 )
 from xlnet.inference.texts import as_text, count_unknown
 from xlnet.support.errors import wrong
@@ -90,7 +88,9 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
         for widths in blanks.forms:
             layout = blanks.layout(widths)
             allowed = blanks.allowed(widths)
-            order = _order(widths, chosen.order)
+            order = list(range(sum(widths)))  # of the places in the text
+            if chosen.order == "right_to_left":
+                order.reverse()
             with model.reading(len(layout[0]) + len(layout[2])) as reading:
                 fillings, scores = _search(
                     reading, layout, allowed, order, chosen.beams
@@ -187,11 +187,6 @@ class Blanks:
         self._ids = self._fit_to_context(ids)
         self.tokens_read = sum(map(len, self._ids))
         self.tokens = sum(map(len, ids))
-        if settings.order not in ORDERS:
-            order = numbers_in_order(settings.order, ORDERS, "blanks")
-            if len(order) != self.count:
-                expected = f"those of the {self.count} blanks"
-                raise wrong("order", f"{len(order)} numbers", expected)
         self.forms = self._forms()
         if not self.forms:
             found = f"{settings.pieces} with whole_words={settings.whole_words}"
@@ -216,7 +211,7 @@ class Blanks:
         if self.count * numbers[-1] > MOST_PIECES:
             found = f"{self.count} blanks of up to {numbers[-1]} pieces"
             raise wrong("text", found, f"{MOST_PIECES} pieces of all blanks")
-        if self.count * math.log(len(numbers)) > math.log(_MOST_FORMS):
+        if len(numbers) ** self.count > _MOST_FORMS:
             expected = f"{_MOST_FORMS} forms of {self.count} blanks; pieces={numbers[0]} is one"
             raise wrong("pieces", self._settings.pieces, "at most " + expected)
         forms = itertools.product(numbers, repeat=self.count)
@@ -267,20 +262,6 @@ class Blanks:
             self.tokens,
             self.unknown,
         )
-
-
-def _order(widths: Sequence[int], order: str) -> list[int]:
-    """The factorization order, of the places 0 ... P - 1 in the text."""
-    places = list(range(sum(widths)))
-    if order == "left_to_right":
-        return places
-    if order == "right_to_left":
-        return places[::-1]
-    begins = np.cumsum([0, *widths])
-    found: list[int] = []
-    for blank in numbers_in_order(order, ORDERS, "blanks"):
-        found += range(begins[blank], begins[blank + 1])
-    return found
 
 
 def _search(

@@ -103,11 +103,9 @@ class Application:
         )
         self._registry = registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=registry)
-        counter = prometheus_client.Counter
-        self._errors = counter(
+        self._errors = prometheus_client.Counter(
             "xlnet_errors", "by status", ["status"], registry=registry
         )
-        self._rows = counter("xlnet_rows", "answered", ["signature"], registry=registry)
         self._seconds = prometheus_client.Histogram(
             "xlnet_answer_seconds",
             "from the request to its answer",
@@ -214,9 +212,8 @@ class Application:
             lines = _lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
         answers = await _unless_left(request, self._answers(asked))
-        signature = asked.call.signature
-        self._rows.labels(signature).inc(len(answers))
-        self._seconds.labels(signature).observe(time.monotonic() - began)
+        seconds = self._seconds.labels(asked.call.signature)
+        seconds.observe(time.monotonic() - began)
         content: dict[str, Any] = {"predictions": [each.prediction for each in answers]}
         if self._model.labels:
             content["labels"] = self._model.labels
@@ -365,8 +362,6 @@ def bind(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Without it the body of a response waits for the acknowledgement of its head, 40 ms.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if host == "::":
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         made.bind(address)
     except (OSError, OverflowError) as e:
         shown = f"{host}, port {port}: {e}"
