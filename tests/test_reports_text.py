@@ -11,11 +11,10 @@ import pytest
 from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.commands import cli, query
 from xlnet.commands import data_vocabulary as train_sentencepiece
+from xlnet.commands import query
 from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support import errors
 
 REPORTS = ROOT / "tests" / "reports"
@@ -94,20 +93,6 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
                     sp_path=str(tmp_path / name),
                 )
             )
-
-
-@pytest.mark.parametrize(
-    "group",
-    [
-        CorpusSettings,
-        ClassifierSettings,
-        TaggerSettings,
-        SpanSettings,
-        train_sentencepiece.VocabularySettings,
-    ],
-)
-def test_every_program_that_reads_files_has_the_flag(group):
-    assert "encoding" in cli.settings_of([group])
 
 
 def test_texts_to_be_asked_of_another_encoding(tmp_path):

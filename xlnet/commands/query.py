@@ -39,15 +39,11 @@ class TextInputs(Settings):
     )
 
     def check(self) -> None:
-        from xlnet.corpus.tokenizer import is_text
-
         super().check()
         if (self.text is None) == (self.input is None):
             raise wrong("text, input", "both or none", "one of them")
         if self.encoding is not None:
             encodings.check(self.encoding)
-        if self.text is not None and not is_text(self.text):
-            raise wrong("text", repr(self.text[:80]), "UTF-8")
 
 
 @dataclasses.dataclass(frozen=True)

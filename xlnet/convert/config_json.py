@@ -127,14 +127,10 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
         names = []
         for id in range(len(labels) if isinstance(labels, dict) else 0):
             names.append(labels.get(str(id)))
-        if not names or not all(isinstance(each, str) and each for each in names):
-            raise wrong(
-                f"{path}: id2label", repr(labels), "a name for each of 0, 1, ..."
-            )
-        if len(set(names)) < len(names):
-            raise wrong(
-                f"{path}: id2label", "two labels of the same name", "different ones"
-            )
+        is_named = names and all(isinstance(each, str) and each for each in names)
+        if not is_named or len(set(names)) < len(names):
+            expected = "a name of its own for each of 0, 1, ..."
+            raise wrong(f"{path}: id2label", repr(labels), expected)
         values.update(of_labels(names))
     if name == SEQUENCE:
         # Without a problem type, that library takes one label for scores.

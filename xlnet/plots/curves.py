@@ -14,17 +14,6 @@ from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
 from xlnet.support import files
 from xlnet.support.errors import wrong
 
-_COLORS = (
-    "#4c78a8",
-    "#e0812b",
-    "#54a24b",
-    "#b279a2",
-    "#e45756",
-    "#72b7b2",
-    "#9d755d",
-    "#eeca3b",
-)
-
 
 class Curves(NamedTuple):
     """The curves of a run, lists of (step, value).
@@ -94,7 +83,7 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
     drawn = Figure(figsize=(8, height), dpi=110, layout="constrained")
     panels = drawn.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
-        color: Any = _COLORS[number % len(_COLORS)]
+        color: Any = f"C{number % 10}"  # of matplotlib's ten
         # Matplotlib leaves out a line whose label begins with _, as a name may.
         if run.loss:
             label = f"training, {run.name}"
