@@ -14,7 +14,7 @@ from xlnet.tasks.types.simple import REGRESSION
 
 class TowersReader(contract.Reader):
     def parse_pairs(self, text_a, text_b, choices):
-        return ((text_a, None), (text_b, None)), None  # two inputs, not one of two
+        return (text_a, None), (text_b, None)  # two inputs, not one of two
 
 
 class TowersHead(contract.Head):

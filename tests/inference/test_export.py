@@ -240,7 +240,7 @@ def test_entities_and_questions_are_exported_for_ids(
     if kind == "tagging":
         reader = model_files.read(models(kind)).tuned.task.reader
         rows = [
-            reader.row(str(i), InlineExample(text))[0]
+            reader.row(str(i), InlineExample(text))
             for i, text in enumerate(("kamat, ka", "sol"))
         ]
     values, arrays, task = expected(models(kind), rows)

@@ -371,7 +371,7 @@ def test_ids_and_vectors_are_of_what_the_task_reads(tmp_path, kind, changes):
     with xlnet.load(path, device="cpu") as model:
         tuned = model.inference.loaded.tuned
         reader = tuned.task.reader
-        row, _ = reader.row("0", InlineExample(text))
+        row = reader.row("0", InlineExample(text))
         records, _ = reader.encode(
             list(reader.examples([row])), model.tokenizer, tuned.layout
         )

@@ -73,7 +73,7 @@ class Prefixed(TowersReader):
     """One whose texts are not those of the file."""
 
     def parse_pairs(self, text_a, text_b, choices):
-        return (("query: " + text_a, None), (text_b, None)), None
+        return ("query: " + text_a, None), (text_b, None)
 
 
 def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):

@@ -91,7 +91,7 @@ def test_the_labels_are_those_of_the_model(tmp_path):
 )
 def test_which_words_come_after_a_space(tmp_path, train, text, expected):
     task = make_task(tmp_path, train, "a.jsonl" if "{" in train else "a.txt")
-    asked, _ = task.reader.row("0", InlineExample(text))
+    asked = task.reader.row("0", InlineExample(text))
     words, after_space, _ = next(iter(task.reader.examples([asked])))
     spaced = [" " * after + word for word, after in zip(words, after_space)]
     assert "".join(spaced) == expected

@@ -257,8 +257,9 @@ def test_answers_to_choose_from(tmp_path, labels, form, names):
 def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     """get_name and str are not get str name."""
     race = known.find_task("race")
-    assert race.reader.parse_pairs("t", "It is __ !", [["one", "two", "", "x"]])[1]
-    pairs, _ = race.reader.parse_pairs("t", "It is __ !", [["one", "two", "x", "y"]])
+    with pytest.raises(ValueError):
+        race.reader.parse_pairs("t", "It is __ !", [["one", "two", "", "x"]])
+    pairs = race.reader.parse_pairs("t", "It is __ !", [["one", "two", "x", "y"]])
     assert pairs[0] == ("t", "It is one !")
     # A model keeps what its data set says.
     write(

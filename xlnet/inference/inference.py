@@ -187,7 +187,7 @@ def row_of(
     tuned: FineTunedTask, number: int, asked: InlineExample, place: str = ""
 ) -> Row:
     """The row of an inline example; UserError, which begins with `place`, if it is bad."""
-    row, fault = tuned.task.reader.row(str(number), asked)
-    if fault:
-        raise UserError(place + fault)
-    return row
+    try:
+        return tuned.task.reader.row(str(number), asked)
+    except ValueError as e:
+        raise UserError(f"{place}{e}") from e

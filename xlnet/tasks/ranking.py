@@ -180,9 +180,10 @@ class RankingReader(contract.Reader):
             document = cells["document"]
             if document in of_query:
                 raise wrong(place, f"document '{document}' again", "another document")
-            of_query[document], error = self.parse_label([cells["relevance"]])
-            if error:
-                raise wrong(place, error, "a judgement")
+            try:
+                of_query[document] = self.parse_label([cells["relevance"]])
+            except ValueError as e:
+                raise wrong(place, str(e), "a judgement") from e
 
     def files_of(self, path: str) -> Sequence[str]:
         """The file, and the files that belong to judgements and runs."""
@@ -194,18 +195,19 @@ class RankingReader(contract.Reader):
             others.append(readers.stem(path) + ".qrels")
         return [path, *filter(os.path.exists, others)]
 
-    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+    def check_row(self, row: Row, seen: dict) -> None:
         """seen: the text of each query, and the documents, of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
-                return f"{what} '{name}': expected a name without spaces"
+                raise ValueError(f"{what} '{name}': expected a name without spaces")
         text, document = row.pairs[0][0], (row.query, row.id)
         if seen.setdefault(row.query, text) != text:
-            return f"query '{row.query}' has another text than in the rows before"
+            raise ValueError(
+                f"query '{row.query}' has another text than in the rows before"
+            )
         if document in seen:
-            return f"duplicate document '{row.id}' of query '{row.query}'"
+            raise ValueError(f"duplicate document '{row.id}' of query '{row.query}'")
         seen[document] = True
-        return None
 
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str

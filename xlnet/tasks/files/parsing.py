@@ -149,7 +149,7 @@ class TableReader:
         )
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
-        """Returns (pairs of the `Row`, None) or (None, error in words).
+        """The pairs of the `Row`; a ValueError says in words what is wrong.
 
         A pair is (text, None) or (text, second text); there are `num_choices` of them.
 
@@ -158,18 +158,17 @@ class TableReader:
           text_b: not empty; None where the task has no second text.
           choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
         """
-        return ((text_a, text_b),), None
+        return ((text_a, text_b),)
 
-    def parse_label(self, cells: list) -> tuple:
-        """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
+    def parse_label(self, cells: list) -> Any:
+        """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
         the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
         None where the file has no labels."""
         raise NotImplementedError
 
-    def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """The error of a row in itself or among the others, in words, or None. In prediction the
-        row has no label. seen: a dict for the type's own use, empty at the first row of a file."""
-        return None
+    def check_row(self, row: Row, seen: dict) -> None:
+        """Raises ValueError for a row that is wrong among the others. seen: a dict for the type's
+        own use, empty at the first row of a file."""
 
     # -- rows of files
 
@@ -213,7 +212,13 @@ class TableReader:
             if table.columns is None:
                 names.update(dict.fromkeys(cells))
             id = self._id_of(cells, index, names)
-            row, error = self._of_cells(cells, id, need_labels, seen)
+            row: Any = None
+            error = ""
+            try:
+                row = self._of_cells(cells, id, need_labels)
+                self.check_row(row, seen)
+            except ValueError as e:
+                error = str(e)
             why = published.why_left_out(self.task, cells, row)
             if why:
                 left_out[why] += 1
@@ -221,11 +226,9 @@ class TableReader:
                 errors.append(f"{place}: {error}")
             else:
                 rows.append(row)
-        if not (rows or errors or left_out.keys() - {"empty rows"}):
-            raise wrong(path, "no rows", "some")
         if table.columns is None and names:
             self._check_columns(path, need_labels, list(names))
-        self._report(path, errors, left_out, need_labels and bool(rows))
+        self._report(path, rows, errors, left_out, need_labels)
         return rows
 
     def _id_of(self, cells: dict, index: int, names: dict) -> Any:
@@ -236,10 +239,17 @@ class TableReader:
         return str(index)
 
     def _report(
-        self, path: str, errors: list[str], left_out: dict, may_skip: bool
+        self,
+        path: str,
+        rows: list[Row],
+        errors: list[str],
+        left_out: dict,
+        need_labels: bool,
     ) -> None:
         """Raises UserError with the first of a file's errors, or warns of those that are skipped,
-        with a list."""
+        with a list; an empty file is an error."""
+        if not (rows or errors or left_out.keys() - {"empty rows"}):
+            raise wrong(path, "no rows", "some")
         for why, number in left_out.items():
             _log.info("%s is read without %s %s", path, f"{number:,}", why)
         if not errors:
@@ -247,7 +257,7 @@ class TableReader:
         listed = "\n  ".join(["", *errors[:LISTED]])
         # Official files may have bad rows, which the authors of the set left out, too.
         skips = self.task.files.skips_errors or self.task.published.has_broken_rows
-        if skips and may_skip:
+        if skips and need_labels and rows:
             what = f"{len(errors)} rows skipped"
             _log.warning("note: %s: %s%s", path, what, listed)
             return
@@ -304,79 +314,68 @@ class TableReader:
 
     # -- a row
 
-    def _of_cells(self, cells: dict, id: Any, need_labels: bool, seen: dict) -> tuple:
-        """(row, error or None) or (None, error) of a record.
-
-        Args:
-          id: the name of the row.
-          seen: as in `check_row`.
-        """
+    def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
+        """The row of a record, called `id`."""
         columns, texts = self.task.columns, []
         for names in (columns.text_a, columns.text_b):
             parts = []
             for name in names:
                 error = readers.not_plain(name, cells.get(name))
                 if error:
-                    return None, error
+                    raise ValueError(error)
                 parts.append(readers.to_text(cells.get(name)))
             # An only text keeps its blanks; several are joined without empty ones.
             texts.append(parts[0] if len(parts) == 1 else " ".join(filter(None, parts)))
-        pairs, error = self._pairs(
+        pairs = self._pairs(
             texts[0],
             texts[1] if columns.text_b else None,
             [cells.get(name) for name in columns.choices],
-            [
-                f"column '{' '.join(columns.text_a)}'",
-                f"column '{' '.join(columns.text_b)}'",
-            ],
+            f"column '{' '.join(columns.text_a)}'",
+            f"column '{' '.join(columns.text_b)}'",
         )
-        if error:
-            return None, error
         id, query, group = readers.to_text(id), None, None
         if columns.query and cells.get(columns.query) is not None:
             query = readers.to_text(cells[columns.query])
         if columns.group:  # a row without an author stands for itself
             group = readers.to_text(cells.get(columns.group)) or None
         if not is_text(id + (query or "")):
-            return None, NOT_TEXT
+            raise ValueError(NOT_TEXT)
+        label = None
         named = (*columns.label, *columns.choices)
-        label, error = self.parse_label([cells.get(name) for name in named])
-        if error and need_labels:
-            return None, error
-        # A label that is not needed may be wrong.
-        row = Row(id, pairs, label, query, group=group)
-        return row, self.check_row(
-            row if need_labels else row._replace(label=None), seen
-        )
+        try:
+            label = self.parse_label([cells.get(name) for name in named])
+        except ValueError:
+            # A label that is not needed may be wrong.
+            if need_labels:
+                raise
+        return Row(id, pairs, label, query, group=group)
 
-    def row(self, id: str, asked: InlineExample) -> tuple:
-        """Returns (`Row`, None) or (None, error in words) for texts without a file."""
+    def row(self, id: str, asked: InlineExample) -> Row:
+        """The row of texts without a file; a ValueError says in words what is wrong."""
         has_text_b = bool(self.task.columns.text_b)
         if (asked.text_b is not None) != has_text_b:
             expected = "a pair of texts" if has_text_b else "one text, not a pair"
-            return None, f"expected {expected}"
-        named = ["the text", "the second text"]
-        pairs, error = self._pairs(
-            asked.text_a, asked.text_b, list(asked.choices), named
+            raise ValueError(f"expected {expected}")
+        choices = list(asked.choices)
+        pairs = self._pairs(
+            asked.text_a, asked.text_b, choices, "the text", "the second text"
         )
-        return (None, error) if error else (Row(id, pairs, None), None)
+        return Row(id, pairs, None)
 
     def _pairs(
-        self, text_a: str, text_b: Optional[str], choices: list, named: Sequence[str]
+        self, text_a: str, text_b: Optional[str], choices: list, one: str, other: str
     ) -> tuple:
-        """(pairs of a `Row`, None) or (None, error) of texts, which errors call as `named`."""
+        """The pairs of a `Row`; one, other: what errors call the two texts."""
         text_a = self.task.published.replaced(text_a)
         if text_b is not None:
             text_b = self.task.published.replaced(text_b)
         # Only now is it known whether a text is empty: a replacement may have removed all of it.
         if not text_a.strip():
-            return None, f"{named[0]} is empty"
+            raise ValueError(f"{one} is empty")
         if text_b is not None and not text_b.strip() and not self.takes_empty_text_b:
-            return None, f"{named[1]} is empty"
-        pairs, error = self.parse_pairs(text_a, text_b, choices)
-        if error:
-            return pairs, error
+            raise ValueError(f"{other} is empty")
+        pairs = self.parse_pairs(text_a, text_b, choices)
         for first, second in pairs:
             if not is_text(first or "") or not is_text(second or ""):
-                return None, NOT_TEXT
-        return pairs, None
+                raise ValueError(NOT_TEXT)
+        return pairs

@@ -60,12 +60,11 @@ class SpanReader(contract.Reader):
     def parse_label(self, cells: list) -> tuple:
         return squad.parse_answers(cells)
 
-    def check_row(self, row: Row, seen: dict) -> Optional[str]:
+    def check_row(self, row: Row, seen: dict) -> None:
         """seen: the ids of the rows before."""
         if row.id in seen:
-            return f"duplicate id '{row.id}'"
+            raise ValueError(f"duplicate id '{row.id}'")
         seen[row.id] = True
-        return None
 
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str

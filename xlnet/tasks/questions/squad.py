@@ -89,15 +89,15 @@ def _of_article(
 # ---- answers
 
 
-def parse_answers(cells: list) -> tuple:
-    """(tuple of `GoldAnswer`, None) or (None, error).
+def parse_answers(cells: list) -> tuple[GoldAnswer, ...]:
+    """The answers; a ValueError says in words what is wrong.
 
     Args:
       cells: a text, empty if there is no answer, with its start, if that has a column; in JSON also
         a list of texts, or of SQuAD's objects with `text` and `answer_start`.
     """
     if not cells or cells[0] is None:
-        return None, "no answers"
+        raise ValueError("no answers")
     answers: Any = cells[0]
     start: Any = None
     if not isinstance(answers, list):
@@ -110,13 +110,13 @@ def parse_answers(cells: list) -> tuple:
         if isinstance(answer, dict):
             text, start = answer.get("text"), answer.get("answer_start")
         if not isinstance(text, str) or not text.strip():
-            return None, f"found {text!r} as an answer, expected a text"
+            raise ValueError(f"found {text!r} as an answer, expected a text")
         number = readers.to_number(readers.to_text(start))
         is_place = number.is_integer()  # pandas writes 9.0 where rows have gaps
         if start not in (None, "") and not is_place:
-            return None, f"found {start!r} as answer_start, expected an integer"
+            raise ValueError(f"found {start!r} as answer_start, expected an integer")
         found.append(GoldAnswer(text, int(number) if is_place else None))
-    return tuple(found), None
+    return tuple(found)
 
 
 def question_of(row: Row) -> Question:

@@ -116,12 +116,8 @@ class TaggingReader(contract.Reader):
     ) -> None:
         """Each sentence has cells of its own."""
 
-    def _of_cells(self, cells: dict, id: Any, need_labels: bool, seen: dict) -> tuple:
-        try:
-            sentence = files.sentence_of(cells, self._words_key)
-        except ValueError as e:
-            return None, str(e)
-        tags, error = None, None
+    def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
+        sentence, tags = files.sentence_of(cells, self._words_key), None
         usual = "entities" if sentence.text else "tags"
         key, scheme = self._marks_key or usual, self.options.scheme
         try:
@@ -132,17 +128,18 @@ class TaggingReader(contract.Reader):
                 found = f"found tag '{min(unknown)}'"
                 expected = f"one of {', '.join(known)}"
                 raise ValueError(f"{found}, expected {expected:.300}")
-        except ValueError as e:
-            tags, error = None, str(e)
+        except ValueError:
+            # Tags that are not needed may be wrong.
+            if need_labels:
+                raise
+            tags = None
         between = " " if self.options.is_spaced else ""
         pair = between.join(sentence.words), None
-        row = Row(id, (pair,), tags, source=sentence)
-        # Tags that are not needed may be wrong.
-        return row, error if need_labels else None
+        return Row(id, (pair,), tags, source=sentence)
 
-    def row(self, id: str, asked: InlineExample) -> tuple:
+    def row(self, id: str, asked: InlineExample) -> Row:
         cells = {self._words_key: asked.text_a}
-        return self._of_cells(cells, id, need_labels=False, seen={})
+        return self._of_cells(cells, id, need_labels=False)
 
     def examples(self, rows: Sequence[Row]) -> Collection:
         return list(map(self._example, rows))

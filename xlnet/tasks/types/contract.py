@@ -133,11 +133,8 @@ class Reader(_TaskComponent, TableReader):
         """The files that `read` reads for `path`."""
         return (path,)
 
-    def parse_label(self, cells: list) -> tuple:
-        try:
-            return self.type.parse(self.task, cells), None
-        except ValueError as e:
-            return None, str(e)
+    def parse_label(self, cells: list) -> Any:
+        return self.type.parse(self.task, cells)
 
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str

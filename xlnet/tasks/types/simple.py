@@ -279,11 +279,11 @@ class ChoiceReader(contract.Reader):
         answers, columns = _answers(choices), " ".join(self.task.columns.choices)
         if len(answers) < 2 or not all(answer.strip() for answer in answers):
             expected = "a list of two or more texts, none empty"
-            return None, f"column '{columns}': expected {expected}"
+            raise ValueError(f"column '{columns}': expected {expected}")
         most = len(self.task.labels or answers)
         if len(answers) > most:
-            return None, f"{len(answers)} answers, expected at most {most}"
-        return tuple((text_a, self._answered(text_b, each)) for each in answers), None
+            raise ValueError(f"{len(answers)} answers, expected at most {most}")
+        return tuple((text_a, self._answered(text_b, each)) for each in answers)
 
     def _answered(self, question: Optional[str], answer: str) -> str:
         """The question with the answer in its gap, or after it."""
