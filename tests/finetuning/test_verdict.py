@@ -55,7 +55,6 @@ def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes
         evaluations=[dict(step=50, loss=0.5), dict(step=100, loss=0.4)],
         best_step=100,
         curve=curve(losses, rate),
-        usual_rate=1e-3,
         class_weights=None,
         is_pretrained=True,
         width=768,
@@ -95,7 +94,7 @@ def test_nothing_to_complain_about(tasks):
     "losses, values, changes, flag",
     [
         # The loss has not moved: never a lower rate, whatever was predicted.
-        (STUCK, ALL_A, dict(rate=5e-5), "too low a rate; --learning_rate=0.001"),
+        (STUCK, ALL_A, dict(rate=1e-5), "too low a rate; --learning_rate=3e-05"),
         (STUCK, ALL_A, {}, "too few steps; --train_steps=300"),
         (STUCK[:4], two([0.4] * 40), {}, "too few steps; --train_steps=300"),
         # It fell, but not below what the frequencies of the labels give.
@@ -205,7 +204,6 @@ def test_predictions_that_are_no_numbers(tmp_path):
             evaluations=[],
             best_step=100,
             curve=curve(LEARNED),
-            usual_rate=1e-3,
             class_weights=None,
             is_pretrained=True,
             width=768,

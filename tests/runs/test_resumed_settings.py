@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from helpers import command
 from helpers.finetuning import make_workspace
 from helpers.models import CONFIG, make_model
 from helpers.paths import ROOT
@@ -313,37 +312,6 @@ def test_a_change_of_the_metric_is_said_once(place):
     assert (
         done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1
     ), done
-
-
-@pytest.mark.slow
-def test_a_run_by_epochs_is_repeated_and_evaluated_from_its_directory_alone(
-    place, monkeypatch
-):
-    """Its document had epochs and train_steps, of which a command takes one."""
-    monkeypatch.chdir(place.directory)
-    done = train(
-        place, data_dir="own", model_dir="by_epochs", epochs=1, train_steps=None
-    )
-    assert done.returncode == 0, done
-    path = place.directory / "by_epochs" / "run.json"
-    done = command.run("run_classifier.py", config=path, model_dir=place.path("again"))
-    assert done.returncode == 0, done
-    of_both = [
-        json.loads((place.directory / name / "run.json").read_text())
-        for name in ("by_epochs", "again")
-    ]
-    for document in of_both:
-        for name in (
-            "model_dir",
-            "spiece_model_file",
-            "model_config_path",
-            "output_dir",
-        ):
-            del document["resolved"][name]
-    assert of_both[0] == of_both[1]
-    monkeypatch.chdir("/")
-    done = command.run("run_classifier.py", "--do_eval", model_dir=place.path("again"))
-    assert done.returncode == 0 and "eval custom dev  step" in done.stdout, done
 
 
 def evaluated(done):

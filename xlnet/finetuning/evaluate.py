@@ -135,10 +135,9 @@ class Evaluator:
             shown = results.index(best) if best else -1
             evaluation.keep_table(name, rows, values[shown])
 
-    def note_verdict(self, usual_rate: float, trained_with: dict[str, Any]) -> None:
+    def note_verdict(self) -> None:
         """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
-        they are evaluated. usual_rate: the learning rate by default; trained_with: the settings of
-        its training."""
+        they are evaluated."""
         settings, task = self._settings, self._task
         rows: Sequence[Row] = ()
         split, values, result, constant = settings.eval_split, None, {}, None
@@ -157,6 +156,9 @@ class Evaluator:
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )
+        # An evaluation of another file has not the settings of the training.
+        model_run = read_model(settings.model_dir)
+        trained_with = model_run.resolved if model_run else {}
         seen = verdict.Evidence(
             task,
             split,
@@ -169,7 +171,6 @@ class Evaluator:
             while_training.evaluations,
             chosen[0],
             verdict.read_curve(settings.model_dir),
-            usual_rate,
             trained_with.get("class_weights"),
             bool(trained_with.get("init_checkpoint")),
             self._width,

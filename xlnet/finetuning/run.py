@@ -17,6 +17,7 @@ from xlnet.engine.devices import Devices
 from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
+from xlnet.finetuning.verdict import default_rate
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.runs.task_settings import AnySettings, TaskRun
@@ -192,12 +193,6 @@ def derived(
     )
     optimization.check_warmup()
     return settings, optimization
-
-
-def default_rate(width: int, is_pretrained: bool) -> float:
-    """The learning rate of `derived`, with one digit."""
-    at_768 = 3e-5 if is_pretrained else 1e-4
-    return float(f"{min(2e-3, at_768 * (768 / width) ** 2):.0e}")
 
 
 def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:

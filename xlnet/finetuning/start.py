@@ -39,7 +39,7 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
     from xlnet.finetuning.data import TaskData
     from xlnet.finetuning.evaluate import Evaluator
     from xlnet.finetuning.model import TaskModel
-    from xlnet.finetuning.run import default_rate, train
+    from xlnet.finetuning.run import train
 
     tuned, settings = run.tuned, run.tuned.settings
     data = TaskData(tuned, run.tokenizer)
@@ -64,12 +64,7 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_train or settings.do_eval:
-            # An evaluation of another file has not the settings of the training.
-            model_run = task_settings.read_model(settings.model_dir)
-            trained_with = model_run.resolved if model_run else {}
-            is_pretrained = bool(trained_with.get("init_checkpoint"))
-            rate = default_rate(run.config.d_model, is_pretrained)
-            evaluator.note_verdict(rate, trained_with)
+            evaluator.note_verdict()
         if to_predict:
             evaluator.predict(to_predict)
 

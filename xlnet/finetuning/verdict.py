@@ -45,7 +45,6 @@ class Evidence(NamedTuple):
       evaluations: those while training, the oldest first: dicts of step, loss and metrics.
       best_step: the step of the checkpoint.
       curve: the training, as of `read_curve`.
-      usual_rate: the learning rate by default.
       class_weights: as the flag of this name.
       is_pretrained: whether the training began with weights of a checkpoint.
       width: D, of the network.
@@ -62,7 +61,6 @@ class Evidence(NamedTuple):
     evaluations: Sequence[dict[str, Any]]
     best_step: int
     curve: Sequence[dict[str, float]]
-    usual_rate: float
     class_weights: Optional[str]
     is_pretrained: bool
     width: int
@@ -78,6 +76,12 @@ def read_curve(model_dir: str) -> list[dict[str, float]]:
         for row in csv.DictReader(f):
             curve.append({name: float(x) for name, x in row.items()})
     return curve
+
+
+def default_rate(width: int, is_pretrained: bool) -> float:
+    """The learning rate where none is given, see `run.derived`, with one digit."""
+    at_768 = 3e-5 if is_pretrained else 1e-4
+    return float(f"{min(2e-3, at_768 * (768 / width) ** 2):.0e}")
 
 
 def verdict(seen: Evidence) -> list[str]:
@@ -200,8 +204,9 @@ def _of_the_loss(seen: Evidence, is_better: bool) -> list[str]:
         moved = (
             f"the training loss, {last:.4f}, is as if no text was read ({constant:.4f})"
         )
-    if peak < seen.usual_rate / 2:
-        return [f"{moved}: too low a rate; --learning_rate={seen.usual_rate:.1g}"]
+    usual = default_rate(seen.width, seen.is_pretrained)
+    if peak < usual / 2:
+        return [f"{moved}: too low a rate; --learning_rate={usual:g}"]
     return [f"{moved}: too few steps; --train_steps={3 * steps}"]
 
 
