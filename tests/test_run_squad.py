@@ -97,10 +97,7 @@ def trained(place):
 
 def test_it_learns_evaluates_selects_and_predicts(place, trained):
     model = place / "model"
-    assert (
-        "120 questions, answers of up to 64 tokens, windows every 8 tokens"
-        in trained.stdout
-    )
+    assert "120 questions" in trained.stdout
     results = json.loads((model / "results" / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
     assert best["f1"] > 45

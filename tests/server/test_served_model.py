@@ -15,7 +15,6 @@ from xlnet.server import limits
 from xlnet.server.served_model import Answer, ServedModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks.output import results
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +83,7 @@ def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
                 items.append(item if len(item) > 1 else item[0])
             expected = other.predict(items)
         if kind not in ("ranking", "regression"):
-            expected = [results.as_json(one, other.labels) for one in expected]
+            expected = [one.named(other.labels) for one in expected]
     for one, its in zip(found, expected):
         same(one, its)
     for number in re.findall(r"\d+\.\d+", json.dumps(found, allow_nan=False)):

@@ -273,7 +273,7 @@ class FineTuningRun:
             "precision": self.devices.precision_in_words(self._model.model.network),
             "task": (
                 f"{task.name}: {len(self._rows):,} {task.reader.unit}, "
-                f"{task.head.outputs_in_words()}{held_out}"
+                f"{task.head.in_words()}{held_out}"
             ),
             "labels": task.scorer.counts_in_words(
                 self._data.of_split("train", True)["train"]

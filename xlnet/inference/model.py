@@ -107,7 +107,7 @@ class Model:
         tuned = self.inference.loaded.tuned
         what = "pretrained"
         if tuned:
-            what = f"{self.task}, {self.verb}(): {tuned.task.head.outputs_in_words()}"
+            what = f"{self.task}, {self.verb}(): {tuned.task.head.in_words()}"
         return f"<xlnet model {self.inference.loaded.prefix}: {what}>"
 
     def close(self) -> None:

@@ -26,7 +26,6 @@ from xlnet.server import limits
 from xlnet.server.turns import Turns
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.output import results
 from xlnet.tasks.task import InlineExample
 
 _log = logging.getLogger(__name__)
@@ -266,10 +265,9 @@ class ServedModel:
     def _answer(self, call: Call, row: Row, found: Computed) -> Answer:
         prediction = found.result
         if call.signature == "text":
-            # By the names of an exported model; the value of an only output stands for it.
-            prediction = results.as_json(prediction, self.labels)
-            if list(prediction) == ["score"]:
-                prediction = prediction["score"]
+            # By the names of an exported model; a score stands for itself.
+            if hasattr(prediction, "named"):
+                prediction = prediction.named(self.labels)
         return Answer(
             _plain(prediction),
             found.tokens,

@@ -314,9 +314,6 @@ class RankingHead(contract.Head):
         loss of an evaluation is that of `RankingScorer.evaluate`."""
         return nn.sigmoid_cross_entropy(logits, features["label_ids"])
 
-    def outputs_in_words(self) -> str:
-        return "scores of documents, trained on pairs of them"
-
 
 # ---- measures
 

@@ -86,13 +86,6 @@ def write(
     _log.info("for the server of %s: %s", task.name, path)
 
 
-def has_query_names(task: Task) -> bool:
-    """Whether rows have the name of a query; that of questions is their context."""
-    return (
-        task.columns.query is not None and task.columns.query not in task.columns.text_a
-    )
-
-
 def tsv(names: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
     """Yields the lines of a table, the columns' names first. Cells with a tab, a line end or a
     quotation mark are between quotation marks."""

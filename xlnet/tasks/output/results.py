@@ -147,11 +147,3 @@ class Tagged(NamedTuple):
             "entity_ends": [each.end for each in self.entities],
             "entity_scores": [each.score for each in self.entities],
         }
-
-
-def as_json(result: Any, names: Any) -> dict[str, Any]:
-    """A result of `Scorer.results` by the names of `Head.named_outputs`, as of an exported model;
-    names: of all labels."""
-    if hasattr(result, "named"):
-        return result.named(names)
-    return {"score": result}

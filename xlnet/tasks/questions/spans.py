@@ -232,12 +232,6 @@ class SpanHead(contract.Head):
             contract.mean_over_windows(outputs["loss"], windows),
         )
 
-    def outputs_in_words(self) -> str:
-        return (
-            f"answers of up to {self.options.max_answer_length} tokens, windows every "
-            f"{self.options.doc_stride} tokens"
-        )
-
 
 class SpanScorer(contract.Scorer):
     """Exact match and F1 of the texts of answers. Gold labels are the rows themselves."""

@@ -32,7 +32,7 @@ from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.files.readers import to_number
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import results
-from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
+from xlnet.tasks.output.prediction_files import PredictionFile, tsv
 from xlnet.tasks.task import Row, Task
 
 THRESHOLD = (
@@ -95,13 +95,9 @@ class Reader(_TaskComponent, TableReader):
         "parquet",
     )
     pads: ClassVar[str] = "left"  # the side of the padding in a record
+    unit: ClassVar[str] = "rows"  # a word for what `training_rows` returns
     # What a note says where texts lost some tokens.
     cut_words: ClassVar[str] = encoding.CUT_WORDS
-
-    @property
-    def unit(self) -> str:
-        """A word for what `training_rows` returns."""
-        return "rows"
 
     @property
     def record_options(self) -> tuple:
@@ -225,12 +221,12 @@ class Head(_TaskComponent):
             loss=mean_over_windows(outputs["loss"], windows),
         )
 
-    def outputs_in_words(self) -> str:
-        """The outputs in words, for the banner of a training."""
-        if self.task.labels is None:
-            return "scores"
-        more = ", ..." if len(self.task.labels) > LABELS_SHOWN else ""
-        return "labels " + ", ".join(self.task.labels[:LABELS_SHOWN]) + more
+    def in_words(self) -> str:
+        """The outputs in words: the labels, of many the first ones, or the name of the type."""
+        names = self.task.labels or ()
+        more = ", ..." if len(names) > LABELS_SHOWN else ""
+        listed = ", ".join(names[:LABELS_SHOWN])
+        return f"labels {listed}{more}" if names else self.type.name
 
     # The same in the graph of an exported model.
 
@@ -366,24 +362,11 @@ class Scorer(_TaskComponent):
         return table + "\n\n" + confusions
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
-        """The frequencies of the labels in the train file, for the banner of a training."""
-        labels = self.task.labels
-        if labels is None and not self.has_scores:
+        """The commonest labels in the train file, for the banner of a training."""
+        if self.task.labels is None:
             return f"{len(rows):,} rows"
-        if labels is None:
-            scores = self.task.reader.label_array(rows)
-            return (
-                f"from {scores.min():g} to {scores.max():g}, mean {scores.mean():.2f}"
-            )
-        count_of = label_counts(rows)
-        if len(labels) <= LABELS_SHOWN:
-            return ", ".join(f"{label}: {count_of[label]:,}" for label in labels)
-        rarest = min(labels, key=lambda label: count_of[label])
-        commonest = max(labels, key=lambda label: count_of[label])
-        return (
-            f"{len(labels):,} labels, from {count_of[rarest]} rows ({rarest}) to "
-            f"{count_of[commonest]} ({commonest})"
-        )
+        counts = label_counts(rows).most_common(LABELS_SHOWN)
+        return ", ".join(f"{label}: {count:,}" for label, count in counts)
 
     def labels_of(self, values: Any, threshold: float) -> Iterator[Any]:
         """Yields the predicted label of each row, as `Reader.parse_label` returns it."""
@@ -419,7 +402,7 @@ class Scorer(_TaskComponent):
         values = checked(self, values, len(rows))
         # Texts are made one at a time to save memory.
         columns: dict[str, Any] = {}
-        if has_query_names(self.task):
+        if self.task.columns.query:
             columns["query"] = (row.query for row in rows)
         columns["id"] = (row.id for row in rows)
         columns[self.type.column] = self.texts(values, threshold)
