@@ -396,7 +396,7 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
 
     target = str(tmp_path / "served")
     (tmp_path / "file").write_text("")
-    assert "expected a directory" in refused(
+    assert "which cannot be written to" in refused(
         models("multi_label"), str(tmp_path / "file")
     )
     exporter.export(models("memory"), target)

@@ -21,7 +21,10 @@ class Shared:
 
 def factorize(made, text=TEXT, **settings):
     call = factorization_call(Shared(made), **settings)
-    return call.results([text], "raise")[0].result
+    (found,) = call.results([text])
+    if isinstance(found, UserError):
+        raise found
+    return found.result
 
 
 def as_order(positions):

@@ -39,7 +39,11 @@ def written(made, prompt=PROMPT, **settings):
 
 def together(made, prompts, **settings):
     call = generation.generation_call(inference_of(made), **settings)
-    return [each.result for each in call.results(prompts, "raise")]
+    found = call.results(prompts)
+    for each in found:
+        if isinstance(each, UserError):
+            raise each
+    return [each.result for each in found]
 
 
 # ---- choices ----

@@ -41,7 +41,6 @@ class Table:
         (lambda model: model.vectors(["the", "\u200b"]), "text 1: text: found"),
         (lambda model: model.attention("the cat", layers=1), "layers"),
         (lambda model: model.fill("a ___", order=None), "order"),
-        (lambda model: model.fill("a ___", whole_words="yes"), "whole_words"),
         (lambda model: model.fill(None), "None"),
         (lambda model: model.attention("the cat", layers=[]), "layers"),
         (lambda model: model.attention("the cat", layers=2), "layers"),

@@ -153,7 +153,7 @@ def words_of(text: str) -> list[tuple[int, int]]:
 def characters_read(
     texts: Sequence[str], aligner: Aligner, layout: encoding.Layout
 ) -> list[list[tuple[int, int]]]:
-    """The (start, end) of the parts of a text, or of both of a pair, that the network reads."""
+    """The (start, end) of the tokens of a text, or of both of a pair, that the network reads."""
     # The numbers of the tokens are cut as their ids are.
     aligned = aligner.encode(texts)
     numbers = [list(range(len(each.ids))) for each in aligned]
@@ -164,14 +164,6 @@ def characters_read(
         kept: set[int] = set()
         for window in windows:
             kept.update(window[position])
-        parts: list[tuple[int, int]] = []
-        last = -1
-        for number in sorted(kept):
-            start, end = int(text.starts[number]), int(text.ends[number])
-            # Tokens that follow each other are one part, with the space between them.
-            if parts and number - 1 == last:
-                start = parts.pop()[0]
-            parts.append((start, end))
-            last = number
-        spans.append(parts)
+        read = sorted(kept)
+        spans.append(list(zip(text.starts[read].tolist(), text.ends[read].tolist())))
     return spans

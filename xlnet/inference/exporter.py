@@ -32,7 +32,7 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.settings.training import RUN_NAME
 from xlnet.support import files
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +56,6 @@ def export(
       precision: of its stored matrices and of the network, "fp32" or "bf16".
       given: `model_config_path`, `spiece_model_file`, in place of those of the model.
     """
-    if os.path.exists(export_dir) and not os.path.isdir(export_dir):
-        raise wrong("output", f"the file {export_dir}", "a directory")
     files.require_writable(export_dir, "output")
     # The model is read first, so that no directory is left if it is refused.
     set_up_process()

@@ -121,23 +121,20 @@ class BlankPieces:
         self._is_special = tokenizer.is_special.copy()
         self._is_special[list(tokenizer.byte_ids)] = True
 
-    def allowed(
-        self, width: int, after_space: bool, whole_words: bool
-    ) -> list[np.ndarray]:
-        """Which pieces each position of a blank of `width` pieces may have, bool [V] of each."""
+    def allowed(self, width: int, after_space: bool) -> list[np.ndarray]:
+        """Which pieces each position of a blank of `width` pieces may have, bool [V] of each: it
+        begins and ends with a word, and has no punctuation."""
         # In a vocabulary of characters every word begins with a piece that is only the mark.
-        may_be_alone = not whole_words or not (self._is_marked & ~self._is_mark).any()
+        may_be_alone = not (self._is_marked & ~self._is_mark).any()
         rows = []
         for place in range(width):
             # The first piece of a word carries the mark of a space, and no other piece does. A
             # piece that is only the mark begins a word if more pieces follow.
-            row = ~self._is_special
+            row = ~self._is_special & ~self.tokenizer.is_punctuation
             if not place:
                 row &= self._is_marked if after_space else ~self._is_marked
-            if whole_words:
-                row &= ~self.tokenizer.is_punctuation
-                if place:
-                    row &= ~self._is_marked
+            else:
+                row &= ~self._is_marked
             if width == 1 or place or not may_be_alone:
                 row &= ~self._is_mark
             rows.append(row)
@@ -189,8 +186,8 @@ class Blanks:
         self.tokens = sum(map(len, ids))
         self.forms = self._forms()
         if not self.forms:
-            found = f"{settings.pieces} with whole_words={settings.whole_words}"
-            raise wrong("pieces", found, "pieces of the vocabulary that fit the blanks")
+            expected = "pieces of the vocabulary that fit the blanks"
+            raise wrong("pieces", settings.pieces, expected)
 
     def _fit_to_context(self, ids: Sequence[list[int]]) -> list[list[int]]:
         """The ids of the parts without those that are too far from the blanks."""
@@ -235,7 +232,7 @@ class Blanks:
         """Which pieces each position of a blank may have: bool [P,V]."""
         rows = []
         for width, after_space in zip(widths, self._after_space):
-            rows += self._pieces.allowed(width, after_space, self._settings.whole_words)
+            rows += self._pieces.allowed(width, after_space)
         return np.array(rows)
 
     def filling(

@@ -47,17 +47,8 @@ class Call(NamedTuple):
     compute: Callable[[list], Sequence[Computed]]  # from a list of these
     at_once: int  # items that `compute` takes, at most
 
-    def results(
-        self, items: Sequence[Any], errors: str = "return"
-    ) -> list[Union[Computed, UserError]]:
-        """The results of items, in their order.
-
-        Args:
-          errors: "return": a bad item has its UserError.
-
-        Raises:
-          UserError: an item is bad, with errors="raise"; it has its number, from 0 on.
-        """
+    def results(self, items: Sequence[Any]) -> list[Union[Computed, UserError]]:
+        """The results of items, in their order; of a bad one its UserError."""
         # All items are checked before the first one is computed. Bad ones are left out of the
         # batches; the results of the others go where their items are.
         found: list[Any] = []
@@ -67,15 +58,11 @@ class Call(NamedTuple):
                 found.append(self.prepare(item))
                 good.append(number)
             except UserError as e:
-                if errors == "raise":
-                    raise numbered(number, e) from None
                 found.append(e)
         for begin in range(0, len(good), self.at_once):
             some = good[begin : begin + self.at_once]
             computed = self._computed([found[number] for number in some])
             for number, result in zip(some, computed):
-                if errors == "raise" and isinstance(result, UserError):
-                    raise numbered(number, result)
                 found[number] = result
         return found
 
@@ -88,11 +75,6 @@ class Call(NamedTuple):
                 return [UserError(str(e))]
         # The error does not say whose it is, so each item is computed by itself.
         return [self._computed([one])[0] for one in prepared]
-
-
-def numbered(number: int, error: UserError) -> UserError:
-    """The error of an item with its number."""
-    return UserError(f"text {number}: {error}")
 
 
 class Inference:

@@ -16,7 +16,7 @@ from xlnet.inference import generation, vectors
 from xlnet.inference.explanation import explanation_call
 from xlnet.inference.factorization import attention_call, factorization_call
 from xlnet.inference.filling import filling_call
-from xlnet.inference.inference import Call, Inference, numbered
+from xlnet.inference.inference import Call, Inference
 from xlnet.inference.prediction import prediction_call
 from xlnet.inference.settings import GenerationSettings, from_keywords
 from xlnet.inference.texts import (
@@ -167,7 +167,7 @@ class Model:
             for found in call.results(some):
                 if isinstance(found, UserError):
                     if errors == "raise":
-                        raise numbered(number, found)
+                        raise UserError(f"text {number}: {found}")
                     yield found
                 else:
                     yield found.result
@@ -186,9 +186,7 @@ class Model:
         """The results of a list; of one item its result."""
         _check_errors(errors)
         items, is_one = list_items(texts)
-        results = []
-        for found in call.results(items, errors):
-            results.append(found if isinstance(found, UserError) else found.result)
+        results = list(self._piped(call, items, errors))
         return results[0] if is_one else results
 
     # ---- text in, numbers out: any model

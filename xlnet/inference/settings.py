@@ -64,10 +64,6 @@ class FillingSettings(Settings):
         "the factorization order of the pieces",
         choices=("left_to_right", "right_to_left"),
     )
-    whole_words: bool = setting(
-        True,
-        "only words: what is filled in begins and ends with a word, and has no punctuation",
-    )
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(
         50, "fillings that are followed from piece to piece", minimum=1, maximum=10_000

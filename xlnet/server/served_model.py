@@ -88,9 +88,6 @@ class ServedModel:
     """
 
     def __init__(self, path: str, device: DeviceSettings, **given: Any):
-        if os.path.exists(os.path.join(path, "saved_model.pb")):
-            expected = "the directory it was exported from"
-            raise wrong("model_dir", f"the SavedModel {path}", expected)
         found = model_files.read(path, **given)
         most_tokens = limits.CALL_TOKENS_CPU
         if _has_gpu(device):
@@ -122,8 +119,10 @@ class ServedModel:
         """Builds all graphs, so that no request waits for them; removes the signatures that a
         pretrained model cannot have."""
         # One piece fills a blank where pieces are words, two where they are characters.
-        filling = {"pieces": "1-2", "whole_words": False}
-        parameters: dict[str, Any] = {"fill": filling, "generate": {"max_tokens": 1}}
+        parameters: dict[str, Any] = {
+            "fill": {"pieces": "1-2"},
+            "generate": {"max_tokens": 1},
+        }
         for name in list(self._inputs):
             row: Row = {}
             for key, count in self.inputs(name).items():
