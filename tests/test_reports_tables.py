@@ -343,8 +343,8 @@ def test_names_of_the_validation_file(tmp_path, name):
     assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
         reader = custom.find_type(settings(tmp_path, group)).reader
-        found, held_out = custom._own_files(settings(tmp_path, group), reader)
-        assert (found["dev"], held_out) == (name, 0.0)
+        found = custom._own_files(settings(tmp_path, group), reader)
+        assert found["dev"] == name
 
 
 def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(

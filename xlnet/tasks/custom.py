@@ -40,26 +40,34 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     task = _with_forms(_with_named_files(task, settings), settings)
     if task.type.with_settings:
         task = task.type.with_settings(task, settings)
+    task = _with_held_out(task, settings, stored)
     # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
-    # The rows that a model held out stay held out.
-    dev_share = (
-        stored.get("dev_share") if settings.dev_share is None else settings.dev_share
-    )
-    if dev_share:
-        task = _without_missing_dev(task, settings.data_dir)
-    if (
-        dev_share is not None
-        and "dev" not in (*task.files.by_split, *task.files.groups)
-        and "train" in task.files.by_split
-    ):
-        task = task.with_files(dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         task.scorer.own_metrics  # noqa: B018  its errors are raised before anything is read
     return task
+
+
+def _with_held_out(task: Task, settings: Any, stored: dict) -> Task:
+    """The task with the fraction of train that is held out as dev, if dev has no file."""
+    share = settings.dev_share
+    if share is None:  # the rows that a model held out stay held out
+        share = stored.get("dev_share")
+    if share:
+        task = _without_missing_dev(task, settings.data_dir)
+    if share is None and task.name == CUSTOM:
+        share = _DEV_SHARE
+    elif share is None:
+        share = task.files.dev_share
+        if settings.named_files:
+            share = share or known.DEV_SHARE
+    has_dev = "dev" in task.files.by_split or "dev" in task.files.groups
+    if has_dev or "train" not in task.files.by_split:
+        share = 0.0
+    return task.with_files(dev_share=share)
 
 
 def _without_missing_dev(task: Task, data_dir: str) -> Task:
@@ -162,14 +170,13 @@ def _own_task(settings: Any, stored: dict) -> Task:
             raise wrong(
                 "label_column", "several columns", "one; several are for --multi_label"
             )
-    found, dev_share = _own_files(settings, its_type.reader)
     return Task(
         CUSTOM,
         Columns(**columns),
         labels=() if its_type.has_labels else None,
         metrics=its_type.default_metrics,
         type=its_type,
-        files=Files(by_split=found, dev_share=dev_share),
+        files=Files(by_split=_own_files(settings, its_type.reader)),
         cut_first=bool(columns.get("choices")),
     )
 
@@ -229,20 +236,19 @@ _DEV_SHARE = 0.1
 _OF_RECORDS = ".tfrecord"
 
 
-def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
-    """({split: path}, fraction of train to hold out) for `data_dir`, which has train.csv or the
-    like, or is one file. Without training, all splits are all rows of that file, unless `dev_share`
-    says that a part of it is dev.
+def _own_files(settings: Any, reader: Any) -> dict[str, Any]:
+    """{split: path} for `data_dir`, which has train.csv or the like, or is one file. Without
+    training, all splits are all rows of that file, unless `dev_share` says that a part of it is
+    dev.
     """
-    # For a single file, a part is held out in training.
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
         found = dict.fromkeys(_SPLIT_NAMES, os.path.abspath(data_dir))
         if settings.do_train:
-            return {"train": found["train"]}, _DEV_SHARE
+            return {"train": found["train"]}
         if settings.dev_share:
             del found["dev"]
-        return found, settings.dev_share or 0.0
+        return found
     # In a directory, the file of each split is found by its name.
     listed = os.listdir(data_dir) if os.path.isdir(data_dir) else []
     there = sorted(name for name in listed if not name.endswith(_OF_RECORDS))
@@ -261,7 +267,7 @@ def _own_files(settings: Any, reader: Any) -> tuple[dict[str, Any], float]:
             extensions = reader.own_forms or ("txt", "jsonl")
             pairs = itertools.product(names, extensions)
             found[split] = tuple(f"{name}.{each}" for name, each in pairs)
-    return found, _DEV_SHARE if "dev" not in found else 0.0
+    return found
 
 
 def _named(
@@ -304,8 +310,4 @@ def _with_named_files(task: Task, settings: Any) -> Task:
     for split, parts in task.files.groups.items():
         if split not in named and set(parts) <= set(found):
             groups[split] = parts
-    share = 0.0
-    if "train" in found and "dev" not in (*found, *groups):
-        usual = _DEV_SHARE if task.name == CUSTOM else known.DEV_SHARE
-        share = task.files.dev_share or usual
-    return task.with_files(by_split=found, groups=groups, dev_share=share)
+    return task.with_files(by_split=found, groups=groups)

@@ -291,7 +291,7 @@ def _with_settings(task: Task, settings: SpanSettings) -> Task:
     if settings.file_to_predict and "dev" not in settings.named_files:
         dev = readers.Paths.of(settings.file_to_predict, "predict_file")
         files = {**task.files.by_split, "dev": dev}
-        task = task.with_files(by_split=files, dev_share=0.0)
+        task = task.with_files(by_split=files)
     options = {}
     for field in dataclasses.fields(SpanOptions):
         if field.name != "scoring":  # of the known task
