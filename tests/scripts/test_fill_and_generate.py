@@ -66,7 +66,7 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
         ([], 2, "text, input: found both or none"),
         (["--text=a ___", "--input=x"], 2, "text, input: found both or none"),
         (["--input=none"], 1, "no such file: none"),
-        (["--text=a", "--order=up"], 2, "order: found 'up'"),
+        (["--text=a", "--order=up"], 2, "flag --order=up: value should be one of"),
     ],
 )
 def test_wrong_flags_are_named(runs, flags, status, message):
