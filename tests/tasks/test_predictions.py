@@ -9,7 +9,7 @@ from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions.answers import BestSpans
 from xlnet.tasks.tagging import files
 from xlnet.tasks.tagging.tags import Tags
-from xlnet.tasks.task import Columns, Form, Row, Task
+from xlnet.tasks.task import Columns, Row, Task
 
 # --- Prediction files
 
@@ -241,23 +241,3 @@ def test_clues_server_takes_a_json_object_a_line(tmp_path):
         name + "_predict.json"
         for name in ("tnews11", "iflytek", "cmnli", "ocnli_50k", "csl", "cluewsc11")
     ]
-
-
-# --- The form of the input
-
-
-def written(tmp_path, task, rows, values, name, **form):
-    """The bytes of a prediction file that a flag names."""
-    prediction_files.write(
-        str(tmp_path),
-        task,
-        "new",
-        rows,
-        values,
-        step=1,
-        threshold=0.5,
-        is_official=False,
-        output=str(tmp_path / name),
-        form=Form(**form),
-    )
-    return (tmp_path / name).read_bytes()

@@ -50,29 +50,6 @@ def test_every_task_is_sound():
         )  # the train file has them
 
 
-@pytest.mark.parametrize(
-    "name, kind, count",
-    [
-        ("snli", "classification", 3),
-        ("imdb", "classification", 2),
-        ("yelp-5", "classification", 5),
-        ("ag_news", "classification", 4),
-        ("dbpedia", "classification", 14),
-        ("amazon-2", "classification", 2),
-        ("race", "multiple_choice", 4),
-        ("race-high", "multiple_choice", 4),
-        ("tnews", "classification", 15),
-        ("iflytek", "classification", 119),
-        ("chnsenticorp", "classification", 2),
-        ("xnli-zh", "classification", 3),
-        ("sts-b", "regression", None),
-    ],
-)
-def test_kinds_of_tasks(name, kind, count):
-    task = TASKS[name]
-    assert task.type.name == kind and (task.labels and len(task.labels)) == count
-
-
 def test_unknown_task():
     with pytest.raises(UserError, match="unknown task 'mprc' .*mrpc") as e:
         custom.resolve_task(settings("d", task_name="mprc"))

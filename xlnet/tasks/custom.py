@@ -147,13 +147,9 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
     own = known.load(settings.own_module)
     if stored and (stored.get("module") or stored.get("kind") not in TASK_TYPES):
         return known.type_of(stored, "model_dir")
-    for each in own:
-        if each.program == settings.program:
-            return each
-    for each in TASK_TYPES.values():
-        is_selected = bool(
-            each.selecting_flag and getattr(settings, each.selecting_flag, None)
-        )
+    for each in (*own, *TASK_TYPES.values()):
+        flag = each.selecting_flag
+        is_selected = each in own or (flag and getattr(settings, flag, None))
         if each.program == settings.program and is_selected:
             return each
     raise AssertionError(f"no task type of {settings.program} is selected")
@@ -187,11 +183,12 @@ def _table_columns(settings: Any) -> dict[str, Any]:
     for name in ("text_a", "text_b", "label"):
         columns[name] = names_in(getattr(settings, name + "_column"))
     columns["choices"] = names_in(settings.choice_columns)
-    for flag, names in (
-        ("text_a_column", columns["text_a"]),
-        ("label_column", columns["label"]),
-        ("choice_columns", columns["choices"]),
-    ):
+    by_flag = {
+        "text_a_column": columns["text_a"],
+        "label_column": columns["label"],
+        "choice_columns": columns["choices"],
+    }
+    for flag, names in by_flag.items():
         given = getattr(settings, flag)
         if not names and (given or flag != "choice_columns"):
             raise wrong(flag, f"'{given}'", "the name of a column")

@@ -295,14 +295,12 @@ class ChoiceReader(contract.Reader):
 
     def examples(self, rows: Sequence[Row]) -> Collection[encoding.Example]:
         """Examples of C answers, with empty texts for those that a row does not have."""
-        count = len(self.task.class_names)
-
-        def example(row: Row, label: int) -> encoding.Example:
+        filled = []
+        for row in rows:
             absent = ("", row.pairs[0][1] and "")
-            missing = [absent] * (count - len(row.pairs))
-            return encoding.Example((*row.pairs, *missing), label)
-
-        return list(map(example, rows, self.label_array(rows).tolist()))
+            missing = [absent] * (len(self.task.class_names) - len(row.pairs))
+            filled.append(row._replace(pairs=(*row.pairs, *missing)))
+        return super().examples(filled)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         arrays, counts = super().encode(examples, tokenizer, layout)
