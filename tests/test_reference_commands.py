@@ -298,6 +298,6 @@ def test_questions(place, monkeypatch):
     }
     assert re.search("^task +custom: 80 questions", done.stdout, re.M)
     predicted = json.loads(
-        (place / "answers" / "predictions_custom_dev-v2.0.json").read_text()
+        (place / "answers" / "results" / "predictions_custom_dev-v2.0.json").read_text()
     )
     assert set(predicted) == {f"dev{i}" for i in range(80)}

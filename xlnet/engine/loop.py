@@ -191,11 +191,12 @@ def _resume(
     makes up its evaluation."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     first = checkpoint.step_of(model_dir)
-    selection.go_back_to(first, run.devices.is_chief)
+    selection.go_back_to(first)
     if run.devices.is_chief:
         files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
+        selection.replace_later(first)
         if _is_due(run, evaluator, first) and not selection.has(first):
             _evaluate(run, selection, evaluator, first, stop)
     if first >= last:
