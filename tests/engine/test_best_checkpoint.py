@@ -58,21 +58,12 @@ def kill_at(monkeypatch, number):
             monkeypatch.setattr(module, name, watched(getattr(module, name)))
 
 
-def test_best_is_made_again_if_the_run_resumes_before_it(tmp_path):
-    """A later checkpoint is gone, as a damaged one that was removed: the run does its steps again,
-    perhaps with other settings."""
-    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-    (tmp_path / "run.json").write_text("{}")
-    for step, score in ((1, 0.5), (2, 0.4), (3, 0.7)):
-        chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
-    chosen.replace_later(3)
-    assert value_of(tmp_path / "best") == 3
-    for path in tmp_path.glob("model.ckpt-3.*"):
-        path.unlink()
-    again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-    again.go_back_to(2)
-    again.replace_later(2)
-    assert value_of(tmp_path / "best") == 1
+def test_selection_begins_anew_with_another_metric(tmp_path):
+    best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(
+        1, {"f1": 0.5, "auc": 1.0}, None
+    )
+    assert best_checkpoint.BestCheckpoint(str(tmp_path), "auc").best() is None
+    assert best_checkpoint.BestCheckpoint(str(tmp_path), "f1").best()["step"] == 1
 
 
 @pytest.mark.parametrize("step", (7, 5), ids=("another step", "the same step"))
@@ -154,19 +145,18 @@ def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "score").has(2)
 
 
-def test_selection_begins_anew_if_the_run_resumes_before_the_best_one(tmp_path):
+def test_best_is_made_again_if_the_run_resumes_before_it(tmp_path):
     """A later checkpoint is gone, as a damaged one that was removed: the run does its steps again,
     perhaps with other settings."""
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
     (tmp_path / "run.json").write_text("{}")
     for step, score in ((1, 0.5), (2, 0.4), (3, 0.7)):
         chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
-    chosen.go_back_to(3)
+    chosen.replace_later(3)
     assert value_of(tmp_path / "best") == 3
     for path in tmp_path.glob("model.ckpt-3.*"):
         path.unlink()
     again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
     again.go_back_to(2)
-    assert not (tmp_path / "best").exists() and not again.evaluations
-    # It is stopped before it evaluates anything.
-    assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score").evaluations
+    again.replace_later(2)
+    assert value_of(tmp_path / "best") == 1
