@@ -362,11 +362,15 @@ class Scorer(_TaskComponent):
         return table + "\n\n" + confusions
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
-        """The commonest labels in the train file, for the banner of a training."""
+        """The commonest labels of the train file, for the banner of a training. A label of the
+        task that no row has counts 0."""
         if self.task.labels is None:
             return f"{len(rows):,} rows"
-        counts = label_counts(rows).most_common(LABELS_SHOWN)
-        return ", ".join(f"{label}: {count:,}" for label, count in counts)
+        count_of = label_counts(rows)
+        commonest = sorted(self.task.labels, key=lambda label: -count_of[label])
+        return ", ".join(
+            f"{label}: {count_of[label]:,}" for label in commonest[:LABELS_SHOWN]
+        )
 
     def labels_of(self, values: Any, threshold: float) -> Iterator[Any]:
         """Yields the predicted label of each row, as `Reader.parse_label` returns it."""
