@@ -246,6 +246,7 @@ def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
     "kind, flags, labels, is_refused",
     [
         ("classification", {}, "ABCD", True),
+        ("classification", {}, "CAB", True),
         ("multiple_choice", dict(choice_columns="one"), "ABCD", False),
         ("multiple_choice", dict(choice_columns="one"), "123", False),
     ],
