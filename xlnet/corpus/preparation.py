@@ -274,15 +274,16 @@ def is_finished(job: RecordsJob) -> bool:
 def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
     """Makes the tokens of one chunk unless they exist; returns its counts."""
     path = job.tokens_path(index)
-    if files.exists(path + ".json"):  # written last
-        return files.read_json(path + ".json", "tokens")
+    counts_path = path + ".counts.json"  # written last
+    if files.exists(counts_path):
+        return files.read_json(counts_path, "tokens")
     counts: Counter[str] = collections.Counter()
     with files.writing(path, is_lasting=False) as f:
         for part in tokenized.tokenize(
             job.chunks[index], job.settings, job.tokenizer, counts
         ):
             f.write(part.astype("<u4", copy=False).tobytes())
-    with files.writing(path + ".json", is_lasting=False) as f:
+    with files.writing(counts_path, is_lasting=False) as f:
         f.write(json.dumps(counts).encode())
     return counts
 
