@@ -187,10 +187,11 @@ def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
     assert "Traceback" not in printed
 
 
-def test_a_signal_of_a_batch_system_saves_and_ends_the_run(place, run, whole):
-    """SLURM's --signal, and what its tools send before a job's time is over."""
+def test_a_signal_of_a_batch_system_saves_and_ends_the_run(place, whole):
+    """SLURM's --signal, and what its tools send before a job's time is over. In an evaluation,
+    which this run has not, the message is another one."""
     process = start(
-        place, "usr1", {"PYTHONUNBUFFERED": "1"}, **dict(run, train_steps=20000)
+        place, "usr1", {"PYTHONUNBUFFERED": "1"}, **dict(RUN, train_steps=20000)
     )
     printed = wait_for_step(process, 3)
     process.send_signal(signal.SIGUSR1)
