@@ -100,13 +100,12 @@ def _show_repetitions(counts: "Counter[str]", sentences: int) -> None:
     one."""
     from xlnet.corpus.tokenized import FREQUENT, REPEATED
 
-    most = max(
-        (name for name in counts if name.startswith(FREQUENT)), key=counts.__getitem__
-    )
-    print(
-        f"repeated sentences: at least {100 * counts[REPEATED] / sentences:.1f} %, "
-        f"{counts[most]} are {most[len(FREQUENT) :]!r}"
-    )
+    most, sentence = 0, ""
+    for name, count in counts.items():
+        if name.startswith(FREQUENT) and count > most:
+            most, sentence = count, name[len(FREQUENT) :]
+    percent = 100 * counts[REPEATED] / sentences
+    print(f"repeated sentences: at least {percent:.1f} %, {most} are {sentence!r}")
 
 
 def with_streams(settings: CorpusSettings) -> CorpusSettings:

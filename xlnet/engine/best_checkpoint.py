@@ -164,8 +164,8 @@ def export(prefix: str, directory: str) -> None:
         checkpoint.write_arrays(os.path.join(aside, name), weights)
         files.remove([os.path.join(directory, name + ".index")])  # of other weights
     # An index goes first: without it a checkpoint does not exist.
-    others = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
-    for path in sorted(others, key=lambda path: not path.endswith(".index")):
-        if not os.path.basename(path).startswith(name + "."):
-            files.remove([path])
+    for pattern in ("model.ckpt-*.index", "model.ckpt-*"):
+        for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
+            if not os.path.basename(path).startswith(name + "."):
+                files.remove([path])
     checkpoint.write_state_file(directory)

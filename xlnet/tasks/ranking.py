@@ -154,15 +154,13 @@ class RankingReader(contract.Reader):
         judged: dict[str, dict[str, float]] = {}
         for each in readers.each_path(path):
             self._add_judgements(readers.stem(each) + ".qrels", judged)
-
-        def labelled() -> Iterator[Row]:
-            for row in rows:
-                if row.query in judged:
-                    of_query = judged[row.query]
-                    source = tuple(of_query.values())
-                    yield row._replace(label=of_query.get(row.id, 0.0), source=source)
-
-        kept = list(labelled())
+        kept = []
+        for row in rows:
+            if row.query in judged:
+                of_query = judged[row.query]
+                source = tuple(of_query.values())
+                label = of_query.get(row.id, 0.0)
+                kept.append(row._replace(label=label, source=source))
         queries = {row.query for row in rows}
         if not kept:
             raise wrong(path, f"no judgement for any of {len(queries)} queries", "some")

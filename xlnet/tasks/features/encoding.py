@@ -319,7 +319,8 @@ def write_records(
 def _blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
     """Yields lists of a thousand examples."""
     rest = iter(examples)
-    yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])
+    while block := list(itertools.islice(rest, _EXAMPLES_AT_ONCE)):
+        yield block
 
 
 # ---- batches in memory

@@ -310,7 +310,10 @@ class TableReader:
             "id_column": (columns.id,),
             "group_column": (columns.group,),
         }
-        return next((flag for flag, names in by_flag.items() if column in names), "")
+        for flag, names in by_flag.items():
+            if column in names:
+                return flag
+        return ""
 
     # -- a row
 

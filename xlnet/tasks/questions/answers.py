@@ -216,7 +216,11 @@ def metrics(
     of_none = scores(rule, [""] * len(rows), rows)
     written = np.where(null[:, None] > threshold, of_none, values)
     has_answer = np.array([bool(row.label) for row in rows])
-    parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
+    parts = {
+        "": np.ones(len(rows), bool),
+        "HasAns_": has_answer,
+        "NoAns_": ~has_answer,
+    }
     found = {}
     for name, chosen in parts.items():
         if chosen.any():

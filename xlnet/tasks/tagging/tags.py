@@ -185,7 +185,8 @@ class TaggingReader(contract.Reader):
                 # context and padding have 0. On the right are <sep> and <cls>.
                 begin, end = np.searchsorted(owner, (number, number + 1))
                 place = first[begin:end] - window[-1] + length - 3
-                label, start = np.zeros((2, length), np.int32)
+                label = np.zeros(length, np.int32)
+                start = np.zeros(length, np.int32)
                 start[place] = 1
                 if example.tags:
                     label[place] = np.add(example.tags[begin:end], 1)
@@ -308,9 +309,11 @@ class TaggingScorer(contract.Scorer):
             results.append(Tagged(sentence.words, tuple(tags), tuple(entities)))
         return results
 
-    def _counts(self, rows: Sequence[Row], values: Any) -> dict[str, np.ndarray]:
+    def _counts(
+        self, rows: Sequence[Row], results: Sequence[Tagged]
+    ) -> dict[str, np.ndarray]:
         found, true = [], []
-        for row, one in zip(rows, self.results(rows, values)):
+        for row, one in zip(rows, results):
             found.append(_spans(one))
             # The entities of a text are where its file has them, even inside of words; with plain
             # labels each word is one.
@@ -323,18 +326,21 @@ class TaggingScorer(contract.Scorer):
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
-        counts = self._counts(gold_labels, values)
+        results = self.results(gold_labels, values)
+        counts = self._counts(gold_labels, results)
         ratios = schemes.ratios(schemes.total(counts))
         found = dict(zip(("precision", "recall", "f1"), ratios))
         right = words = 0
-        for row, one in zip(gold_labels, self.results(gold_labels, values)):
-            right += sum(map(str.__eq__, row.label, one.tags))
+        for row, one in zip(gold_labels, results):
+            for label, tag in zip(row.label, one.tags):
+                right += label == tag
             words += len(one.tags)
         found["accuracy"] = right / words
         return {name: found[name] for name in self.task.metrics}
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
-        return schemes.table(self._counts(gold_labels, values))
+        results = self.results(gold_labels, values)
+        return schemes.table(self._counts(gold_labels, results))
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

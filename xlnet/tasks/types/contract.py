@@ -368,9 +368,10 @@ class Scorer(_TaskComponent):
             return f"{len(rows):,} rows"
         count_of = label_counts(rows)
         commonest = sorted(self.task.labels, key=lambda label: -count_of[label])
-        return ", ".join(
-            f"{label}: {count_of[label]:,}" for label in commonest[:LABELS_SHOWN]
-        )
+        counts = []
+        for label in commonest[:LABELS_SHOWN]:
+            counts.append(f"{label}: {count_of[label]:,}")
+        return ", ".join(counts)
 
     def labels_of(self, values: Any, threshold: float) -> Iterator[Any]:
         """Yields the predicted label of each row, as `Reader.parse_label` returns it."""
