@@ -18,7 +18,6 @@ import numpy as np
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
 from xlnet.support.errors import UserError, wrong
 
-MAX_NGRAM = 5
 LONGEST_WORD = (
     10  # pieces; longer runs come from scripts that are written without spaces
 )
@@ -45,6 +44,7 @@ class Permutation:
         int  # about one of each mask_alpha / mask_beta n-grams in a row is predicted
     )
     mask_mode: str = "whole_word"
+    max_ngram: int = 5  # words of an n-gram
     factorization_order: str = "uniform"  # a name in `ORDERS`
 
     def check(self, seq_len: int) -> None:
@@ -316,7 +316,7 @@ def sample_targets(
     budget: np.ndarray,
     permutation: Permutation,
 ) -> np.ndarray:
-    """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
+    """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... `max_ngram` with weight 1/n.
 
     The text is cut into n-grams, which are laid out on a ring in random order; the tokens on an arc
     of `budget` tokens that begins anywhere are picked. So each token has exactly the chance
@@ -340,9 +340,7 @@ def sample_targets(
     #     the ring, from place 0 on           tokens 2 3 0 1
     #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
     words = _Words(is_special, word_start)
-    ngram = _ngrams(
-        words, size_numbers, uniforms[:, :1], permutation.mask_mode
-    )  # [B,T]
+    ngram = _ngrams(words, size_numbers, uniforms[:, :1], permutation)  # [B,T]
     ngram_key = _spread(spread_numbers, permutation.mask_alpha // permutation.mask_beta)
     key = np.where(
         is_special, np.inf, np.take_along_axis(ngram_key, ngram, axis=1)
@@ -414,13 +412,17 @@ class _Words:
         self.length = sizes[flat]  # [B,T]
 
 
-_SIZES = np.arange(1, MAX_NGRAM + 1)
-# The chance that an n-gram has at most 1, 2, ... 5 words.
-_CUMULATIVE = np.cumsum(1.0 / _SIZES) / np.sum(1.0 / _SIZES)
+def _size_limits(max_ngram: int) -> np.ndarray:
+    """The chance that an n-gram has at most 1, 2, ... max_ngram - 1 words: float64."""
+    weights = 1.0 / np.arange(1, max_ngram + 1)
+    return (np.cumsum(weights) / np.sum(weights))[:-1]
 
 
 def _ngrams(
-    words: _Words, size_numbers: np.ndarray, lap_number: np.ndarray, mask_mode: str
+    words: _Words,
+    size_numbers: np.ndarray,
+    lap_number: np.ndarray,
+    permutation: Permutation,
 ) -> np.ndarray:
     """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
@@ -432,17 +434,17 @@ def _ngrams(
       words: of the text.
       size_numbers: [B,T] in [0, 1), random numbers that decide on the n of each n-gram.
       lap_number: [B,1] in [0, 1), a random number that decides where the cutting begins.
-      mask_mode: "token": each token is an n-gram.
+      permutation: its `max_ngram`; with the `mask_mode` "token" each token is an n-gram.
     """
-    if mask_mode == "token":
+    if permutation.mask_mode == "token":
         return words.index
     # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. N-grams begin at
     # the words 1, 3 and 0; the last one is cut where the lap ends. They are 0, 1 2 and 3, so the
     # indices of the four tokens are 0 1 1 2.
     # Column j is n-gram j in the order of cutting. Its first word is counted from the beginning of
     # the lap: 0, 2 and 3 in the example. There are no n-grams from the lap's end on.
-    ngram_size = np.ones(size_numbers.shape, np.int8)
-    for limit in _CUMULATIVE[:-1]:
+    ngram_size = np.ones(size_numbers.shape, np.int16)
+    for limit in _size_limits(permutation.max_ngram):
         ngram_size += size_numbers >= limit
     first_word = np.cumsum(ngram_size, axis=1, dtype=np.int32) - ngram_size  # [B,T]
     is_ngram = first_word < words.count  # [B,T]
@@ -577,12 +579,12 @@ def _legacy_part(
     # that starts after a random part of the stretch. The last span is cut to the budget.
     length = len(starts)
     pairs = iter(numbers[: 2 * length].reshape(-1, 2).tolist())
+    limits = _size_limits(permutation.max_ngram)
     picked, missing, place = np.zeros(length, bool), goal, 0
     while place < length and missing:
         which, where = next(pairs)
-        size = min(
-            int(np.searchsorted(_CUMULATIVE[:-1], which, side="right")) + 1, missing
-        )
+        drawn = int(np.searchsorted(limits, which, side="right")) + 1
+        size = min(drawn, missing)
         stretch = size * permutation.mask_alpha // permutation.mask_beta
         left = int(where * stretch)
         begin = next((i for i in range(place + left, length) if starts[i]), length)

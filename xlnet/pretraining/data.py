@@ -128,6 +128,7 @@ def choose_permutation(
         mask_alpha=settings.mask_alpha,
         mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode,
+        max_ngram=settings.max_ngram,
         factorization_order=settings.factorization_order,
     )
     permutation.check(manifest.seq_len)
