@@ -9,8 +9,7 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.commands import predict
-from xlnet.finetuning import start
+from xlnet.commands import fine_tuning, predict
 from xlnet.runs import run_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
@@ -94,7 +93,7 @@ def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):
     run_document.write(model, changed)
     seen = []
     monkeypatch.setattr(
-        start, "fine_tune", lambda run, device: seen.append(run.network)
+        fine_tuning, "fine_tune", lambda run, device: seen.append(run.network)
     )
     predict.evaluate(predict.EvaluationSettings(model_dir=model, precision="fp32"))
     predict.evaluate(predict.EvaluationSettings(model_dir=model))

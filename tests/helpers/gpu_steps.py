@@ -7,7 +7,9 @@ import tensorflow.compat.v1 as tf
 from helpers.networks import sizes
 from helpers.pretraining import run_of
 from xlnet.corpus import feature_spec
-from xlnet.finetuning.model import TaskModel, TrainingModel
+from xlnet.engine.devices import Devices
+from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.run import FineTuningRun
 from xlnet.model import kernels_tuned
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -69,10 +71,17 @@ def finetuning(kind, network, settings, is_fixed=False):
     if task.type.with_settings:
         task = task.type.with_settings(task, settings)
     tuned = FineTunedTask(task, settings)
-    model = TrainingModel(
-        TaskModel(CONFIG, tuned, NetworkSettings(**network)), OPTIMIZATION
+    model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
+    no_data = dict(data=None, rows=(), records=None, document=None)
+    run = FineTuningRun(
+        tuned.settings,
+        OPTIMIZATION,
+        model,
+        class_weights=None,
+        devices=Devices(None),
+        **no_data,
     )
-    return _fetches(model, _batch(tuned, is_fixed))
+    return _fetches(run, _batch(tuned, is_fixed))
 
 
 def settings_of(kind, changes):

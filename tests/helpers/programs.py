@@ -254,14 +254,14 @@ PROGRAMS = (
     ),
     Program(
         "fine-tuning",
-        "xlnet.finetuning.run",
+        "xlnet.finetuning.resolve",
         finetuning.make_workspace,
         _finetuning_flags,
         _weights_and_losses,
     ),
     Program(
         "prediction",
-        "xlnet.finetuning.run",
+        "xlnet.finetuning.resolve",
         _make_tuned,
         _prediction_flags,
         lambda folder: files_of(folder / "answers"),

@@ -1,6 +1,10 @@
 """The programs that fine-tune: xlnet classify, squad and tag."""
 
+from __future__ import annotations
+
+import contextlib
 import dataclasses
+from typing import TYPE_CHECKING
 
 from xlnet.commands import cli
 from xlnet.settings.devices import DeviceSettings, TaskDeviceSettings
@@ -13,6 +17,10 @@ from xlnet.settings.finetuning import (
     TaskSettings,
 )
 from xlnet.settings.network import NetworkSettings
+from xlnet.support import errors, quiet
+
+if TYPE_CHECKING:
+    from xlnet.runs.task_settings import TaskRun
 
 
 def main(
@@ -22,7 +30,6 @@ def main(
     device: TaskDeviceSettings,
 ) -> None:
     """Makes records, trains, evaluates and predicts as the settings say."""
-    from xlnet.finetuning import start
     from xlnet.runs import task_settings
     from xlnet.tasks import known
 
@@ -30,11 +37,68 @@ def main(
         device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
-        start.make_records(settings)
+        quiet.import_tensorflow()
+        from xlnet.finetuning import data
+
+        data.make_records(settings)
         if not settings.does_run:
             return
     run = task_settings.resolve_run(settings, network, optimization, cli.given_names())
-    start.fine_tune(run, device.devices())
+    fine_tune(run, device.devices())
+
+
+def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
+    """Trains, evaluates and predicts as the settings of a run ask.
+
+    Raises:
+      UserError: something in the settings or the files is wrong.
+      Unfinished: a signal stopped the training, or what follows it.
+    """
+    quiet.import_tensorflow()
+    from xlnet.engine import devices, loop
+    from xlnet.engine.best_checkpoint import BestCheckpoint
+    from xlnet.engine.stop_signal import StopSignal
+    from xlnet.finetuning import resolve
+    from xlnet.finetuning.data import TaskData
+    from xlnet.finetuning.evaluate import Evaluator
+    from xlnet.finetuning.model import TaskModel
+
+    settings, task = run.tuned.settings, run.tuned.task
+    data = TaskData(run.tuned, run.tokenizer)
+    resolve.check_files(run.tuned, data)
+    used = devices.connect(device, compiles_on_gpus=True)
+    resolve.check(run, used)
+
+    # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
+    if settings.do_eval:
+        data.of_split(settings.eval_split, need_labels=True)
+    to_predict = data.to_predict() if settings.do_predict else {}
+    model = TaskModel(run.config, run.tuned, run.network)
+    evaluator = Evaluator(model, data, used)
+    with contextlib.ExitStack() as stack:
+        if settings.do_train:
+            training = resolve.resolve(run, model, data, device, used)
+            selection = BestCheckpoint(
+                settings.model_dir,
+                task.metrics[0],
+                settings.patience,
+                lower_is_better=task.lower_is_better,
+            )
+            evaluates = bool(training.settings.eval_steps)
+            with errors.translated_errors(records=training.records.path):
+                loop.fit(training, selection, evaluator if evaluates else None)
+            evaluator.keep_threshold(selection.best() or {})
+            # A signal still means that the run is not done.
+            stop = stack.enter_context(StopSignal())
+            stack.enter_context(
+                stop.ends("the evaluation and prediction after training")
+            )
+        if settings.do_eval:
+            evaluator.evaluate()
+        if settings.do_train or settings.do_eval:
+            evaluator.note_verdict()
+        if to_predict:
+            evaluator.predict(to_predict)
 
 
 def classify() -> None:
@@ -88,7 +152,7 @@ def tag() -> None:
     _run(TaggerSettings, tag.__doc__)
 
 
-def _run(group: type[TaskSettings], about: "str | None") -> None:
+def _run(group: type[TaskSettings], about: str | None) -> None:
     cli.run(
         main,
         group,

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional, get_args
 
-from xlnet.commands import cli, query
+from xlnet.commands import cli, fine_tuning, query
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
@@ -126,7 +126,6 @@ def evaluate(settings: EvaluationSettings) -> None:
 
 def run(settings: Any, **todo: Any) -> None:
     """Does with a model what the program of its type does with the settings `todo`."""
-    from xlnet.finetuning import start
     from xlnet.runs import task_settings
     from xlnet.tasks import known
 
@@ -167,7 +166,9 @@ def run(settings: Any, **todo: Any) -> None:
         OptimizationSettings(),
         names,
     )
-    start.fine_tune(resolved, DeviceSettings(device=settings.device).on_one_machine())
+    fine_tuning.fine_tune(
+        resolved, DeviceSettings(device=settings.device).on_one_machine()
+    )
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:

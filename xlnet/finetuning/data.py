@@ -15,7 +15,9 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus import feature_spec, input_pipeline
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
+from xlnet.runs import task_settings
 from xlnet.runs.task_settings import FineTunedTask
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
@@ -228,6 +230,30 @@ class TaskData:
 
     def _label_features(self) -> tuple:
         return self._task.head.features(self._layout.max_seq_length)
+
+
+def make_records(settings: SpanSettings) -> None:
+    """Makes the records of the train file; for `--do_prepro` of the original."""
+    task_settings.require(settings, "spiece_model_file", "output_dir")
+    task_settings.check_directories(settings)
+    tokenizer = Tokenizer(
+        settings.spiece_model_file, settings.uncased, settings.keep_accents
+    )
+    task_settings.check_columns(settings)
+    before = None
+    if settings.model_dir:
+        before = task_settings.read_model(settings.model_dir)
+    tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
+    data = TaskData(tuned, tokenizer)
+    rows = data.to_train()
+    made = data.records(rows)
+    _log.info(
+        "train: %d %s, %d records: %s",
+        len(rows),
+        tuned.task.reader.unit,
+        made.count,
+        made.path,
+    )
 
 
 # ---- texts that occur more than once

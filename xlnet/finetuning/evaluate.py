@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.predictor import join
 from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
-from xlnet.settings.training import RESULTS
+from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.tasks.evaluation import Evaluation, best_threshold
 from xlnet.tasks.files import readers
@@ -30,7 +31,7 @@ from xlnet.tasks.types.contract import Predictions
 _log = logging.getLogger(__name__)
 
 
-_CHOSEN = "threshold"  # in the result of an evaluation
+_CHOSEN = "threshold"  # in the result of an evaluation, and in `run.json`
 
 
 class _Predicted(NamedTuple):
@@ -103,13 +104,21 @@ class Evaluator:
             result[_CHOSEN] = results[0][_CHOSEN]
         return result
 
-    def choose_threshold(self, best: dict[str, Any]) -> Optional[float]:
-        """The threshold that the best evaluation while training chose, which holds from now on;
-        None: it chose none."""
+    def keep_threshold(self, best: dict[str, Any]) -> None:
+        """Takes the threshold that the best evaluation while training chose, if it chose one, and
+        writes it to what the model is trained for: predictions and evaluations have it from there,
+        and a repeated training chooses again."""
         self._chooses_threshold = False
         # Without a best one that of the last evaluation is not kept, and does not hold.
         self._evaluation.threshold = best.get(_CHOSEN, self._settings.threshold)
-        return best.get(_CHOSEN)
+        if _CHOSEN not in best:
+            return
+        model_dir = self._settings.model_dir
+        for directory in (model_dir, os.path.join(model_dir, BEST)):
+            document = run_document.read(directory)
+            if document and document.task:
+                task = {**document.task, _CHOSEN: best[_CHOSEN]}
+                run_document.write(directory, dataclasses.replace(document, task=task))
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them

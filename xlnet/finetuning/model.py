@@ -1,5 +1,4 @@
-"""What fine-tuning computes of a batch: the network with the output layer of a task, its loss and
-training step, and frozen layers.
+"""What fine-tuning computes of a batch: the network with the output layer of a task, and its loss.
 
 Shape letters as in `modeling`; T tokens of an example, C choices.
 """
@@ -8,21 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, devices, optimizer, train_step
-from xlnet.engine.estimator import EstimatorSpec
-from xlnet.engine.optimizer import layer_of
+from xlnet.engine import train_step
 from xlnet.finetuning.predictor import OF_ROWS
 from xlnet.model import heads, modeling
 from xlnet.model.stateless_random import fold_in
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
-from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.contract import LossOptions
 
 
@@ -212,89 +207,3 @@ def encode_with_memory(
     )
     sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
     return sequence, padding
-
-
-# ---- training ----
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingModel:
-    """A `TaskModel` in training. class_weights: floats [L], weights of the examples by their label;
-    None: all 1. xla: whether a step is compiled."""
-
-    model: TaskModel
-    optimization: OptimizationSettings
-    class_weights: Optional[list] = None
-    xla: bool = False
-
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        """A training step on one replica; features: its part of
-        `input_pipeline.finetuning_batches`, [b,...]."""
-        model, settings, config = (
-            self.model,
-            self.model.tuned.settings,
-            self.model.config,
-        )
-        options = LossOptions(settings.label_smoothing, self.class_weights)
-        getter = frozen(settings.freeze_layers) if settings.freeze_layers else None
-        batch = train_step.on_device(features)
-        # The index of the first example in the global batch.
-        first_row = (
-            devices.replica_index() * batch["is_real_example"].shape.as_list()[0]
-        )
-
-        # Forward and loss, of each micro-batch. In pretraining, dropout masks are sampled for each
-        # batch element, so micro-batches have the masks of one large batch. That needs shapes that
-        # are known when the graph is built. Here a batch has the length of its longest text, so
-        # each micro-batch has a seed of its own, and its masks differ from those of one large
-        # batch.
-        def forward(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict]:
-            seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            with tf.variable_scope(
-                tf.get_variable_scope(),
-                custom_getter=getter,
-            ):
-                losses = model.training_loss(
-                    part,
-                    fold_in(seed, first_row + row),
-                    options,
-                    device="xla" if self.xla else None,
-                )
-            # All parts are equally large, so the mean of their means is that of the batch.
-            return tf.reduce_mean(losses), {}
-
-        # Gradients. In float16 the loss is scaled, since small gradients would become 0.
-        scale = optimizer.LossScale() if model.network.precision == "fp16" else None
-        loss, gradients, _ = train_step.loss_and_gradients(
-            forward, batch, settings.grad_accum_steps, scale, self.xla
-        )
-        # The variables exist now: set where they start.
-        checkpoint.start_from(settings.init_checkpoint, config, settings.model_dir)
-        # Means over the replicas.
-        *gradients, loss = devices.mean_over_replicas([*gradients, loss])
-        # Clipping and update.
-        update, scalars = optimizer.minimize(
-            self.optimization, tf.train.get_global_step(), gradients, scale
-        )
-        return EstimatorSpec(loss, update, scalars)
-
-
-# ---- frozen layers ----
-
-
-def frozen(count: int) -> Callable[..., Any]:
-    """A variable scope's getter that freezes the embeddings, the `count` lowest layers, and what is
-    kept in one variable for all layers: the biases of attention and `seg_embed`."""
-    of_all_layers = "transformer/(word_embedding/|mask_emb/|r_[wrs]_bias$|seg_embed$)"
-
-    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        layer = layer_of(name)
-        if layer is None:
-            is_frozen = bool(re.search(of_all_layers, name))
-        else:
-            is_frozen = layer < count
-        if is_frozen:
-            kwargs["trainable"] = False
-        return getter(name, *args, **kwargs)
-
-    return get

@@ -66,7 +66,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help="SentencePiece model; if not given, that of model_dir or of init_checkpoint",
     )
     model_config_path: str = same_as(RunSettings, "model_config_path", default="")
-    # None until the number of rows is known (`finetuning.run.derived` and `in_steps`).
+    # None until the number of rows is known (`finetuning.resolve.derived` and `in_steps`).
     train_batch_size: int = same_as(
         RunSettings,
         "train_batch_size",
@@ -319,7 +319,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
 @dataclasses.dataclass(frozen=True)
 class TaskOptimizationSettings(OptimizationSettings, help_group=HelpGroup.OPTIMIZER):
     """Learning rate, optimizer and clipping of fine-tuning. What is None follows from the network
-    and the number of rows (`finetuning.run.derived`)."""
+    and the number of rows (`finetuning.resolve.derived`)."""
 
     learning_rate: float = same_as(
         OptimizationSettings,

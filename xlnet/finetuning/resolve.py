@@ -1,0 +1,252 @@
+"""From the settings of a task to a fine-tuning run: what is read and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import os
+
+from xlnet.corpus.tokenizer import SPIECE_NAME
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.engine.devices import Devices
+from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
+from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.run import FineTuningRun
+from xlnet.finetuning.verdict import default_rate
+from xlnet.runs import run_document, task_settings
+from xlnet.runs.task_settings import AnySettings, FineTunedTask, TaskRun
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.support import files
+from xlnet.support.errors import wrong
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import readers
+from xlnet.tasks.task import expand_split
+from xlnet.tasks.types import contract
+
+_log = logging.getLogger(__name__)
+
+_MOST_UNSAVED = 1000  # steps between checkpoints by default, if an epoch has more
+_MOST_UNLOGGED = 50  # steps of a log line
+_WARM_UP = 0.1  # of the steps, by default
+
+
+def resolve(
+    run: TaskRun,
+    model: TaskModel,
+    data: TaskData,
+    device_settings: DeviceSettings,
+    devices: Devices,
+) -> FineTuningRun:
+    """The training that the settings and the rows say.
+
+    Args:
+      run: the task and the settings.
+      model: the network with the task's output layer.
+      data: the files of the task.
+      device_settings: which devices were asked for.
+      devices: those of the run.
+
+    Raises:
+      UserError: something does not fit; nothing was written but records.
+    """
+    # Read the rows of all files: bad ones are found before hours of work.
+    settings, task = model.tuned.settings, model.tuned.task
+    rows = data.to_train()
+    settings, optimization = derived(
+        settings,
+        run.optimization,
+        model.config.d_model,
+        len(rows),
+        devices.replicas * settings.grad_accum_steps,
+    )
+    given = settings  # as they are kept: lengths in epochs
+    labelled = data.of_split("train", need_labels=True)["train"]
+    if not data.can_evaluate():
+        _log.warning(
+            "note: there is no file %s to evaluate on while training",
+            settings.eval_split,
+        )
+        settings = dataclasses.replace(settings, eval_steps=0)
+    settings = in_steps(settings, len(rows), optimization.train_steps)
+    if settings.train_batch_size > len(rows):
+        found = settings.train_batch_size, len(rows)
+        _log.warning("note: train_batch_size is %d, of %d rows to train on", *found)
+    evaluated = {}
+    if settings.eval_steps or settings.do_eval:
+        evaluated = data.of_split(settings.eval_split, need_labels=True)
+    note_repeated_texts(labelled, evaluated)
+    class_weights = None
+    if settings.class_weights:
+        class_weights = contract.class_weights(task, settings.class_weights, labelled)
+
+    # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
+    # are the copies in its directory.
+    resolved = run_document.values_of(
+        (given, model.network, optimization, device_settings)
+    )
+    resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
+    resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
+    read = {
+        "train": data.digests("train"),
+        "code": own_code(task),
+    }
+    document = dataclasses.replace(run.document, resolved=resolved, read=read)
+    run_document.check_resumed(
+        document, model.config, data.tokenizer, settings.allow_changes
+    )
+    return FineTuningRun(
+        settings,
+        optimization,
+        model,
+        data,
+        rows,
+        data.records(rows),
+        class_weights,
+        devices,
+        document,
+    )
+
+
+def derived(
+    settings: AnySettings,
+    optimization: OptimizationSettings,
+    width: int,
+    num_rows: int,
+    parts: int,
+) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings of a training, with what follows from the network and the number of rows in
+    place of what is not given:
+
+    - learning rate: 3e-5 for pretrained weights of width 768, as in the settings that the authors
+      published (2e-5 to 5e-5 for widths 768 and 1024), and 1e-4 for random ones, as in pretraining
+      on one GPU; both times (768 / width)^2, at most 2e-3. The power and the limit are no
+      measurement: they give the sample's width 128 the rates 1e-3 and 2e-3, between which networks
+      of that width are pretrained, and leave 2e-5 and 3e-5 for the published widths.
+    - batch: 32 as in the published settings, 16 and 8 for files of fewer than 640 and 320 rows, so
+      that an epoch has 20 steps or more.
+    - epochs: 3, and so many more for small files that there are 300 steps, at most 20
+      (https://arxiv.org/abs/2006.04884 and https://arxiv.org/abs/2006.05987: small sets need more
+      steps than three epochs have).
+    - warm-up: a tenth of the steps, as in these papers.
+
+    Args:
+      settings: of the task; of the run.
+      optimization: of the optimizer.
+      width: `d_model` of the network.
+      num_rows: to train on.
+      parts: replicas x micro-batches, of which the batch is a multiple.
+    """
+    batch = settings.train_batch_size
+    if batch is None:
+        batch = 32
+        if num_rows < 640:
+            batch = 16
+        if num_rows < 320:
+            batch = 8
+        batch = parts * math.ceil(batch / parts)
+    epochs = settings.epochs
+    if epochs is None and optimization.train_steps is None:
+        epochs = math.ceil(min(20, max(3, 300 * batch / num_rows)))
+    steps = optimization.train_steps
+    if epochs:
+        # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches
+        # of 4 are 5 steps.
+        steps = max(1, round(epochs * num_rows / batch))
+    rate = optimization.learning_rate
+    if rate is None:
+        rate = default_rate(width, bool(settings.init_checkpoint))
+    warmup = optimization.warmup_steps
+    if warmup is None:
+        warmup = round(_WARM_UP * steps)
+    settings = dataclasses.replace(settings, train_batch_size=batch, epochs=epochs)
+    optimization = dataclasses.replace(
+        optimization, train_steps=steps, learning_rate=rate, warmup_steps=warmup
+    )
+    optimization.check_warmup()
+    return settings, optimization
+
+
+def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:
+    """The settings with the intervals of a run in steps: by default it is evaluated and saved once
+    an epoch, and saved every 1,000 steps if an epoch has more; it has 20 log lines or more.
+
+    A row of several windows counts once, so an epoch passes over a part of the windows.
+    """
+    once_an_epoch = max(1, math.ceil(num_rows / settings.train_batch_size))
+    eval_steps = settings.eval_steps
+    if eval_steps is None:
+        eval_steps = once_an_epoch
+    save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
+    log_steps = settings.log_steps
+    if not log_steps:
+        log_steps = min(max(1, train_steps // 20), _MOST_UNLOGGED)
+    return dataclasses.replace(
+        settings, eval_steps=eval_steps, save_steps=save_steps, log_steps=log_steps
+    )
+
+
+def check_files(tuned: FineTunedTask, data: TaskData) -> None:
+    """Raises UserError where a task has too few or too many files, or one would be overwritten."""
+    settings, task = tuned.settings, tuned.task
+    if settings.do_train and not data.can_evaluate():
+        settings.check_without_evaluations(f"file {settings.eval_split} to evaluate on")
+    output = settings.output
+    to_predict = settings.predict_file
+    if settings.do_predict and output and not to_predict:
+        parts = expand_split(task, settings.predict_split)
+        if len(parts) > 1:
+            raise wrong("output", "one file", f"predict_dir for {', '.join(parts)}")
+        if data.has(parts[0]):  # if not, the error is that of reading it
+            to_predict = data.paths(parts[0])[0]
+    if settings.do_predict and output and output != "-":
+        read = [settings.predict_file or ""]
+        if settings.data_dir or settings.named_files:
+            for names in task.files.by_split.values():
+                read.append(readers.find_file(settings.data_dir, names))
+        paths = [path for found in read for path in readers.each_path(found)]
+        files.check_output(
+            output,
+            [each for path in paths for each in task.reader.files_of(path)],
+            "output",
+        )
+
+
+def check(run: TaskRun, devices: Devices) -> None:
+    """Raises UserError for settings that contradict the network, the task or the devices, and for
+    a model directory or initial weights of something else than this run."""
+    # The settings.
+    settings, task, config = run.tuned.settings, run.tuned.task, run.config
+    encoding.check_max_seq_length(settings.max_seq_length)
+    if settings.freeze_layers > config.n_layer:
+        raise wrong(
+            "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"
+        )
+    if settings.label_smoothing and "label_smoothing" not in task.type.loss_options:
+        raise wrong(
+            "label_smoothing",
+            settings.label_smoothing,
+            f"0: {task.name} has no classes",
+        )
+    if settings.do_train and settings.train_batch_size:
+        devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+
+    # The weights.
+    found = best_checkpoint.best_or_newest(settings.model_dir)
+    if not found and not settings.do_train:
+        nothing = f"no checkpoint in {settings.model_dir}"
+        raise wrong("model_dir", nothing, "a trained model", "--do_train")
+    for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
+        task_settings.check_trained_for(directory, run.document, settings)
+    if found:
+        checkpoint.check_config(found[1], config)
+    elif settings.init_checkpoint:
+        prefix = checkpoint.resolve(settings.init_checkpoint)
+        checkpoint.check_config(prefix, config)
+        if settings.do_train:
+            checkpoint.read_weights(prefix)  # which must be finite
+            task_settings.check_start(
+                settings.init_checkpoint, task, run.document.task or {}
+            )
