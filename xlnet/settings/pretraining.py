@@ -112,8 +112,8 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     )
     mask_mode: str = setting(
         "whole_word",
-        "what is predicted together: n-grams of 1 to max_ngram words; single tokens; or n pieces by "
-        "the rule of the original",
+        "what is predicted together: n-grams of up to max_ngram words; single tokens; or n pieces "
+        "by the rule of the original",
         choices=("whole_word", "token", "legacy"),
         belongs_to="model",
     )
