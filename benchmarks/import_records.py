@@ -20,7 +20,7 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import required, setting
 from xlnet.support import files, quiet
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 # record_info-train-0-0.bsz-16.seqlen-512.reuse-256.bi.alpha-6.beta-1.fnp-85.json
 NAME = re.compile(
@@ -49,27 +49,19 @@ def main(settings):
     quiet.import_tensorflow()
     named, arrays, passes = read(settings.input)
     tokenizer = Tokenizer(settings.spiece_model_file, bool(named["uncased"]), False)
-    if (
-        arrays["input"].max() >= tokenizer.vocab_size
-        or not (arrays["input"][..., -2:] == [tokenizer.sep_id, tokenizer.cls_id]).all()
-    ):
-        raise UserError(
-            f"{settings.input}: {settings.spiece_model_file} is not the vocabulary of the records"
-        )
+    count, rows, seq_len = arrays["input"].shape
+    last = arrays["input"][..., -2:]
+    ends = (last == [tokenizer.sep_id, tokenizer.cls_id]).all()
+    if not ends or arrays["input"].max() >= tokenizer.vocab_size:
+        vocabulary = f"the vocabulary of the records in {settings.input}"
+        raise wrong("spiece_model_file", settings.spiece_model_file, vocabulary)
     bi_data = named["direction"] == "bi"
+    directions = np.zeros(rows, int)
+    if bi_data:
+        directions = directions_of(rows, settings.num_core_per_host)
     with files.new_directory(settings.output) as directory:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
-        streams = list(
-            write(
-                directory,
-                arrays,
-                passes,
-                tokenizer,
-                bi_data
-                and directions_of(arrays["input"].shape[1], settings.num_core_per_host),
-            )
-        )
-        count, rows, seq_len = arrays["input"].shape
+        streams = write(directory, arrays, passes, tokenizer, directions)
         Manifest(
             vocab_size=tokenizer.vocab_size,
             sp_model=SPIECE_NAME,
@@ -105,15 +97,12 @@ def read(directory):
     import tensorflow as tf
 
     named, parts, passes = None, [], [0]
-    for info in sorted(
-        glob.glob(os.path.join(glob.escape(directory), "record_info-*.json"))
-    ):
+    pattern = os.path.join(glob.escape(directory), "record_info-*.json")
+    for info in sorted(glob.glob(pattern)):
         found = NAME.fullmatch(os.path.basename(info))
         if not found or named not in (None, found.groupdict()):
-            raise UserError(
-                f"{info}: expected a name with the settings, the same in all files, like "
-                "record_info-train-0-0.bsz-16.seqlen-512.reuse-256.bi.alpha-6.beta-1."
-                "fnp-85.json"
+            raise wrong(
+                info, "its name", "the same settings in all names, as the original"
             )
         named = found.groupdict()
         seq_len, batch_size = int(named["seq_len"]), int(named["batch_size"])
@@ -124,39 +113,30 @@ def read(directory):
             Feature("label", (1,), "int"),
         ]
         values = files.read_json(info, "record info")
-        paths = [
-            os.path.join(directory, os.path.basename(name))
-            for name in values["filenames"]
-        ]
+        names = map(os.path.basename, values["filenames"])
+        paths = [os.path.join(directory, name) for name in names]
         serialized = [data.numpy() for data in tf.data.TFRecordDataset(paths)]
         if len(serialized) != values["num_batch"] * batch_size:
-            raise UserError(
-                "{}: expected {} windows, found {}".format(
-                    info, values["num_batch"] * batch_size, len(serialized)
-                )
-            )
-        parts.append(
-            {
-                name: value.numpy().reshape(-1, batch_size, *value.shape[1:])
-                for name, value in feature_spec.parse(layout, serialized).items()
-            }
-        )
+            expected = f"{values['num_batch'] * batch_size} windows"
+            raise wrong(info, len(serialized), expected)
+        part = {}
+        for name, value in feature_spec.parse(layout, serialized).items():
+            part[name] = value.numpy().reshape(-1, batch_size, *value.shape[1:])
+        parts.append(part)
         passes.append(passes[-1] + values["num_batch"])
     if not parts:
-        raise UserError(f"input: no record_info-*.json in {directory}")
-    return (
-        named,
-        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
-        passes[:-1],
-    )
+        raise wrong("input", directory, "record_info-*.json")
+    arrays = {}
+    for name in parts[0]:
+        arrays[name] = np.concatenate([part[name] for part in parts])
+    return named, arrays, passes[:-1]
 
 
 def directions_of(rows, cores):
     """int [rows], 1 backward: the second half of the rows of each core."""
     if rows % (2 * cores):
-        raise UserError(
-            f"num_core_per_host is {cores}: bsz is {rows}, expected a multiple of {2 * cores}"
-        )
+        expected = f"half of a divisor of the {rows} rows"
+        raise wrong("num_core_per_host", cores, expected)
     return np.arange(rows) // (rows // (2 * cores)) % 2
 
 
@@ -164,59 +144,52 @@ def word_starts(rows, direction, tokenizer):
     """The positions at which words begin, in reading order, in sequences [W,Q] of one direction:
     bool [W,Q]."""
     vocabulary = sequences.Vocabulary.of(tokenizer)
-    return np.stack(
-        [
-            sequences.read(
-                (row[::-1] if direction else row).astype(np.uint32),
-                direction,
-                vocabulary,
-            ).words
-            for row in rows
-        ]
-    )
+    words = []
+    for row in rows.astype(np.uint32):
+        in_order = row[::-1] if direction else row
+        words.append(sequences.read(in_order, direction, vocabulary).words)
+    return np.stack(words)
 
 
 def write(directory, arrays, passes, tokenizer, directions):
-    """Writes a file for each row; yields what the manifest has about it.
+    """Writes a file for each row; returns what the manifest has about each.
 
-    directions: of the rows; False: all forward. Ours alternate from stream to stream.
+    directions: of the rows, int [B]. Ours alternate from stream to stream.
     """
     count, rows, seq_len = arrays["input"].shape
-    order = (
-        np.arange(rows)
-        if directions is False
-        else np.stack(
-            [np.flatnonzero(directions == each) for each in (0, 1)], axis=1
-        ).ravel()
-    )
-    encoder = ExampleBytes(
-        feature_spec.pretraining_features(seq_len), tokenizer.vocab_size - 1
-    )
+    layout = feature_spec.pretraining_features(seq_len)
+    encoder = ExampleBytes(layout, tokenizer.vocab_size - 1)
+    streams = []
+    # The first forward row, the first backward one, the second forward one, ...
+    order = np.arange(rows)
+    if directions.any():
+        both = np.flatnonzero(directions == 0), np.flatnonzero(directions == 1)
+        order = np.stack(both, axis=1).ravel()
     for stream, row in enumerate(order):
-        direction = 0 if directions is False else int(directions[row])
-        found = {name: arrays[name][:, row] for name in ("input", "seg_id")}
-        records = encoder.encode(
-            {
-                **found,
-                "label": arrays["label"][:, row, 0],
-                "word_start": word_starts(found["input"], direction, tokenizer).astype(
-                    int
-                ),
-                "direction": np.full(count, direction),
-                "starts_stream": np.isin(np.arange(count), passes).astype(int),
-            }
-        )
+        direction, found = int(directions[row]), arrays["input"][:, row]
+        words = word_starts(found, direction, tokenizer)
+        features = {
+            "input": found,
+            "seg_id": arrays["seg_id"][:, row],
+            "label": arrays["label"][:, row, 0],
+            "word_start": words.astype(int),
+            "direction": np.full(count, direction),
+            "starts_stream": np.isin(np.arange(count), passes).astype(int),
+        }
         name = f"stream-{stream:05}-of-{rows:05}.tfrecord"
         path = os.path.join(directory, name)
         with open(path, "wb") as f:
-            f.writelines(map(tfrecord.frame, records))
-        yield {
-            "file": name,
-            "direction": direction,
-            "windows": count,
-            "bytes": os.path.getsize(path),
-            "sha256": files.sha256(path),
-        }
+            f.writelines(map(tfrecord.frame, encoder.encode(features)))
+        streams.append(
+            {
+                "file": name,
+                "direction": direction,
+                "windows": count,
+                "bytes": os.path.getsize(path),
+                "sha256": files.sha256(path),
+            }
+        )
+    return streams
 
 
 if __name__ == "__main__":

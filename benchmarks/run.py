@@ -21,14 +21,13 @@ import time
 from typing import Optional
 
 import costs
-from recipes import chosen
 from repository import ROOT
 from work import WORKS
 
 from xlnet.commands import cli
 from xlnet.settings.fields import setting
 from xlnet.settings.network import XLNetConfig
-from xlnet.support.errors import UserError
+from xlnet.support.errors import UserError, wrong
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 PRECISIONS = ("fp32", "bf16")
@@ -91,18 +90,17 @@ def main(settings):
     for name in ("huggingface", "kerashub"):
         python = getattr(settings, name)
         if python and not os.access(python, os.X_OK):
-            raise UserError(f"{name}: {python} is not a program")
+            raise wrong(name, python, "a program")
     if settings.compiled and not settings.huggingface:
-        raise UserError("compiled: also needs --huggingface")
+        raise wrong("compiled", "no huggingface", "--huggingface")
     if settings.device == "gpu" and (settings.kerashub or settings.halves):
-        raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
+        raise wrong("device", "gpu", "cpu, as of --kerashub and --halves")
     if settings.device == "cpu" and settings.peak_tflops:
-        raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
-    works = [
-        (name, chosen_work(name, settings))
-        for name in chosen("works", settings.works, "work", WORKS)
-    ]
-    precisions = chosen("precisions", settings.precisions, "precision", PRECISIONS)
+        raise wrong("peak_tflops", "device cpu", "--device=gpu")
+    works = []
+    for name in chosen("works", settings.works, WORKS):
+        works.append((name, chosen_work(name, settings)))
+    precisions = chosen("precisions", settings.precisions, PRECISIONS)
     architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
     print(
@@ -130,6 +128,15 @@ def main(settings):
     print("\n" + "; ".join(sorted(versions)))
 
 
+def chosen(flag, value, known):
+    """The names in the comma-separated `value` of a flag, all of them `known`."""
+    names = value.split(",")
+    for name in names:
+        if name not in known:
+            raise wrong(flag, name, ", ".join(known))
+    return names
+
+
 def device(name):
     """A description of the device that is timed; a UserError if there is no GPU."""
     if name == "cpu":
@@ -140,7 +147,7 @@ def device(name):
 
     found = tf2.config.list_physical_devices("GPU")[:1]
     if not found:
-        raise UserError("device is gpu: " + devices.NO_GPU)
+        raise wrong("device", devices.NO_GPU, "a GPU")
     return devices.gpu_names(found)
 
 
@@ -148,7 +155,7 @@ def chosen_work(name, settings):
     """The named work with the sizes that the settings change."""
     work = WORKS[name].resized(settings.batch, settings.length)
     if settings.halves and work.kind == "infer" and work.batch % 2:
-        raise UserError(f"halves: {work.batch} rows cannot be halved")
+        raise wrong("halves", f"{work.batch} rows", "an even number")
     return work
 
 
@@ -174,50 +181,41 @@ def compare(title, work, precision, architecture, settings):
             print(f"| {title} | {system} | {error} |", flush=True)
     ours, total = results[OURS], costs.step_operations(architecture, work)
     for system, result in results.items():
-        print(
-            row(
-                title, system, result, work, in_products(result, ours, total, settings)
-            ),
-            flush=True,
-        )
+        products = in_products(result, ours, total, settings)
+        print(row(title, system, result, work, products), flush=True)
     for system in list(results)[1:]:
         print(ratios(title, system, results[system], ours), flush=True)
     return {result["version"] for result in results.values()}
 
 
 def systems(kind, settings):
-    """Yields the systems that do a kind of work, this library first: (name, Python, worker, its
-    options). JAX has threads that cannot be limited here: it does not answer halves."""
-    for name, python, worker, options in programs(kind, settings):
-        yield name, python, worker, options
-        has_halves = options.get("backend") != "jax"
-        if settings.halves and kind == "infer" and has_halves:
-            yield name + ", two halves", python, worker, dict(options, at_once=2)
-
-
-def programs(kind, settings):
-    yield OURS, sys.executable, "time_xlnet.py", {}
+    """The systems that do a kind of work, this library first: (name, Python, worker, its options).
+    JAX has threads that cannot be limited here: it does not answer halves."""
+    found = [(OURS, sys.executable, "time_xlnet.py", {})]
     if settings.recompute and kind != "infer":
-        yield OURS + ", recompute", sys.executable, "time_xlnet.py", {"recompute": True}
+        options = {"recompute": True}
+        found.append((OURS + ", recompute", sys.executable, "time_xlnet.py", options))
     if settings.xla and kind != "infer":
-        yield OURS + ", XLA", sys.executable, "time_xlnet.py", {"xla": True}
-    if settings.huggingface:
-        yield "Hugging Face", settings.huggingface, "time_huggingface.py", {}
+        found.append((OURS + ", XLA", sys.executable, "time_xlnet.py", {"xla": True}))
+    rival = settings.huggingface
+    if rival:
+        found.append(("Hugging Face", rival, "time_huggingface.py", {}))
     if settings.compiled:
-        yield (
-            "Hugging Face, compiled",
-            settings.huggingface,
-            "time_huggingface.py",
-            {"compiled": True},
-        )
+        options = {"compiled": True}
+        found.append(("Hugging Face, compiled", rival, "time_huggingface.py", options))
     if settings.kerashub and kind != "pretrain":
         for backend in ("tensorflow", "jax"):
-            yield (
-                "KerasHub on " + backend,
-                settings.kerashub,
-                "time_kerashub.py",
-                {"backend": backend},
-            )
+            name, options = "KerasHub on " + backend, {"backend": backend}
+            found.append((name, settings.kerashub, "time_kerashub.py", options))
+    if not settings.halves or kind != "infer":
+        return found
+    with_halves = []
+    for name, python, worker, options in found:
+        with_halves.append((name, python, worker, options))
+        if options.get("backend") != "jax":
+            halves = dict(options, at_once=2)
+            with_halves.append((name + ", two halves", python, worker, halves))
+    return with_halves
 
 
 def measure(python, worker, work, options):
@@ -233,22 +231,16 @@ def measure(python, worker, work, options):
         environment["CUDA_VISIBLE_DEVICES"] = "-1"
     if at_once > 1:
         environment.update(TF_NUM_INTRAOP_THREADS=threads, OMP_NUM_THREADS=threads)
+    request = json.dumps(dict(options, work=dataclasses.asdict(part)))
     done = subprocess.run(
-        [
-            python,
-            os.path.join(ROOT, "benchmarks", worker),
-            json.dumps(dict(options, work=dataclasses.asdict(part))),
-        ],
+        [python, os.path.join(ROOT, "benchmarks", worker), request],
         capture_output=True,
         text=True,
         env=environment,
     )
     if done.returncode:
-        raise UserError(
-            "{} with {} failed: {}".format(
-                worker, python, (done.stderr.strip().splitlines() or ["no message"])[-1]
-            )
-        )
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"{worker} with {python} failed: {reason}")
     result = json.loads(done.stdout.strip().splitlines()[-1])
     for clock in ("wall", "processor"):
         result[clock] = statistics.median(result[clock])

@@ -7,7 +7,6 @@ A classifier and a pretrained model of the given architecture, weights at random
 `xlnet serve`, each in a process of its own; all requests go to 127.0.0.1. Each light client is
 timed alone and beside the heavy one in turn, for several rounds; the table has the medians of all
 requests. Compare the two numbers of a line only, as other work on the machine changes both.
-`--checkout` serves with another version of this repository.
 """
 
 import concurrent.futures
@@ -30,11 +29,23 @@ from typing import Any
 import numpy as np
 from repository import ROOT
 
+from xlnet.support import quiet
+
+quiet.import_tensorflow()
+import tensorflow.compat.v1 as tf
+
 from xlnet.commands import cli
 from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.engine import checkpoint, devices
+from xlnet.finetuning import predictor
+from xlnet.finetuning.model import TaskModel
+from xlnet.model import heads, modeling
+from xlnet.runs import run_document, task_settings
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.tasks import custom
 
 _SPREAD = 0.25  # of the lengths of texts around that asked for
 _TIMEOUT = 300  # of a request [s]
@@ -52,78 +63,54 @@ class LoadBenchmark(Settings):
         os.path.join(ROOT, "configs/model/base.json"),
         "JSON with the architecture; weights are random",
     )
-    checkout: str = setting(ROOT, "directory of the version that serves")
     seconds: float = setting(
         2.0, "length of each measurement in a round [s]", minimum=1.0
     )
     rounds: int = setting(
         5, "rounds, each of every light client alone and beside", minimum=1
     )
-    beam_tokens: int = setting(700, "length of the 32 beams [tokens]", minimum=1)
     tokens: int = setting(32, "generated tokens of a text, at most", minimum=1)
-    clients: int = setting(20, "clients that generate together", minimum=1)
 
 
 def main(settings: LoadBenchmark) -> None:
     """Prints two tables."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    devices.set_up_process()
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    texts = make_texts(tokenizer, 64, 64)
     with tempfile.TemporaryDirectory(prefix="xlnet-load-") as directory:
         classifier = os.path.join(directory, "classifier")
-        make_model(classifier, settings.model_config_path, settings.spiece_model_file)
         pretrained = os.path.join(directory, "pretrained")
-        make_pretrained(
-            pretrained, settings.model_config_path, settings.spiece_model_file
-        )
-        texts = make_texts(settings.spiece_model_file, 64, 64)
-        long = make_texts(settings.spiece_model_file, 400, 4)
-        print(
-            "| light client | beside | alone p50 ms | beside p50 ms | times |\n"
-            + "|---" * 5
-            + "|"
-        )
-        with served(classifier, settings.checkout) as port:
-            explain = request(
-                "explain", [" ".join(text.split()[:400]) for text in long]
-            )
+        os.makedirs(classifier)
+        os.makedirs(pretrained)
+        make_classifier(classifier, config, tokenizer)
+        make_pretrained(pretrained, config, tokenizer)
+        print("| light client | beside | alone p50 ms | beside p50 ms | times |")
+        print("|---|---|---|---|---|")
+        with served(classifier) as port:
+            explain = request("explain", make_texts(tokenizer, 400, 4))
             light = {
                 "text": request("text", texts[:1]),
                 "explain of 2 words": request("explain", ["two words"]),
                 "vectors": request("vectors", texts[:1]),
             }
             show(port, settings, light, "explain", explain)
-        with served(pretrained, settings.checkout) as port:
-            beams = request(
-                "generate", texts[:1], beams=32, max_tokens=settings.beam_tokens
-            )
+        with served(pretrained) as port:
+            beams = request("generate", texts[:1], beams=32, max_tokens=700)
             blank = "The ___ was here. " + " ".join(texts[0].split()[:20])
+            prompt = [texts[1][:40]]
             light = {
                 "fill": request("fill", [blank], pieces="1", beams=5),
                 "vectors": request("vectors", texts[:1]),
-                "8 tokens": request(
-                    "generate", [texts[1][:40]], temperature=0, max_tokens=8
-                ),
+                "8 tokens": request("generate", prompt, temperature=0, max_tokens=8),
             }
             show(port, settings, light, "32 beams", beams)
             print("\n| generation | tokens/s |\n|---|---|")
-            for name, rate in generation(port, settings, texts):
-                print(f"| {name} | {rate:.1f} |", flush=True)
+            show_generation(port, settings.tokens, texts[:20])
 
 
-def make_model(directory, model_config_path, spiece_model_file):
+def make_classifier(directory, config, tokenizer):
     """A model directory as training leaves it, of a classifier with weights at random."""
-    import tensorflow.compat.v1 as tf
-
-    from xlnet.engine import checkpoint, devices
-    from xlnet.finetuning import predictor
-    from xlnet.finetuning.model import TaskModel
-    from xlnet.runs import run_document, task_settings
-    from xlnet.runs.task_settings import FineTunedTask
-    from xlnet.tasks import custom
-
-    devices.set_up_process()
-    os.makedirs(directory)
-    config = XLNetConfig(json_path=model_config_path)
-    tokenizer = Tokenizer(spiece_model_file)
     tuned_with = ClassifierSettings(
         model_dir=directory,
         task_name="custom",
@@ -136,26 +123,43 @@ def make_model(directory, model_config_path, spiece_model_file):
     run_document.write(directory, document, config, tokenizer)
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
-        TaskModel(config, tuned, NetworkSettings()).outputs(
-            predictor.placeholders(tuned)
+        features = predictor.placeholders(tuned)
+        TaskModel(config, tuned, NetworkSettings()).outputs(features)
+        write_random_weights(directory)
+
+
+def make_pretrained(directory, config, tokenizer):
+    """A directory as pretraining leaves it, weights at random."""
+    text = run_document.text_of(tokenizer)
+    settings = {"objective": "permutation"}
+    document = run_document.RunDocument("", None, settings, text=text)
+    run_document.write(directory, document, config, tokenizer)
+    with tf.Graph().as_default(), tf.variable_scope("model"):
+        ids = tf.zeros([1, 2], tf.int32)
+        run_config = NetworkSettings().run_config(is_training=False)
+        query = modeling.Query(positions=ids)
+        outputs = modeling.transformer_xl(
+            config, run_config, input_ids=ids, seg_ids=ids, query=query
         )
-        draw = np.random.default_rng(0)
-        checkpoint.write_arrays(
-            os.path.join(directory, "model.ckpt-1"),
-            {
-                devices.base_name(variable): draw.normal(
-                    variable.op.name.endswith("gamma"), 0.02, variable.shape.as_list()
-                ).astype(np.float32)
-                for variable in tf.global_variables()
-            },
-        )
+        heads.lm_logits(outputs.sequence, outputs.embedding_table)
+        write_random_weights(directory)
+
+
+def write_random_weights(directory):
+    """Writes a checkpoint with the variables of the graph."""
+    draw, arrays = np.random.default_rng(0), {}
+    for variable in tf.global_variables():
+        name = devices.base_name(variable)
+        mean = float(name.endswith("gamma"))
+        values = draw.normal(mean, 0.02, variable.shape.as_list())
+        arrays[name] = values.astype(np.float32)
+    checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), arrays)
     checkpoint.write_state_file(directory)
 
 
-def make_texts(spiece_model_file, pieces, count):
+def make_texts(tokenizer, pieces, count):
     """English-like texts of about `pieces` pieces."""
-    tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
-    words = []
+    draw, words = random.Random(0), []
     for number in range(min(tokenizer.vocab_size, 3200)):
         word = tokenizer.id_to_piece(number)[1:]
         if word.isalpha():
@@ -167,59 +171,13 @@ def make_texts(spiece_model_file, pieces, count):
     return texts
 
 
-def make_pretrained(
-    directory: str, model_config_path: str, spiece_model_file: str
-) -> None:
-    """A directory as pretraining leaves it, weights at random."""
-    import tensorflow.compat.v1 as tf
-
-    from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.engine import checkpoint, devices
-    from xlnet.model import heads, modeling
-    from xlnet.runs import run_document
-    from xlnet.settings.network import NetworkSettings
-
-    os.makedirs(directory)
-    config = XLNetConfig(json_path=model_config_path)
-    tokenizer = Tokenizer(spiece_model_file)
-    run_document.write(
-        directory,
-        run_document.RunDocument(
-            "", None, {"objective": "permutation"}, text=run_document.text_of(tokenizer)
-        ),
-        config,
-        tokenizer,
-    )
-    with tf.Graph().as_default(), tf.variable_scope("model"):
-        ids = tf.zeros([1, 2], tf.int32)
-        outputs = modeling.transformer_xl(
-            config,
-            NetworkSettings().run_config(is_training=False),
-            input_ids=ids,
-            seg_ids=ids,
-            query=modeling.Query(positions=ids),
-        )
-        heads.lm_logits(outputs.sequence, outputs.embedding_table)
-        draw = np.random.default_rng(0)
-        arrays = {}
-        for variable in tf.global_variables():
-            name = devices.base_name(variable)
-            mean = float(name.endswith("gamma"))
-            arrays[name] = draw.normal(mean, 0.02, variable.shape.as_list()).astype(
-                np.float32
-            )
-    checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), arrays)
-    checkpoint.write_state_file(directory)
-
-
 @contextmanager
-def served(model_dir: str, checkout: str) -> Iterator[int]:
+def served(model_dir: str) -> Iterator[int]:
     """The port of a server of a model directory."""
     flags = [f"--model_dir={model_dir}", "--name=m", "--port=0"]
     with subprocess.Popen(
         [sys.executable, "-m", "xlnet", "serve", *flags],
-        cwd=checkout,
-        env=dict(os.environ, PYTHONPATH=checkout),
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -308,11 +266,8 @@ def repeated(port: int, body: bytes) -> Iterator[None]:
             try:
                 connection.request("POST", "/v1/models/m:predict", body)
                 connection.getresponse().read()
-            except (
-                OSError,
-                http.client.HTTPException,
-            ):  # it has left, or the server is gone
-                return
+            except (OSError, http.client.HTTPException):
+                return  # it has left, or the server is gone
             connection.close()
 
     thread = threading.Thread(target=loop, daemon=True)
@@ -327,36 +282,36 @@ def repeated(port: int, body: bytes) -> Iterator[None]:
         time.sleep(_PAUSE)
 
 
-def generation(
-    port: int, settings: LoadBenchmark, texts: list[str]
-) -> Iterator[tuple[str, float]]:
-    """Yields (name, tokens a second) of one client, of a list, and of as many clients."""
-    how = dict(max_tokens=settings.tokens, seed=1)
-    prompts = [text[:60] for text in texts[: settings.clients]]
-
-    def tokens(bodies: list[bytes]) -> int:
-        """How many tokens are generated for requests that are sent at the same time."""
-        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
-            # An error of a client is raised where its answer is taken.
-            answers = list(pool.map(functools.partial(ask, port), bodies))
-        return sum(each["tokens"] for one in answers for each in one["predictions"])
-
+def show_generation(port: int, most: int, texts: list[str]) -> None:
+    """Prints the tokens a second of one client, of a list of texts, and of as many clients.
+    most: tokens of a text."""
+    how = {"max_tokens": most, "seed": 1}
+    prompts = [text[:60] for text in texts]
+    count = len(prompts)
     works = {
         "one client": [request("generate", prompts[:1], **how)],
-        f"a list of {len(prompts)}": [request("generate", prompts, **how)],
-        f"{len(prompts)} clients": [
-            request("generate", [prompt], **how) for prompt in prompts
-        ],
+        f"a list of {count}": [request("generate", prompts, **how)],
+        f"{count} clients": [request("generate", [one], **how) for one in prompts],
     }
     # In turn, so that other work on the machine meets all of them.
     rates: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(3):
         for name, bodies in works.items():
             began = time.monotonic()
-            count = tokens(bodies)
-            rates[name].append(count / (time.monotonic() - began))
+            tokens = generated_tokens(port, bodies)
+            rates[name].append(tokens / (time.monotonic() - began))
     for name, found in rates.items():
-        yield name, float(np.median(found))
+        print(f"| {name} | {np.median(found):.1f} |", flush=True)
+
+
+def generated_tokens(port: int, bodies: list[bytes]) -> int:
+    """How many tokens are generated for requests that are sent at the same time."""
+    total = 0
+    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+        # An error of a client is raised where its answer is taken.
+        for answer in pool.map(functools.partial(ask, port), bodies):
+            total += sum(each["tokens"] for each in answer["predictions"])
+    return total
 
 
 if __name__ == "__main__":

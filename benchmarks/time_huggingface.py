@@ -29,9 +29,8 @@ def model_config(config, dropout=0.1):
 
 def permutation_inputs(arrays):
     """perm_mask [B,Q,Q] and target_mapping [B,P,Q], float32, from ranks and positions."""
-    rank, positions = (
-        torch.from_numpy(arrays[name]).long() for name in ("rank", "positions")
-    )
+    rank = torch.from_numpy(arrays["rank"]).long()
+    positions = torch.from_numpy(arrays["positions"]).long()
     is_target = torch.zeros_like(rank).scatter(1, positions, 1)
     hidden = (rank + 1 - is_target)[:, :, None] <= rank[:, None, :]
     mapping = torch.nn.functional.one_hot(positions, rank.shape[1])
@@ -62,10 +61,8 @@ class Step:
         inputs = self._inputs(works.batch(work, config["n_token"]))
         self.inputs = {name: value.to(device) for name, value in inputs.items()}
         if work.kind == "pretrain":
-            self.inputs["mems"] = [
-                torch.zeros(work.memory, work.batch, config["d_model"], device=device)
-                for _ in range(config["n_layer"])
-            ]
+            shape = [config["n_layer"], work.memory, work.batch, config["d_model"]]
+            self.inputs["mems"] = list(torch.zeros(shape, device=device))
 
     def _inputs(self, arrays):
         inputs = {
@@ -74,9 +71,8 @@ class Step:
         }
         if self.work.kind == "pretrain":
             inputs["perm_mask"], inputs["target_mapping"] = permutation_inputs(arrays)
-            inputs["labels"] = inputs["input_ids"].gather(
-                1, torch.from_numpy(arrays["positions"]).long()
-            )
+            positions = torch.from_numpy(arrays["positions"]).long()
+            inputs["labels"] = inputs["input_ids"].gather(1, positions)
         else:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         if self.work.kind == "finetune":
@@ -109,26 +105,20 @@ class Step:
             self.inputs["mems"] = [memory.float() for memory in outputs.mems]
 
 
+def peak_gib():
+    return torch.cuda.max_memory_allocated() / 2**30
+
+
 def main():
     options = works.arguments()
     device = "cuda" if options["device"] == "gpu" else "cpu"
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = True  # as this library does
-    step = Step(
-        works.Work(**options["work"]),
-        options["config"],
-        options["precision"],
-        options["compiled"],
-        device,
-    )
-    works.measure(
-        step,
-        options,
-        (lambda: torch.cuda.max_memory_allocated() / 2**30)
-        if device == "cuda"
-        else None,
-        version=f"torch {torch.__version__}, transformers {transformers.__version__}",
-    )
+    work, precision = works.Work(**options["work"]), options["precision"]
+    step = Step(work, options["config"], precision, options["compiled"], device)
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    peak = peak_gib if device == "cuda" else None
+    works.measure(step, options, peak, version=versions)
 
 
 if __name__ == "__main__":

@@ -70,14 +70,10 @@ def main():
     options = works.arguments()
     os.environ["KERAS_BACKEND"] = options["backend"]  # read when Keras is imported
     step = Step(works.Work(**options["work"]), options["config"], options["precision"])
-    works.measure(
-        step,
-        options,
-        version=", ".join(
-            f"{name} {importlib.import_module(name).__version__}"
-            for name in ("keras_hub", options["backend"])
-        ),
-    )
+    hub = importlib.import_module("keras_hub").__version__
+    backend = importlib.import_module(options["backend"]).__version__
+    versions = f"keras_hub {hub}, {options['backend']} {backend}"
+    works.measure(step, options, version=versions)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Tokens per second of the clock and of processors, and memory: data_utils.py with some processes,
-and xlnet data beam on Dask with as many workers, on this machine. One text, the same records.
+"""Tokens per second of the clock and of processors, and memory, of `xlnet data make` with some
+processes on this machine.
 
     python benchmarks/time_preparation.py --text='corpus/*.txt' --sp_path=spiece.model
 
@@ -17,7 +17,7 @@ import os
 import pathlib
 import random
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,8 +27,6 @@ import sentencepiece
 from repository import ROOT
 
 from xlnet.corpus.tokenizer import Tokenizer
-
-PORT = 18785
 
 
 def make_text(pattern, size, path):
@@ -58,138 +56,50 @@ def pieces_alone(text, sp_path):
     return seconds
 
 
-def start(*words, **how):
-    return subprocess.Popen(
-        [sys.executable, *map(str, words)],
-        cwd=ROOT,
-        **how,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)),
-    )
-
-
-def timed(*words):
+def timed(command):
     """Seconds, seconds of a processor, and the peak memory of one of the processes [MB]."""
     began = time.monotonic()
-    process = start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        sys.exit("{} failed".format(" ".join(map(str, words))))
-    return (
-        time.monotonic() - began,
-        used.ru_utime + used.ru_stime,
-        used.ru_maxrss / 1024,
-    )
-
-
-def peak(process):
-    """The peak memory of a process [MB]."""
-    text = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
-
-
-def processor_seconds(process):
-    """The processor time that a process has used so far [s]."""
-    fields = (
-        pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    )
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def on_dask(workers, *words):
-    address = f"tcp://127.0.0.1:{PORT}"
-    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    cluster = [
-        start(
-            "-m",
-            "distributed.cli.dask_scheduler",
-            "--host=127.0.0.1",
-            f"--port={PORT}",
-            "--no-dashboard",
-            **quiet,
-        )
-    ]
-    try:
-        time.sleep(5)
-        cluster += [
-            start(
-                "-m",
-                "distributed.cli.dask_worker",
-                address,
-                "--nthreads=1",
-                "--no-nanny",
-                "--no-dashboard",
-                "--memory-limit=0",
-                **quiet,
-            )
-            for _ in range(workers)
-        ]
-        time.sleep(10)
-        idle = sum(map(processor_seconds, cluster))
-        seconds, processor, _ = timed(
-            "-m",
-            "xlnet",
-            "data",
-            "beam",
-            *words,
-            "--beam_options=--runner=apache_beam.runners."
-            "dask.dask_runner.DaskRunner --dask_client_address=" + address,
-        )
-        processor += sum(map(processor_seconds, cluster)) - idle
-        return seconds, processor, max(map(peak, cluster[1:]))
-    finally:
-        for process in cluster:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+        sys.exit("{} failed".format(" ".join(command)))
+    seconds = time.monotonic() - began
+    return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--text", required=True, help="pattern of files, as of input_format lines"
+        "--text", required=True, help="pattern of files, a sentence a line"
     )
     parser.add_argument("--sp_path", required=True)
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--workers", default="1,2", help="comma-separated")
-    parser.add_argument(
-        "--without_beam", action="store_true", help="data_utils.py alone"
-    )
     given = parser.parse_args()
+    print(
+        "| workers | text | time | tokens/s | tokens/CPU s | memory | of SentencePiece |"
+    )
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "text.txt")
         make_text(given.text, given.megabytes * 10**6, text)
-        made = []
-        systems = [("data_utils.py", timed)]
-        if not given.without_beam:
-            systems.append(("xlnet data beam", on_dask))
-        for workers in map(int, given.workers.split(",")):
-            for name, run in systems:
-                directory = os.path.join(folder, f"{name.split()[-1]}-{workers}")
-                words = [
-                    "--input_glob=" + text,
-                    "--sp_path=" + given.sp_path,
-                    "--save_dir=" + directory,
-                    "--num_streams=32",
-                ]
-                seconds, processor, memory = (
-                    on_dask(workers, *words)
-                    if run is on_dask
-                    else timed("data_utils.py", f"--num_workers={workers}", *words)
-                )
-                alone = pieces_alone(
-                    text, given.sp_path
-                )  # each time: the machine's speed changes
-                manifest = pathlib.Path(directory, "manifest.json").read_bytes()
-                made.append(manifest)
-                tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])
-                print(
-                    f"| {name} | {workers} | {given.megabytes} MB | {seconds:.0f} s | "
-                    f"{tokens / seconds:.0f} | {tokens / processor:.0f} | {memory:.0f} MB "
-                    f"| {processor / alone:.2f} |",
-                    flush=True,
-                )
-                subprocess.run(["rm", "-r", directory], check=True)
-        if len(set(made)) > 1:
-            sys.exit("the records differ")
+        for workers in given.workers.split(","):
+            records = os.path.join(folder, "records")
+            command = [sys.executable, "-m", "xlnet", "data", "make"]
+            command += [f"--input_glob={text}", f"--sp_path={given.sp_path}"]
+            command += [f"--save_dir={records}", "--num_streams=32"]
+            seconds, processor, memory = timed([*command, f"--num_workers={workers}"])
+            # Each time: the machine's speed changes.
+            alone = pieces_alone(text, given.sp_path)
+            manifest = pathlib.Path(records, "manifest.json").read_text()
+            tokens = int(re.search(r'"tokens": (\d+)', manifest)[1])
+            print(
+                f"| {workers} | {given.megabytes} MB | {seconds:.0f} s | "
+                f"{tokens / seconds:.0f} | {tokens / processor:.0f} | {memory:.0f} MB "
+                f"| {processor / alone:.2f} |",
+                flush=True,
+            )
+            shutil.rmtree(records)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -23,6 +23,9 @@ from xlnet.settings.training import OptimizationSettings
 
 def run_config(work, options):
     is_training = work.kind != "infer"
+    device, capability = None, options.get("fused_attention")
+    if options.get("xla") and is_training:
+        device = options.get("compiled_for", "xla")
     return RunConfig(
         is_training=is_training,
         use_tpu=False,
@@ -30,12 +33,8 @@ def run_config(work, options):
         precision=options["precision"],
         recompute=options["recompute"],
         traced_once=is_training,
-        device=options.get("compiled_for", "xla")
-        if options.get("xla") and is_training
-        else None,
-        fused_attention=tuple(options["fused_attention"])
-        if "fused_attention" in options
-        else None,
+        device=device,
+        fused_attention=tuple(capability) if capability else None,
         dropout=options.get("dropout", 0.1),
         dropatt=options.get("dropout", 0.1),
         mem_len=work.memory or None,
@@ -46,9 +45,8 @@ def run_config(work, options):
 def pretraining_loss(config, run, inputs, seed):
     """Loss of the permutation language model, and the new memories [B,L,M,D]."""
     mems = tf.unstack(inputs["memory"], axis=1)
-    outputs, vectors = objectives.find("permutation").predict(
-        objectives.Batch(config, run, inputs, mems, seed)
-    )
+    batch = objectives.Batch(config, run, inputs, mems, seed)
+    outputs, vectors = objectives.find("permutation").predict(batch)
     ids = tf.gather(inputs["input_ids"], inputs["positions"], batch_dims=1)
     losses = heads.lm_loss(vectors, ids, outputs.embedding_table, run.precision)
     return tf.reduce_mean(losses), tf.stack(outputs.new_mems, axis=1)
@@ -61,8 +59,9 @@ def classifier(config, run, inputs, seed):
         input_ids=inputs["input_ids"],
         seg_ids=inputs["seg_ids"],
         seed=seed,
+        # None is masked, but TensorFlow cannot know.
         mask=(inputs["input_ids"] < 0)[:, None],
-    )  # none is, but TensorFlow cannot know
+    )
     summary = heads.summarize(config, run, outputs.sequence, seed=seed)
     return heads.classification(
         run, summary, inputs["labels"], num_classes=2, scope="classification_benchmark"
@@ -81,35 +80,23 @@ def build(work, config, options):
         device: "cpu" or "gpu" (what there is);
         compiled_for: "tpu" or "xla", with xla: the device of the kernels ("xla").
     """
-    devices = connect(
-        DeviceSettings(
-            device=options.get("device", "auto"), xla=bool(options.get("xla"))
-        )
-    )  # with XLA's flags
-    run, batch = run_config(work, options), works.batch(work, config.n_token)
-    inputs = {
-        name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()
-    }
+    device, xla = options.get("device", "auto"), bool(options.get("xla"))
+    devices = connect(DeviceSettings(device=device, xla=xla))  # with XLA's flags
+    run = run_config(work, options)
+    inputs, feed = {}, {}
+    for name, value in works.batch(work, config.n_token).items():
+        inputs[name] = tf.placeholder(tf.int32, value.shape)
+        feed[inputs[name]] = value
     # Built for a TPU, it runs on the CPU that is here.
     here = run.device if run.device == "tpu" else kernels_tuned.device_here()
     with mock.patch.object(kernels_tuned, "device_here", lambda: here):
-        fetches = (
-            training_step(
-                work, config, run, train_step.on_device(inputs), options.get("xla")
-            )
-            if run.is_training
-            else answers(config, run, train_step.on_device(inputs))
-        )
-    return (
-        fetches,
-        {inputs[name]: value for name, value in batch.items()},
-        devices.session_config(run.is_training),
-    )
-
-
-def answers(config, run, inputs):
-    with train_step.model_scope(kept_in=run.precision):
-        return classifier(config, run, inputs, None).logits
+        inputs = train_step.on_device(inputs)
+        if run.is_training:
+            fetches = training_step(work, config, run, inputs, xla)
+        else:
+            with train_step.model_scope(kept_in=run.precision):
+                fetches = classifier(config, run, inputs, None).logits
+    return fetches, feed, devices.session_config(run.is_training)
 
 
 def training_step(work, config, run, inputs, xla):
@@ -137,17 +124,17 @@ def training_step(work, config, run, inputs, xla):
     loss, gradients, kept = train_step.loss_and_gradients(compute, inputs, 1, xla=xla)
     settings = OptimizationSettings(weight_decay=0.01)
     train, _ = optimizer.minimize(settings, step, gradients)
-    return tf.group(train, *([memory.assign(kept["memory"])] if kept else [])), loss
+    if kept:
+        train = tf.group(train, memory.assign(kept["memory"]))
+    return train, loss
 
 
 def matrix_rates(dtype, rows, columns, repeats=8):
     """Rate of a large matrix product [floating-point operations/s]: per second of wall time (the
     best of some), per second of processor time (the median)."""
     with tf.Graph().as_default(), tf.Session() as session:
-        a, b = (
-            tf.Variable(tf.ones(shape, dtype))
-            for shape in ([rows, columns], [columns, rows])
-        )
+        a = tf.Variable(tf.ones([rows, columns], dtype))
+        b = tf.Variable(tf.ones([columns, rows], dtype))
         session.run(tf.global_variables_initializer())
         product = tf.matmul(a, b).op
         wall, processor = works.seconds(
@@ -164,11 +151,10 @@ def main():
     work = works.Work(**options["work"])
     config = XLNetConfig(**options["config"])
     fetches, feed, session_config = build(work, config, options)  # sets up the devices
-    rates = (
-        matrix_rates(DTYPES[options["precision"]], 8192, 8192)
-        if options["device"] == "gpu"
-        else matrix_rates(tf.float32, 2048, 3072)
-    )
+    if options["device"] == "gpu":
+        rates = matrix_rates(DTYPES[options["precision"]], 8192, 8192)
+    else:
+        rates = matrix_rates(tf.float32, 2048, 3072)
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
         works.measure(

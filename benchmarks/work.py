@@ -51,11 +51,10 @@ def batch(work, vocabulary, seed=0):
     """
     random = np.random.RandomState(seed)
     shape = [work.batch, work.length]
+    segments = np.arange(work.length) >= work.length // 2
     arrays = {
         "input_ids": random.randint(10, vocabulary, shape).astype(np.int32),
-        "seg_ids": np.repeat(
-            np.arange(work.length)[None] >= work.length // 2, work.batch, axis=0
-        ).astype(np.int32),
+        "seg_ids": np.broadcast_to(segments, shape).astype(np.int32),
         "labels": random.randint(0, 2, work.batch).astype(np.int32),
     }
     if work.kind == "pretrain":
@@ -63,12 +62,9 @@ def batch(work, vocabulary, seed=0):
         arrays["positions"] = np.sort(order[:, : work.targets], axis=1).astype(np.int32)
         arrays["rank"] = np.full(shape, -1, np.int32)
         ranks = np.stack([random.permutation(work.targets) for _ in range(work.batch)])
-        np.put_along_axis(
-            arrays["rank"], arrays["positions"], ranks.astype(np.int32), axis=1
-        )
-        arrays["direction"] = (np.arange(work.batch) >= work.batch // 2).astype(
-            np.int32
-        )
+        np.put_along_axis(arrays["rank"], arrays["positions"], ranks, axis=1)
+        is_backward = np.arange(work.batch) >= work.batch // 2
+        arrays["direction"] = is_backward.astype(np.int32)
     return arrays
 
 
@@ -106,18 +102,13 @@ def measure(step, options, peak_gib=None, **more):
 
     peak_gib: function that returns the peak memory of a GPU; None: that of this process.
     """
-    wall, processor = seconds(
-        side_by_side(step, options["at_once"]), options["repeats"], options["warm_up"]
-    )
-    peak = (
-        peak_gib()
-        if peak_gib
-        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    )
-    print(
-        json.dumps(dict(more, wall=wall, processor=processor, peak_gib=peak)),
-        flush=True,
-    )
+    steps = side_by_side(step, options["at_once"])
+    wall, processor = seconds(steps, options["repeats"], options["warm_up"])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    if peak_gib:
+        peak = peak_gib()
+    measured = dict(more, wall=wall, processor=processor, peak_gib=peak)
+    print(json.dumps(measured), flush=True)
 
 
 def arguments():

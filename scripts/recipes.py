@@ -52,29 +52,3 @@ def keep_settings(directory, **settings):
                 f"{name}: {value}, but the files in {directory} are made with {kept.get(name)} "
                 f"({path}); give that, or another out_dir"
             )
-
-
-def chosen(flag, value, what, known):
-    """The names in the comma-separated `value` of a flag.
-
-    Raises:
-      UserError: one is not `known`; `what` says what it should be.
-    """
-    names = value.split(",")
-    for name in names:
-        if name not in known:
-            raise UserError(
-                "{}: no {} '{}' (there are {})".format(
-                    flag, what, name, ", ".join(known)
-                )
-            )
-    return names
-
-
-def print_table(header, rows):
-    """Prints words as a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    print(
-        "\n" + "\n".join("| {} |".format(" | ".join(line)) for line in lines),
-        flush=True,
-    )

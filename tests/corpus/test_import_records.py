@@ -137,7 +137,7 @@ def test_records_and_vocabularies_that_do_not_fit(place, theirs, tmp_path):
         done.returncode == 1 and "record_info_dir: no manifest.json in" in done.stderr
     )
     with pytest.raises(
-        UserError, match="num_core_per_host is 3: bsz is 4, expected a multiple"
+        UserError, match="num_core_per_host: found 3, expected half of a divisor"
     ):
         import_records.main(settings(place, tmp_path, num_core_per_host=3))
     write(
@@ -146,14 +146,14 @@ def test_records_and_vocabularies_that_do_not_fit(place, theirs, tmp_path):
         {name: value[:1] + (name == "input") for name, value in theirs.items()},
     )
     with pytest.raises(
-        UserError, match="sp.model is not the vocabulary of the records"
+        UserError, match="sp.model, expected the vocabulary of the records"
     ):
         import_records.main(settings(place, tmp_path))
     info = next((tmp_path / "tfrecords").glob("record_info-train-0-1*"))
     info.write_text(info.read_text().replace('"num_batch": 1', '"num_batch": 2'))
-    with pytest.raises(UserError, match="expected 8 windows, found 4"):
+    with pytest.raises(UserError, match="found 4, expected 8 windows"):
         import_records.main(settings(place, tmp_path))
     info.rename(info.with_name("record_info-x.json"))
-    with pytest.raises(UserError, match="expected a name with the settings"):
+    with pytest.raises(UserError, match="found its name, expected the same settings"):
         import_records.main(settings(place, tmp_path))
     assert not (tmp_path / "ours").exists()
