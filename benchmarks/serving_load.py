@@ -100,7 +100,7 @@ def main(settings: LoadBenchmark) -> None:
             blank = "The ___ was here. " + " ".join(texts[0].split()[:20])
             prompt = [texts[1][:40]]
             light = {
-                "fill": request("fill", [blank], pieces="1", beams=5),
+                "fill": request("fill", [blank], most_pieces=1, beams=5),
                 "vectors": request("vectors", texts[:1]),
                 "8 tokens": request("generate", prompt, temperature=0, max_tokens=8),
             }

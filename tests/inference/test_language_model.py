@@ -198,5 +198,5 @@ def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
                 UserError, match="outputs of the network are not finite numbers"
             ):
                 call()
-        found = loaded.fill(["the ___ sat", "the cat"], errors="return")
+        found = list(loaded.pipe(["the ___ sat", "the cat"], "fill", errors="return"))
         assert "not finite" in str(found[0]) and "not finite" not in str(found[1])

@@ -1,9 +1,5 @@
 """A wrong argument of a loaded model is a line that names it, never an error from inside."""
 
-import functools
-import threading
-import time
-
 import numpy as np
 import pytest
 
@@ -32,9 +28,8 @@ class Table:
         (lambda model: model.generate("the", top_k=2.0), "top_k"),
         (lambda model: model.generate("the", max_token=3), "max_token"),
         (lambda model: model.generate("the", stop=3), "stop"),
-        (lambda model: model.generate("the", stop=["a", 3]), "stop"),
         (lambda model: model.stream("the", seed="x"), "seed"),
-        (lambda model: model.fill("a ___", pieces=0), "pieces"),
+        (lambda model: model.fill("a ___", most_pieces=0), "most_pieces"),
         (lambda model: model.generate("the", temperature=-1), "temperature"),
         (lambda model: model.generate("the", beams=None), "beams"),
         (lambda model: model.generate("\u4e2d"), "tokens that are in the vocabulary"),
@@ -45,26 +40,17 @@ class Table:
         (lambda model: model.attention("the cat", layers=[]), "layers"),
         (lambda model: model.attention("the cat", layers=2), "layers"),
         (lambda model: model.attention("the cat", layers=["1"]), "layers"),
-        (lambda model: model.attention("the cat", layers=[True]), "layers"),
         (lambda model: model.attention("the cat", layers=[1], seed="x"), "seed"),
         (lambda model: model.vectors("the", layers="x"), "layers"),
         (lambda model: model.vectors("the", pooling=3), "pooling"),
-        (lambda model: model.vectors("the", normalize=1), "normalize"),
         (lambda model: model.vectors("the", layers=[[0]]), "layers"),
-        (lambda model: model.vectors("the", errors="ignore"), "errors"),
         (lambda model: model.attention("the", layers=[1], order=3), "order"),
-        (
-            lambda model: model.attention("the", layers=[1], most_tokens="9"),
-            "most_tokens",
-        ),
         (lambda model: model.pipe(["the"], "predikt"), "predikt"),
         (lambda model: model.pipe("the", "vectors"), "texts"),
         (lambda model: model.pipe(3, "vectors"), "texts"),
         (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
         (lambda model: model.pipe(Table(), "vectors"), "texts"),
         (lambda model: model.pipe(np.array("the"), "vectors"), "texts"),
-        (lambda model: model.generate("the", stop=np.array(["a", ""])), "stop"),
-        (lambda model: model.pipe(["the"], "vectors", poling="mean"), "poling"),
         (lambda model: model.pipe(["the"], "vectors", errors=1), "errors"),
         (lambda model: model.pipe(["the"], "fill", top="1"), "top"),
         (lambda model: model.fill(["a ___", "a"]), "text 1"),
@@ -80,11 +66,6 @@ def test_arrays_are_taken_as_lists(model):
     texts = np.array(["the cat", "on"])
     expected = model.vectors(["the cat", "on"])
     assert np.array_equal(list(model.pipe(texts, verb="vectors")), expected)
-    written = [
-        model.generate("the cat", stop=stop, max_tokens=20, seed=3).text
-        for stop in (None, ["a", "e"], np.array(["a", "e"]))
-    ]
-    assert written[0] != written[1] == written[2]
 
 
 @pytest.mark.parametrize(
@@ -103,43 +84,3 @@ def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
         xlnet.load(permuted.folder, **given)
     with pytest.raises(xlnet.UserError, match="path: found 3, expected a path"):
         xlnet.load(3)
-
-
-def test_a_model_that_is_closed_while_it_is_asked(permuted):
-    said, model = [], xlnet.load(permuted.folder, device="cpu")
-
-    def ask(call):
-        try:
-            while True:
-                call()
-        except BaseException as e:
-            said.append(e)
-
-    asking = [
-        threading.Thread(target=ask, args=[call])
-        for call in (
-            lambda: model.vectors(["the cat sat on the mat " * 9] * 40),
-            lambda: model.generate("the", max_tokens=200),
-        )
-    ]
-    for thread in asking:
-        thread.start()
-    time.sleep(1)
-    model.close()
-    for thread in asking:
-        thread.join(60)
-    assert [type(e) for e in said] == [xlnet.UserError] * 2
-    assert all("model: found a closed one" in str(e) for e in said)
-
-
-def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
-    with xlnet.load(permuted.folder, device="cpu") as model:
-        streams = [model.stream("the", max_tokens=9, seed=1) for _ in range(2)]
-        for stream in streams:
-            next(stream)
-    # What was generated before is still there.
-    ends = [functools.partial(list, stream) for stream in streams]
-    for call in (*ends, lambda: model.generate("the")):
-        with pytest.raises(xlnet.UserError, match="model: found a closed one"):
-            call()
-    model.close()

@@ -386,7 +386,7 @@ def test_a_filling_goes_into_the_text(page):
     assert first.inner_text() == "\u2026" + ("long " * 20)[-30:] + "<u> b"
     assert page.model.asked[-1][1] == {
         "top": "5",
-        "pieces": "1-3",
+        "most_pieces": "3",
         "order": "left_to_right",
     }
     # A bar is as long as its probability, as everywhere.
@@ -399,10 +399,10 @@ def test_a_filling_goes_into_the_text(page):
     page.keyboard.press("Control+z")  # the blank comes back
     assert page.input_value("#in-text") == "long " * 20 + "____ b"
     page.fill("#set-top", "")  # the server's default
-    page.fill("#set-pieces", "1")
+    page.fill("#set-most_pieces", "1")
     page.select_option("#set-order", "right_to_left")
     predict(page, "fill", text="a ___")
-    assert page.model.asked[-1][1] == {"pieces": "1", "order": "right_to_left"}
+    assert page.model.asked[-1][1] == {"most_pieces": "1", "order": "right_to_left"}
 
 
 def test_generated_text_its_probabilities_and_its_end(page):

@@ -10,8 +10,6 @@ from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.support import files, quiet
 from xlnet.support.errors import wrong
 
-MOST_TOKENS = 512  # in a plot; its file grows with the square
-
 
 @dataclasses.dataclass(frozen=True)
 class CurveSettings(Settings):
@@ -31,16 +29,16 @@ class CurveSettings(Settings):
 class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
 
-    text: str = required(f"the text, of at most {MOST_TOKENS} pieces")
+    text: str = required("the text, of at most 512 pieces")
     layers: Optional[str] = setting(
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
-    order: Optional[str] = same_as(
+    order: str = same_as(
         ComputingSettings,
         "order",
         help="factorization order of the pieces: random, left_to_right, their numbers as 2,1,3, or "
-        "none: each sees all, the query stream all but itself; default: random; left_to_right of a "
-        "causal model, which has no other",
+        "none: each sees all, the query stream all but itself; a causal model reads from left to "
+        "right",
     )
     seed: int = same_as(ComputingSettings, "seed")
     output: str = required("image to write: FILE.png")
@@ -90,7 +88,6 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
             layers=layers,
             order=settings.order,
             seed=settings.seed,
-            most_tokens=MOST_TOKENS,
         )
         plots.draw_attention(settings.output, found)
         print(f"written: {settings.output}")

@@ -193,10 +193,7 @@ def explain(model_settings: LoadSettings, settings: PairSettings) -> None:
     with load(model_settings) as model:
         pair = settings.text, settings.text_b
         found = model.explain(settings.text if settings.text_b is None else pair)
-        read = ""
-        if found.tokens_read < found.tokens:
-            read = f"; {found.tokens_read} of {found.tokens} tokens were read"
-        print(f"{found.output} {found.value:.4f}{read}")
+        print(f"{found.output} {found.value:.4f}")
         for number, (word, weight) in enumerate(zip(found.words, found.weights)):
             if number == found.first_words:
                 print()

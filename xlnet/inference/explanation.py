@@ -15,7 +15,6 @@ from xlnet.corpus.offsets import Aligner
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.inference.inference import Call, Computed, Inference, row_of
 from xlnet.inference.session import require_finite
-from xlnet.inference.settings import ExplanationSettings, from_keywords
 from xlnet.inference.texts import count_unknown, example_of, texts_of
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
@@ -37,9 +36,6 @@ class Explanation(NamedTuple):
       first_words: the number of words of the first text.
       output: the label whose probability is explained, or "score".
       value: the output for the text.
-      tokens_read: how many tokens of the texts were read.
-      tokens: how many there are, without special ones.
-      unknown_tokens: how many of these are not in the vocabulary.
     """
 
     words: tuple[str, ...]
@@ -48,26 +44,22 @@ class Explanation(NamedTuple):
     first_words: int
     output: str
     value: float
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
 
-def explanation_call(inference: Inference, **settings: Any) -> Call:
+def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
     """The call that explains texts or pairs, one after the other.
 
     Args:
-      settings: those of `ExplanationSettings`.
+      label: the label whose probability is explained; the most probable one if not given.
     """
     tuned = inference.tuned()
-    chosen = from_keywords(ExplanationSettings, settings)
     if tuned.task.type.verb not in VERBS:
         expected = f"one that can {' or '.join(VERBS)}"
         raise wrong("model", f"one of task type {tuned.task.type.name}", expected)
     names = list(tuned.task.scorer.probabilities)  # of the outputs; none of a score
-    if chosen.label is not None and chosen.label not in names:
+    if label is not None and label not in names:
         expected = f"one of {', '.join(names)}" if names else "none: it has one score"
-        raise wrong("label", repr(chosen.label), expected)
+        raise wrong("label", repr(label), expected)
     predictor = inference.predictor()
 
     def prepare(item: Any) -> tuple[Row, int]:
@@ -76,65 +68,44 @@ def explanation_call(inference: Inference, **settings: Any) -> Call:
 
     def compute(items: list[tuple[Row, int]]) -> list[Computed]:
         ((row, unknown),) = items
-        words, is_read, rows = _without_words(row, inference.aligner, tuned.layout)
-        values, counts = predictor.values(rows)
-        values = np.asarray(values, np.float64)
+        texts: list[Any] = texts_of(row)
+        read = characters_read(texts, inference.aligner, tuned.layout)
+        words: list[str] = []
+        is_read: list[bool] = []
+        rows = [row]  # then without each of the words that are read
+        for number, text in enumerate(texts):
+            for start, end in words_of(text):
+                words.append(text[start:end])
+                is_read.append(overlaps(read[number], start, end))
+                if is_read[-1]:
+                    shorter = [*texts, None]
+                    shorter[number] = text[:start] + text[end:]
+                    rows.append(row._replace(pairs=((shorter[0], shorter[1]),)))
+        if len(rows) > 1 + _MOST_WORDS:
+            found = f"{len(rows) - 1} words that are read"
+            raise wrong("text", found, f"at most {_MOST_WORDS}")
+        outputs, counts = predictor.values(rows)
+        values = np.asarray(outputs, np.float64)
         require_finite(values)
-        if values.ndim > 2:
-            found = f"predictions of the shape {values.shape[1:]}"
-            raise wrong("model", found, "a number, or some numbers in a row")
         inference.note_cut(counts.is_cut[:1], tuned.layout.max_seq_length)
         output, index = "score", 0
         if names:
-            index = int(values[0].argmax())
-            if chosen.label is not None:
-                index = names.index(chosen.label)
+            index = int(values[0].argmax()) if label is None else names.index(label)
             output = names[index]
         values = values[:, index] if values.ndim > 1 else values
         weights = np.zeros(len(words))
         weights[is_read] = values[0] - values[1:]
-        count = int(counts.read[0]), int(counts.total[0]), unknown
         result = Explanation(
             tuple(words),
             weights,
             np.array(is_read),
-            len(words_of(texts_of(row)[0])),
+            len(words_of(texts[0])),
             output,
             float(values[0]),
-            *count,
         )
-        return [Computed(result, *count)]
+        return [Computed(result, int(counts.read[0]), int(counts.total[0]), unknown)]
 
     return Call(prepare, compute, 1)
-
-
-def _without_words(
-    row: Row, aligner: Aligner, layout: encoding.Layout
-) -> tuple[list[str], list[bool], list[Row]]:
-    """The words of a row, whether each is read, and rows: the whole one, then that without each of
-    the words that are read."""
-    texts: list[Any] = texts_of(row)
-    read = characters_read(texts, aligner, layout)
-    words: list[str] = []
-    is_read: list[bool] = []
-    spans: list[tuple[int, int, int]] = []  # number of the text, start, end
-    for number, text in enumerate(texts):
-        for start, end in words_of(text):
-            words.append(text[start:end])
-            is_read.append(
-                any(start < last and first < end for first, last in read[number])
-            )
-            if is_read[-1]:
-                spans.append((number, start, end))
-    if len(spans) > _MOST_WORDS:
-        found = f"{len(spans)} words that are read"
-        raise wrong("text", found, f"at most {_MOST_WORDS}")
-    rows = [row]
-    for number, start, end in spans:
-        shorter = [*texts, None]
-        shorter[number] = texts[number][:start] + texts[number][end:]
-        rows.append(row._replace(pairs=((shorter[0], shorter[1]),)))
-    return words, is_read, rows
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
@@ -152,18 +123,21 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 def characters_read(
     texts: Sequence[str], aligner: Aligner, layout: encoding.Layout
-) -> list[list[tuple[int, int]]]:
-    """The (start, end) of the tokens of a text, or of both of a pair, that the network reads."""
+) -> list[np.ndarray]:
+    """The (start, end) of the tokens of a text, or of both of a pair, that the network reads: int
+    [tokens,2] of each."""
     # The numbers of the tokens are cut as their ids are.
     aligned = aligner.encode(texts)
     numbers = [list(range(len(each.ids))) for each in aligned]
     second = numbers[1] if len(texts) > 1 else None
     windows = encoding.fit_to_length(numbers[0], second, layout)
-    spans: list[list[tuple[int, int]]] = []
+    spans = []
     for position, text in enumerate(aligned):
-        kept: set[int] = set()
-        for window in windows:
-            kept.update(window[position])
-        read = sorted(kept)
-        spans.append(list(zip(text.starts[read].tolist(), text.ends[read].tolist())))
+        read = sorted({number for window in windows for number in window[position]})
+        spans.append(np.stack([text.starts[read], text.ends[read]], axis=1))
     return spans
+
+
+def overlaps(spans: np.ndarray, start: int, end: int) -> bool:
+    """Whether characters `start` to before `end` are in any of the spans, int [n,2]."""
+    return bool(((start < spans[:, 1]) & (spans[:, 0] < end)).any())

@@ -16,19 +16,20 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference.generation import best
 from xlnet.inference.inference import Call, Computed, Inference
-from xlnet.inference.language_model import LanguageModel
 from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
+    CONTEXT,
     AttentionSettings,
     FactorizationSettings,
     from_keywords,
-    numbers_in_order,
 )
 from xlnet.inference.texts import as_text, count_unknown, layers_of
 from xlnet.support.errors import escape_control_characters, wrong
+
+# A text: its ids, how many of them are unknown, and positions in a factorization order, int [T].
+Ordered = tuple[Sequence[int], int, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,6 @@ class Factorization:
 
     Attributes:
       pieces: T of them, in the order of the text.
-      ids: theirs, T of them.
       order: the positions of the tokens, from 0 on, in the factorization order, T of them.
       known: how many tokens at the beginning of the order are read, but not predicted.
       candidates: for each position, the C likeliest pieces there; none for a known token.
@@ -56,7 +56,6 @@ class Factorization:
     """
 
     pieces: Sequence[str]
-    ids: Sequence[int]
     order: Sequence[int]
     known: int
     candidates: Sequence[Sequence[str]]
@@ -103,78 +102,74 @@ def factorization_call(inference: Inference, **settings: Any) -> Call:
     model, tokenizer = inference.language_model(), inference.tokenizer
     model.require_queries()
 
-    def prepare(item: Any) -> tuple[Sequence[int], int]:
-        ids = tokenizer.ids(as_text(item))
-        least, most = chosen.known + 1, chosen.most_tokens
-        if not least <= len(ids) <= most:
-            raise wrong("text", f"{len(ids)} pieces", f"{least} to {most}")
-        return ids, count_unknown(tokenizer, [item])
+    def prepare(item: Any) -> Ordered:
+        return _in_order(inference, item, chosen.order, chosen.seed, chosen.known + 1)
 
-    def compute(items: list[tuple[Sequence[int], int]]) -> list[Computed]:
-        ((ids, unknown),) = items
-        found = _factorize(model, tokenizer, ids, chosen)
-        return [Computed(found, len(ids), len(ids), unknown)]
+    def compute(items: list[Ordered]) -> list[Computed]:
+        ((ids, unknown, order),) = items
+        count = len(ids)
+        targets = order[chosen.known :]  # [P], in the order in which they are predicted
+
+        # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target
+        # its place in the order.
+        rank = np.full(count, -1)
+        rank[targets] = np.arange(len(targets))
+        content_hides, query_hides = _masks(rank)
+
+        # One pass of the network predicts all targets: its rows are the T tokens of the content
+        # stream, then the P queries. Their numbers do not depend on each other, as no row sees a
+        # query.
+        with model.reading(count) as reading:
+            predicted, layers = reading.read(
+                np.array([ids]),
+                range(count),
+                targets.tolist(),
+                hidden=np.concatenate([content_hides, query_hides[targets]]),  # [T+P,T]
+                layers=range(model.n_layer),
+            )
+        require_finite(predicted)
+
+        # From targets in their order to positions in the text.
+        log_probabilities = np.full(count, np.nan)
+        likelier = np.full(count, -1)
+        candidates: list[list[str]] = [[] for _ in ids]
+        candidate_log_probabilities: list[list[float]] = [[] for _ in ids]
+        for target, scores in zip(targets, predicted[0]):
+            log_probabilities[target] = scores[ids[target]]
+            likelier[target] = np.count_nonzero(scores > scores[ids[target]])
+            (likeliest,) = best(scores, chosen.top)
+            candidates[target] = [tokenizer.id_to_piece(int(id)) for id in likeliest]
+            candidate_log_probabilities[target] = scores[likeliest].tolist()
+        query_attention = np.zeros((count, count))
+        mean = np.mean([layer[0] for layer in layers], axis=(0, 1))  # [T+P,T]
+        query_attention[targets] = np.where(query_hides[targets], 0, mean[count:])
+        found = Factorization(
+            pieces=[tokenizer.id_to_piece(id) for id in ids],
+            order=order.tolist(),
+            known=chosen.known,
+            candidates=candidates,
+            candidate_log_probabilities=candidate_log_probabilities,
+            log_probabilities=log_probabilities,
+            likelier=likelier,
+            content_hides=content_hides,
+            query_hides=np.where(rank[:, None] < 0, True, query_hides),
+            query_attention=query_attention,
+        )
+        return [Computed(found, count, count, unknown)]
 
     return Call(prepare, compute, 1)
 
 
-def _factorize(
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    ids: Sequence[int],
-    settings: FactorizationSettings,
-) -> Factorization:
-    count = len(ids)
-    order = order_of(count, settings.order, settings.seed)  # [T]
-    targets = order[settings.known :]  # [P], in the order in which they are predicted
-
-    # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target its
-    # place in the order. A row sees the columns of lower rank. In the content stream it sees its
-    # own token, too; a query does not. (For known tokens all ranks are equal: they see each other.)
-    rank = np.full(count, -1)
-    rank[targets] = np.arange(len(targets))
-    content_hides = rank > rank[:, None]  # [T,T]
-    query_hides = rank >= rank[:, None]  # [T,T]
-
-    # One pass of the network predicts all targets: its rows are the T tokens of the content stream,
-    # then the P queries. Their numbers do not depend on each other, as no row sees a query.
-    with model.reading(count) as reading:
-        predicted, layers = reading.read(
-            np.array([ids]),
-            range(count),
-            targets.tolist(),
-            hidden=np.concatenate([content_hides, query_hides[targets]]),  # [T+P,T]
-            layers=range(model.n_layer),
-        )
-    require_finite(predicted)
-
-    # From targets in their order to positions in the text.
-    log_probabilities = np.full(count, np.nan)
-    likelier = np.full(count, -1)
-    candidates: list[list[str]] = [[] for _ in ids]
-    candidate_log_probabilities: list[list[float]] = [[] for _ in ids]
-    for target, scores in zip(targets, predicted[0]):
-        log_probabilities[target] = scores[ids[target]]
-        likelier[target] = np.count_nonzero(scores > scores[ids[target]])
-        (likeliest,) = best(scores, settings.top)
-        candidates[target] = [tokenizer.id_to_piece(int(id)) for id in likeliest]
-        candidate_log_probabilities[target] = scores[likeliest].tolist()
-    query_attention = np.zeros((count, count))
-    mean = np.mean([layer[0] for layer in layers], axis=(0, 1))  # [T+P,T]
-    query_attention[targets] = np.where(query_hides[targets], 0, mean[count:])
-    return Factorization(
-        pieces=[tokenizer.id_to_piece(id) for id in ids],
-        ids=list(ids),
-        order=order.tolist(),
-        known=settings.known,
-        candidates=candidates,
-        candidate_log_probabilities=candidate_log_probabilities,
-        log_probabilities=log_probabilities,
-        likelier=likelier,
-        content_hides=content_hides,
-        query_hides=np.where(rank[:, None] < 0, True, query_hides),
-        query_attention=query_attention,
-    )
+def _in_order(
+    inference: Inference, item: Any, order: str, seed: int, least: int = 1
+) -> Ordered:
+    """A text of `least` to `CONTEXT` tokens in a factorization order."""
+    text = as_text(item)
+    ids = inference.tokenizer.ids(text)
+    if not least <= len(ids) <= CONTEXT:
+        raise wrong("text", f"{len(ids)} pieces", f"{least} to {CONTEXT}")
+    unknown = count_unknown(inference.tokenizer, [text])
+    return ids, unknown, order_of(len(ids), order, seed)
 
 
 def order_of(count: int, order: str, seed: int) -> np.ndarray:
@@ -185,10 +180,25 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
         return np.arange(count)[::-1]
     if order == "random":
         return np.random.default_rng(seed).permutation(count)
-    tokens = numbers_in_order(order)
-    if len(tokens) != count:
-        raise wrong("order", f"{len(tokens)} numbers", f"those of the {count} tokens")
-    return np.array(tokens)
+    numbers = [number.strip() for number in order.split(",")]
+    places = {str(place + 1): place for place in range(count)}
+    if sorted(numbers) != sorted(places):
+        found = f"{order!r:.80}"
+        expected = (
+            f"random, left_to_right, right_to_left, or the numbers of the {count} "
+            "tokens as in 2,1,3"
+        )
+        raise wrong("order", found, expected)
+    return np.array([places[number] for number in numbers])
+
+
+def _masks(rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What each token may not see, bool [T,T], in the content stream and in the query stream, by
+    the ranks of the tokens."""
+    # A row sees the columns of lower or equal rank: those before it in the order, and known tokens
+    # see each other. In the content stream a row sees its own token, too; a query does not.
+    content = rank > rank[:, None]
+    return content, content | np.eye(len(rank), dtype=bool)
 
 
 # ---- attention ----
@@ -205,7 +215,6 @@ class Attention(NamedTuple):
       hidden: of the same streams, bool [T,T]: the mask, True where a row may not see a column.
       places: int [T], position of each token in the factorization order, from 1 on; None: there is
         no order.
-      ids: of the pieces, T of them.
     """
 
     pieces: Sequence[str]
@@ -213,7 +222,6 @@ class Attention(NamedTuple):
     streams: Mapping[str, np.ndarray]
     hidden: Mapping[str, np.ndarray]
     places: Optional[np.ndarray]
-    ids: Sequence[int]
 
 
 def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) -> Call:
@@ -226,66 +234,45 @@ def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) ->
     chosen = from_keywords(AttentionSettings, settings)
     layers = layers_of(layers, 1, inference.loaded.config.n_layer)
     model, tokenizer = inference.language_model(), inference.tokenizer
+    is_ordered = model.is_causal or chosen.order != "none"
+    order_name = chosen.order
+    if model.is_causal or chosen.order == "none":
+        order_name = "left_to_right"
 
-    def prepare(item: Any) -> tuple[Sequence[int], int]:
-        ids = tokenizer.ids(as_text(item))
-        if not 0 < len(ids) <= chosen.most_tokens:
-            raise wrong("text", f"{len(ids)} pieces", f"1 to {chosen.most_tokens}")
-        return ids, count_unknown(tokenizer, [item])
+    def prepare(item: Any) -> Ordered:
+        return _in_order(inference, item, order_name, chosen.seed)
 
-    def compute(items: list[tuple[Sequence[int], int]]) -> list[Computed]:
-        ((ids, unknown),) = items
-        found = _attention(model, tokenizer, ids, layers, chosen)
-        return [Computed(found, len(ids), len(ids), unknown)]
+    def compute(items: list[Ordered]) -> list[Computed]:
+        ((ids, unknown, order),) = items
+        count = len(ids)
+        # Every token is a target, or, without an order, none is: all tokens see each other, and a
+        # query sees all but its own.
+        rank = np.argsort(order) if is_ordered else np.full(count, -1)
+        content, query = _masks(rank)
+        positions = np.arange(count)
+        if model.tokens_before is not None:
+            content |= positions[:, None] - positions > model.tokens_before
+        hidden = {"content": content}
+        if not model.is_causal:
+            hidden["query"] = query
+        # All tokens are read at once, with a query at each position: the rows of the result are
+        # those of the content stream, then those of the query stream.
+        with model.reading(count) as reading:
+            _, by_layer = reading.read(
+                np.array([ids]),
+                positions.tolist(),
+                [] if model.is_causal else positions.tolist(),
+                hidden=np.concatenate(list(hidden.values())),
+                layers=[layer - 1 for layer in layers],
+            )
+        both = np.array(by_layer)[:, 0]  # [k,N,T,T], or [k,N,2T,T]
+        streams = {}
+        for number, (name, mask) in enumerate(hidden.items()):
+            rows = both[:, :, number * count : (number + 1) * count]
+            streams[name] = np.where(mask, 0, rows)
+        pieces = [tokenizer.id_to_piece(id) for id in ids]
+        places = rank + 1 if is_ordered else None
+        found = Attention(pieces, layers, streams, hidden, places)
+        return [Computed(found, count, count, unknown)]
 
     return Call(prepare, compute, 1)
-
-
-def _attention(
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    ids: Sequence[int],
-    layers: Sequence[int],
-    settings: AttentionSettings,
-) -> Attention:
-    order = settings.order or ("left_to_right" if model.is_causal else "random")
-    if model.is_causal and order != "left_to_right":
-        raise wrong("order", order, "left_to_right, the only one of a causal model")
-    # The masks of both streams follow from the ranks of the tokens, as in pretraining if every
-    # token is a target: a token does not see those later in the order, and a query does not see its
-    # own token, either. Without an order every token sees all tokens, and a query all but its own.
-    rank = np.zeros(len(ids), int)
-    if order != "none":  # the inverse of an order has the place of each token
-        rank = np.argsort(order_of(len(ids), order, settings.seed))
-    content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
-    places = np.arange(len(ids))
-    if model.tokens_before is not None:
-        content |= places[:, None] - places > model.tokens_before
-    if order == "none":
-        query = np.eye(len(ids), dtype=bool)
-    hidden = {"content": content}
-    if not model.is_causal:
-        hidden["query"] = query
-    # All tokens are read at once, with a query at each position: the rows of the result are those
-    # of the content stream, then those of the query stream.
-    with model.reading(len(ids)) as reading:
-        _, by_layer = reading.read(
-            np.array([ids]),
-            places.tolist(),
-            [] if model.is_causal else places.tolist(),
-            hidden=np.concatenate(list(hidden.values())),
-            layers=[layer - 1 for layer in layers],
-        )
-    found = np.array(by_layer)[:, 0]  # [k,N,T,T], or [k,N,2T,T]
-    streams = {}
-    for number, (name, mask) in enumerate(hidden.items()):
-        rows = found[:, :, number * len(ids) : (number + 1) * len(ids)]
-        streams[name] = np.where(mask, 0, rows)
-    return Attention(
-        [tokenizer.id_to_piece(id) for id in ids],
-        layers,
-        streams,
-        hidden,
-        None if order == "none" else rank + 1,
-        list(ids),
-    )

@@ -22,7 +22,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,9 +52,6 @@ class Filling(NamedTuple):
       probability: joint one of all pieces, given how many there are.
       log_probability: its logarithm [nats].
       pieces: those of each blank.
-      tokens_read: how many tokens of the text around the blanks were read.
-      tokens: how many there are.
-      unknown_tokens: how many of these are not in the vocabulary.
     """
 
     text: str
@@ -62,9 +59,6 @@ class Filling(NamedTuple):
     probability: float
     log_probability: float
     pieces: tuple[tuple[str, ...], ...]
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
 
 def filling_call(inference: Inference, **settings: Any) -> Call:
@@ -76,10 +70,10 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
     chosen = from_keywords(FillingSettings, settings)
     model = inference.language_model()
     model.require_queries()
-    of_vocabulary = BlankPieces(inference.tokenizer)
+    pieces = BlankPieces(inference.tokenizer)
 
     def prepare(item: Any) -> Blanks:
-        return Blanks(of_vocabulary, as_text(item), chosen)
+        return Blanks(pieces, as_text(item), chosen.most_pieces)
 
     def compute(items: list[Blanks]) -> list[Computed]:
         (blanks,) = items
@@ -96,8 +90,8 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
                     reading, layout, allowed, order, chosen.beams
                 )
             # At most `top` fillings of these widths can be among the best of all widths.
-            for pieces, score in zip(fillings[: chosen.top], scores.tolist()):
-                found.append(blanks.filling(widths, pieces, score))
+            for ids, score in zip(fillings[: chosen.top], scores.tolist()):
+                found.append(blanks.filling(widths, ids, score))
         # Fillings of different numbers of pieces are compared as if every number were as likely
         # before.
         found.sort(key=lambda filling: -filling.log_probability)
@@ -108,37 +102,27 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
 
 
 class BlankPieces:
-    """The pieces of a vocabulary that may fill a blank."""
+    """The pieces of a vocabulary that may fill a blank: words, which have no punctuation.
+
+    Attributes:
+      begins_word: bool [V], pieces that begin a word; the mark of a space alone is one of them if
+        the vocabulary has characters only.
+      inside: bool [V], pieces that continue a word, or begin a blank that follows no space.
+      is_mark: bool [V], the mark of a space alone.
+    """
 
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
         ids = range(tokenizer.vocab_size)
         names = np.array([tokenizer.id_to_piece(id) for id in ids])
-        # bool [V]: with the mark of a space, nothing but it, and neither a word nor a part of one;
-        # a byte alone is not a character.
-        self._is_marked = np.char.startswith(names, WORD_START)
-        self._is_mark = names == WORD_START
-        self._is_special = tokenizer.is_special.copy()
-        self._is_special[list(tokenizer.byte_ids)] = True
-
-    def allowed(self, width: int, after_space: bool) -> list[np.ndarray]:
-        """Which pieces each position of a blank of `width` pieces may have, bool [V] of each: it
-        begins and ends with a word, and has no punctuation."""
-        # In a vocabulary of characters every word begins with a piece that is only the mark.
-        may_be_alone = not (self._is_marked & ~self._is_mark).any()
-        rows = []
-        for place in range(width):
-            # The first piece of a word carries the mark of a space, and no other piece does. A
-            # piece that is only the mark begins a word if more pieces follow.
-            row = ~self._is_special & ~self.tokenizer.is_punctuation
-            if not place:
-                row &= self._is_marked if after_space else ~self._is_marked
-            else:
-                row &= ~self._is_marked
-            if width == 1 or place or not may_be_alone:
-                row &= ~self._is_mark
-            rows.append(row)
-        return rows
+        is_usable = ~tokenizer.is_special & ~tokenizer.is_punctuation
+        is_usable[list(tokenizer.byte_ids)] = False  # a byte alone is not a character
+        is_marked = np.char.startswith(names, WORD_START)
+        self.is_mark = names == WORD_START
+        self.inside = is_usable & ~is_marked
+        self.begins_word = is_usable & is_marked
+        if (self.begins_word & ~self.is_mark).any():
+            self.begins_word &= ~self.is_mark
 
 
 class Blanks:
@@ -157,17 +141,17 @@ class Blanks:
     #   known tokens, positions      0              3            5
     #   pieces of blanks, places           1  2           4
 
-    def __init__(self, pieces: BlankPieces, text: str, settings: FillingSettings):
-        tokenizer = pieces.tokenizer
-        self._pieces, self._tokenizer, self._settings = pieces, tokenizer, settings
+    def __init__(self, pieces: BlankPieces, text: str, most_pieces: int):
+        self._pieces = pieces
+        self._tokenizer = tokenizer = pieces.tokenizer
         self._parts = re.split(BLANK + "_*", text)
-        self.count = len(self._parts) - 1
+        count = len(self._parts) - 1
         shown = f"{' '.join(text.split())!r:.80}"
-        if not self.count:
+        if not count:
             raise wrong("text", shown, f"one with a blank, {BLANK}")
         # Each part is tokenized by itself: a piece never crosses the edge of a blank.
         ids: list[list[int]] = []
-        self._after_space = []  # whether the first piece of each blank has the mark of a space
+        self._after_space = []  # whether each blank follows a space
         for number, part in enumerate(self._parts):
             begins_word = part[:1].isspace() if number else tokenizer.marks_first_word
             after_space = part[-1:].isspace()
@@ -184,10 +168,19 @@ class Blanks:
         self._ids = self._fit_to_context(ids)
         self.tokens_read = sum(map(len, self._ids))
         self.tokens = sum(map(len, ids))
-        self.forms = self._forms()
+        if count * most_pieces > MOST_PIECES or most_pieces**count > _MOST_FORMS:
+            found = f"{count} blanks of up to {most_pieces} pieces"
+            expected = (
+                f"at most {MOST_PIECES} pieces, in at most {_MOST_FORMS} combinations"
+            )
+            raise wrong("text", found, expected, "--most_pieces")
+        self.forms = []
+        for widths in itertools.product(range(1, most_pieces + 1), repeat=count):
+            # The vocabulary may have no pieces for some.
+            if self.allowed(widths).any(axis=1).all():
+                self.forms.append(widths)
         if not self.forms:
-            expected = "pieces of the vocabulary that fit the blanks"
-            raise wrong("pieces", settings.pieces, expected)
+            raise wrong("text", shown, "blanks that pieces of the vocabulary fit")
 
     def _fit_to_context(self, ids: Sequence[list[int]]) -> list[list[int]]:
         """The ids of the parts without those that are too far from the blanks."""
@@ -201,18 +194,6 @@ class Blanks:
         room = CONTEXT - apart
         before = min(len(first), max(room - room // 2, room - len(last)))
         return [first[len(first) - before :], *between, last[: room - before]]
-
-    def _forms(self) -> list[tuple[int, ...]]:
-        """The numbers of pieces of all blanks for which the vocabulary has pieces."""
-        numbers = self._settings.pieces_range()
-        if self.count * numbers[-1] > MOST_PIECES:
-            found = f"{self.count} blanks of up to {numbers[-1]} pieces"
-            raise wrong("text", found, f"{MOST_PIECES} pieces of all blanks")
-        if len(numbers) ** self.count > _MOST_FORMS:
-            expected = f"{_MOST_FORMS} forms of {self.count} blanks; pieces={numbers[0]} is one"
-            raise wrong("pieces", self._settings.pieces, "at most " + expected)
-        forms = itertools.product(numbers, repeat=self.count)
-        return [widths for widths in forms if self.allowed(widths).any(axis=1).all()]
 
     def layout(self, widths: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
         """Ids and positions of the known tokens, and positions [P] of the blanks' pieces."""
@@ -232,7 +213,9 @@ class Blanks:
         """Which pieces each position of a blank may have: bool [P,V]."""
         rows = []
         for width, after_space in zip(widths, self._after_space):
-            rows += self._pieces.allowed(width, after_space)
+            first = self._pieces.begins_word if after_space else self._pieces.inside
+            rows.append(first & ~self._pieces.is_mark if width == 1 else first)
+            rows += [self._pieces.inside] * (width - 1)
         return np.array(rows)
 
     def filling(
@@ -255,9 +238,6 @@ class Blanks:
             math.exp(log_probability),
             log_probability,
             tuple(pieces),
-            self.tokens_read,
-            self.tokens,
-            self.unknown,
         )
 
 

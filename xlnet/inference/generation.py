@@ -21,7 +21,6 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S 
 
 from __future__ import annotations
 
-import codecs
 import copy
 import math
 from collections.abc import Iterator, Sequence
@@ -37,7 +36,6 @@ from xlnet.inference.settings import (
     CONTEXT,
     GenerationSettings,
     from_keywords,
-    stop_texts,
 )
 from xlnet.inference.texts import as_text, count_unknown
 
@@ -52,14 +50,12 @@ class GeneratedText(NamedTuple):
       log_probability: of all its tokens, the end of the document included [nats].
       tokens: their number.
       ended: by "stop", "document" (the model wrote <eod>) or "length".
-      unknown_tokens: how many tokens of the prompt are not in the vocabulary.
     """
 
     text: str
     log_probability: float
     tokens: int
     ended: str
-    unknown_tokens: Optional[int] = None
 
 
 class TextChunk(NamedTuple):
@@ -135,63 +131,43 @@ def _prompt(inference: Inference, item: Any) -> _Prompt:
 # ---- a text that grows ----
 
 
-class _Pieces:
-    """The texts of a vocabulary's pieces, and which of them are never written."""
-
-    def __init__(self, tokenizer: Tokenizer):
-        self._tokenizer = tokenizer
-        self.byte_of: dict[int, int] = {}
-        for id in tokenizer.byte_ids:
-            self.byte_of[id] = int(tokenizer.id_to_piece(id)[3:5], 16)
-        self.end_id = tokenizer.eod_id
-        self.is_banned = tokenizer.is_special.copy()  # [V]
-        self.is_banned[self.end_id] = False
-        if tokenizer.eop_id is not None:
-            self.is_banned[tokenizer.eop_id] = False
-
-    def text_of(self, id: int) -> str:
-        if id == self._tokenizer.eop_id:
-            return "\n"
-        return self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
-
-
 class _Text:
-    """A text that is being generated. Characters are released as soon as it is clear that no stop
-    text begins with them."""
+    """A text that is being generated. Characters are released as soon as it is clear that the stop
+    text does not begin with them."""
 
-    # Only the characters that are held back are searched for stop texts, so that the cost of a
+    # Only the characters that are held back are searched for the stop text, so that the cost of a
     # token does not grow with the text.
-    def __init__(self, pieces: _Pieces, stops: tuple[str, ...]):
-        self._pieces, self._stops = pieces, stops
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""  # may be the beginning of a stop text
+    def __init__(self, tokenizer: Tokenizer, stop: Optional[str]):
+        self._tokenizer, self._stop = tokenizer, stop
+        self._held = ""  # may be the beginning of the stop text
         self._at_line_start = False
         self.released = ""
         self.log_probability = 0.0
         self.tokens = 0
 
-    def copy(self) -> _Text:
-        other = copy.copy(self)
-        other._decoder = copy.copy(self._decoder)
-        return other
-
     def add(self, id: int, log_probability: float) -> Optional[str]:
         """Adds a token; returns what the text ended by, if it did."""
         self.tokens += 1
         self.log_probability += log_probability
-        if id == self._pieces.end_id:
+        if id == self._tokenizer.eod_id:
             return "document"
-        self._held += self._characters(id)
-        found = [self._held.find(stop) for stop in self._stops if stop in self._held]
-        if found:
-            self.released += self._held[: min(found)]
-            return "stop"
-        # The longest end that is the beginning of a stop text is held back.
+        characters = "\n"
+        if id != self._tokenizer.eop_id:
+            characters = self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
+            if self._at_line_start:
+                characters = characters.lstrip(" ")
+        self._at_line_start = characters.endswith("\n")
+        self._held += characters
         length = 0
-        for stop in self._stops:
-            for size in range(1, min(len(stop), len(self._held) + 1)):
-                if self._held.endswith(stop[:size]):
-                    length = max(length, size)
+        if self._stop:
+            before, stop, _ = self._held.partition(self._stop)
+            if stop:
+                self.released += before
+                return "stop"
+            # The longest end that is the beginning of the stop text is held back.
+            for size in range(1, min(len(self._stop), len(self._held) + 1)):
+                if self._held.endswith(self._stop[:size]):
+                    length = size
         cut = len(self._held) - length
         self.released += self._held[:cut]
         self._held = self._held[cut:]
@@ -200,21 +176,19 @@ class _Text:
     def whole(self, ended: str) -> GeneratedText:
         """The text at its end, with what was held back until then."""
         if ended != "stop":
-            self.released += self._held + self._decoder.decode(b"", final=True)
+            self.released += self._held
         return GeneratedText(self.released, self.log_probability, self.tokens, ended)
 
-    def _characters(self, id: int) -> str:
-        # A character outside the vocabulary is several pieces, each a byte of its UTF-8.
-        byte = self._pieces.byte_of.get(id)
-        if byte is not None:
-            self._at_line_start = False
-            return self._decoder.decode(bytes([byte]))
-        broken = self._decoder.decode(b"", final=True)  # not a complete character
-        text = self._pieces.text_of(id)
-        if self._at_line_start:
-            text = text.lstrip(" ")
-        self._at_line_start = text.endswith("\n")
-        return broken + text
+
+def banned(tokenizer: Tokenizer) -> np.ndarray:
+    """Pieces that are never written, bool [V]: special ones, but for the ends of a paragraph and of
+    the document; a byte alone is not a character."""
+    is_banned = tokenizer.is_special.copy()
+    is_banned[list(tokenizer.byte_ids)] = True
+    is_banned[tokenizer.eod_id] = False
+    if tokenizer.eop_id is not None:
+        is_banned[tokenizer.eop_id] = False
+    return is_banned
 
 
 # ---- how tokens are chosen ----
@@ -271,27 +245,26 @@ def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
 
 
 # What a step takes: log probabilities [b,V] of the next token of each text, at first of the prompt
-# alone, and whether it is the last step. What it gives: the chunk that is complete, and the texts
-# that continue, (row of the log probabilities, token) each.
+# alone, -inf for tokens that are never chosen; and whether it is the last step. What it gives: the
+# chunk that is complete, and the texts that continue, (row of the log probabilities, token) each.
 Step = tuple[Optional[TextChunk], list[tuple[int, int]]]
 
 
 class _Sample:
     """A text that is sampled, or greedy."""
 
-    def __init__(self, pieces: _Pieces, settings: GenerationSettings):
-        self._pieces, self._settings = pieces, settings
-        self._text = _Text(pieces, stop_texts(settings.stop))
+    def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings):
+        self._settings = settings
+        self._text = _Text(tokenizer, settings.stop)
         self._seed = settings.seed
         if self._seed is None:
             self._seed = int(np.random.default_rng().integers(1 << 62))
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         text = self._text
-        logs = log_probabilities[0].astype(np.float64)
-        allowed = np.where(self._pieces.is_banned, -np.inf, logs)
-        id = sample(allowed, self._settings, self._seed or 0, text.tokens)
-        log_probability = float(log_probabilities[0, id])
+        logs = log_probabilities[0]
+        id = sample(logs.astype(float), self._settings, self._seed or 0, text.tokens)
+        log_probability = float(logs[id])
         before = len(text.released)
         ended = text.add(id, log_probability)
         if not ended and is_last:
@@ -304,15 +277,14 @@ class _Sample:
 class _Beams:
     """The best text of a beam search."""
 
-    def __init__(self, pieces: _Pieces, settings: GenerationSettings):
-        self._pieces, self._width = pieces, settings.beams
-        self._alive = [_Text(pieces, stop_texts(settings.stop))]
+    def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings):
+        self._width = settings.beams
+        self._alive = [_Text(tokenizer, settings.stop)]
         self._done: list[GeneratedText] = []
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
-        sums = before + log_probabilities  # [b,V]
-        scores = np.where(self._pieces.is_banned, -np.inf, sums)
+        scores = before + log_probabilities  # [b,V]
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
         # Until then it continues with the `beams` likeliest candidates that do not end. Each beam
@@ -320,7 +292,7 @@ class _Beams:
         # (fewer only if many complete a stop text).
         alive, continued = [], []
         for rank, (row, id) in enumerate(zip(*best(scores, 2 * self._width))):
-            text = self._alive[row].copy()
+            text = copy.copy(self._alive[row])
             ended = text.add(int(id), float(log_probabilities[row, id]))
             if not ended:
                 alive.append(text)
@@ -348,14 +320,15 @@ def _generate(
     inference: Inference, prompts: Sequence[_Prompt], settings: GenerationSettings
 ) -> Iterator[tuple[int, TextChunk]]:
     """Yields (number of the prompt, `TextChunk`) of prompts that are one batch, as they come."""
-    model, pieces = inference.language_model(), _Pieces(inference.tokenizer)
+    model, tokenizer = inference.language_model(), inference.tokenizer
+    is_banned = banned(tokenizer)
     search_type = _Beams if settings.beams > 1 else _Sample
     searches: list[Union[_Sample, _Beams]] = []
     longest = max(len(prompt.ids) for prompt in prompts)
     ids = np.zeros((len(prompts), longest), int)
     padding = np.ones((len(prompts), longest), bool)
     for number, prompt in enumerate(prompts):
-        searches.append(search_type(pieces, settings))
+        searches.append(search_type(tokenizer, settings))
         begin = longest - len(prompt.ids)
         ids[number, begin:] = prompt.ids
         padding[number, begin:] = False
@@ -370,6 +343,7 @@ def _generate(
             log_probabilities = reading.read(ids, positions, asked, padding=padding)
             log_probabilities = log_probabilities[:, 0]  # [B,V], of the next tokens
             require_finite(log_probabilities)
+            log_probabilities[:, is_banned] = -np.inf
             # Each prompt chooses tokens from its own rows of the batch. The texts that continue
             # make the next batch: `parents` has the row that each of them continues.
             parents: list[int] = []
@@ -385,10 +359,6 @@ def _generate(
                     parents.append(rows[row])
                     chosen.append(id)
                     continuing.append(number)
-                if chunk and chunk.whole:
-                    unknown = prompts[number].unknown
-                    whole = chunk.whole._replace(unknown_tokens=unknown)
-                    chunk = chunk._replace(whole=whole)
                 if chunk:
                     yield number, chunk
             if not parents:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -47,10 +48,14 @@ class Call(NamedTuple):
     compute: Callable[[list], Sequence[Computed]]  # from a list of these
     at_once: int  # items that `compute` takes, at most
 
-    def results(self, items: Sequence[Any]) -> list[Union[Computed, UserError]]:
-        """The results of items, in their order; of a bad one its UserError."""
-        # All items are checked before the first one is computed. Bad ones are left out of the
-        # batches; the results of the others go where their items are.
+    def results(self, items: Iterable[Any]) -> Iterator[Union[Computed, UserError]]:
+        """Yields the results of items, in their order; of a bad one its UserError."""
+        rest = iter(items)
+        while some := list(itertools.islice(rest, self.at_once)):
+            yield from self._results(some)
+
+    def _results(self, items: list) -> list[Union[Computed, UserError]]:
+        # All items are checked before the others are computed together.
         found: list[Any] = []
         good: list[int] = []
         for number, item in enumerate(items):
@@ -59,22 +64,16 @@ class Call(NamedTuple):
                 good.append(number)
             except UserError as e:
                 found.append(e)
-        for begin in range(0, len(good), self.at_once):
-            some = good[begin : begin + self.at_once]
-            computed = self._computed([found[number] for number in some])
-            for number, result in zip(some, computed):
-                found[number] = result
-        return found
-
-    def _computed(self, prepared: list) -> Sequence[Union[Computed, UserError]]:
-        """What `compute` returns of some items; of a bad one its error."""
+        if not good:
+            return found
+        computed: Sequence[Union[Computed, UserError]]
         try:
-            return self.compute(prepared)
+            computed = self.compute([found[number] for number in good])
         except UserError as e:
-            if len(prepared) == 1:
-                return [UserError(str(e))]
-        # The error does not say whose it is, so each item is computed by itself.
-        return [self._computed([one])[0] for one in prepared]
+            computed = [e] * len(good)
+        for number, result in zip(good, computed):
+            found[number] = result
+        return found
 
 
 class Inference:
@@ -86,7 +85,6 @@ class Inference:
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
       session: with its weights.
-      cut: how many texts were longer than the network reads, and lost some of it.
     """
 
     def __init__(
@@ -99,8 +97,8 @@ class Inference:
         self.loaded = loaded
         self.tokenizer = loaded.tokenizer
         self.batch_size, self.most_tokens = batch_size, most_tokens
-        self.cut = 0
         self.session = session.RestoredSession(loaded.prefix, device)
+        self._has_noted_cut = False
         self._lock = threading.Lock()
         self._language_model: Optional[LanguageModel] = None
 
@@ -150,15 +148,12 @@ class Inference:
         return list(zip(starts.tolist(), ends.tolist()))
 
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
-        """Counts texts, bool [n], that lost some of their tokens; the first time with a warning."""
+        """Warns, the first time, that some texts, bool [n], lost some of their tokens."""
         cut = int(np.count_nonzero(is_cut))
-        with self._lock:
-            is_first = cut > 0 and not self.cut
-            self.cut += cut
-        if is_first:
+        if cut and not self._has_noted_cut:
+            self._has_noted_cut = True
             _log.warning(
-                "note: %d text(s) of %d are cut to %d tokens; from now on they are "
-                "counted in `cut` alone",
+                "note: %d text(s) of %d are cut to %d tokens; it is said once",
                 cut,
                 len(is_cut),
                 length,

@@ -16,7 +16,7 @@ from xlnet.engine import train_step
 from xlnet.inference.session import RestoredSession, Subgraph, Tensors
 from xlnet.model.incremental import IncrementalNetwork
 from xlnet.runs.model_files import LoadedModel
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 _EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
 
@@ -109,8 +109,8 @@ class LanguageModel:
         finally:
             # The memory is freed even if nobody waits for the result any more. If the model is
             # closed it is freed already.
-            with suppress(UserError):
-                part.run("clear", {"size": 1})
+            with suppress(RuntimeError):
+                part.run(["clear"], {"size": 1})
             self._free.append(part)
 
 
@@ -135,7 +135,7 @@ class Reading:
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._is_padding = np.zeros((1, size), bool)  # [B,S], of the slots
         self._count = 0  # tokens read
-        self._subgraph("clear", {"size": size})
+        self._subgraph(["clear"], {"size": size})
 
     def read(
         self,
@@ -205,5 +205,5 @@ class Reading:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
-        self._subgraph("select", {"parents": rows})
+        self._subgraph(["select"], {"parents": rows})
         self._is_padding = self._is_padding[list(rows)]

@@ -5,27 +5,19 @@ Shape letters: n texts, T tokens, D d_model, L labels, k layers.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
 
-from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference import generation, vectors
 from xlnet.inference.explanation import explanation_call
 from xlnet.inference.factorization import attention_call, factorization_call
 from xlnet.inference.filling import filling_call
 from xlnet.inference.inference import Call, Inference
-from xlnet.inference.prediction import prediction_call
+from xlnet.inference.prediction import VERBS, prediction_call
 from xlnet.inference.settings import GenerationSettings, from_keywords
-from xlnet.inference.texts import (
-    VERBS,
-    iterate_items,
-    list_items,
-    require_list,
-    zip_lists,
-)
+from xlnet.inference.texts import are_several, list_items, plain, require_list
 from xlnet.runs.model_files import LoadedModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
@@ -42,7 +34,7 @@ _CALLS: dict[str, Callable[..., Call]] = {  # by the method
 }
 
 
-class Model:
+class Model(Inference):
     """A trained model: one session, restored once, which any number of threads may call.
 
     Every method takes one text or a list of them (or a NumPy array of str), and returns one result
@@ -58,12 +50,9 @@ class Model:
       n_head: number of heads of each layer.
       tokenizer: the `Tokenizer` of its vocabulary.
       max_seq_length: tokens of a text, special ones included.
-      inference: its session and files, for the functions of this package.
-      cut: how many texts were longer and lost some of it; results say of how many tokens.
 
     Methods raise UserError for a wrong argument or text, and for what the model was not trained
-    for. Where they have `errors`, "raise" refuses all texts because of a bad one; with "return" the
-    result is a list in which a bad text has its UserError.
+    for.
     """
 
     def __init__(
@@ -73,29 +62,23 @@ class Model:
         batch_size: int,
         most_tokens: Optional[int] = None,
     ) -> None:
-        tuned = loaded.tuned
-        self.task: Optional[str] = tuned.task.name if tuned else None
-        self.verb: Optional[str] = tuned.task.type.verb if tuned else None
-        self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
-        self.tokenizer: Tokenizer = loaded.tokenizer
+        super().__init__(loaded, device, batch_size, most_tokens)
+        task = loaded.tuned.task if loaded.tuned else None
+        self.task: Optional[str] = task.name if task else None
+        self.verb: Optional[str] = task.type.verb if task else None
+        self.labels: Optional[tuple[str, ...]] = task.labels if task else None
         self.n_layer: int = loaded.config.n_layer
         self.n_head: int = loaded.config.n_head
         self.max_seq_length: int = loaded.max_seq_length
-        self.inference = Inference(loaded, device, batch_size, most_tokens)
         # The part that is used first is built now: its first result does not wait.
         try:
-            if tuned:
-                self.inference.predictor()
+            if task:
+                self.predictor()
             else:
-                vectors.subgraph(self.inference)
+                vectors.subgraph(self)
         except BaseException:
             self.close()
             raise
-
-    @property
-    def cut(self) -> int:
-        """How many texts were longer than the network reads, and lost some of it."""
-        return self.inference.cut
 
     def __enter__(self) -> Model:
         return self
@@ -104,28 +87,25 @@ class Model:
         self.close()
 
     def __repr__(self) -> str:
-        tuned = self.inference.loaded.tuned
+        tuned = self.loaded.tuned
         what = "pretrained"
         if tuned:
             what = f"{self.task}, {self.verb}(): {tuned.task.head.in_words()}"
-        return f"<xlnet model {self.inference.loaded.prefix}: {what}>"
+        return f"<xlnet model {self.loaded.prefix}: {what}>"
 
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
-        self.inference.session.close()
+        self.session.session.close()
 
     # ---- lists of texts
 
-    def predict(
-        self, texts: Any, threshold: Optional[float] = None, errors: str = "raise"
-    ) -> Any:
+    def predict(self, texts: Any, threshold: Optional[float] = None) -> Any:
         """The predictions for which the model was trained, of any task type.
 
         Args:
           texts: one item or a list of them. An item is what the method `verb` takes for one text: a
             text, a pair, or a tuple of its arguments, such as (question, context).
           threshold: as of `classify` and `answer`.
-          errors: "raise", or "return".
 
         Returns:
           The result of `verb` for one item, a list of such results for a list.
@@ -134,7 +114,7 @@ class Model:
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all(self.call("predict", threshold=threshold), texts, errors)
+        return self._all(self.call("predict", threshold=threshold), texts)
 
     def pipe(
         self,
@@ -150,44 +130,52 @@ class Model:
             and some batches ahead.
           verb: name of the method: "predict" or that of the model's task, such as "classify";
             "vectors", "explain", "fill" or "generate".
-          errors: "raise", or "return".
+          errors: "raise" ends at a bad text; "return" gives its UserError as its result.
           settings: those of this method.
 
         Examples:
           >>> for answer in model.pipe(open("texts.txt")):
           ...     print(answer.label)
         """
-        items = iterate_items(texts)
-        _check_errors(errors)
-        return self._piped(self.call(verb, **settings), items, errors)
+        items = plain(texts)
+        if not are_several(items):
+            raise wrong("texts", f"{texts!r:.80}", "a list or a generator of texts")
+        if errors not in ("raise", "return"):
+            raise wrong("errors", repr(errors), "raise or return")
+        return self._results(self.call(verb, **settings), items, errors)
 
-    def _piped(self, call: Call, items: Iterable[Any], errors: str) -> Iterator[Any]:
-        iterator, number = iter(items), 0
-        while some := list(itertools.islice(iterator, call.at_once)):
-            for found in call.results(some):
-                if isinstance(found, UserError):
-                    if errors == "raise":
-                        raise UserError(f"text {number}: {found}")
-                    yield found
-                else:
-                    yield found.result
-                number += 1
+    def _results(self, call: Call, items: Iterable[Any], errors: str) -> Iterator[Any]:
+        for number, found in enumerate(call.results(items)):
+            if not isinstance(found, UserError):
+                yield found.result
+            elif errors == "return":
+                yield found
+            else:
+                raise UserError(f"text {number}: {found}")
 
     def call(self, verb: str, **settings: Any) -> Call:
         """The call of a method of this name, "predict" or that of the model's task, with its
         settings."""
         if verb in _CALLS:
-            return _CALLS[verb](self.inference, **settings)
+            return _CALLS[verb](self, **settings)
         if verb in VERBS:
-            return prediction_call(self.inference, verb, **settings)
+            return prediction_call(self, verb, **settings)
         raise wrong("verb", repr(verb), ", ".join((*_CALLS, *VERBS)))
 
-    def _all(self, call: Call, texts: Any, errors: str = "raise") -> Any:
+    def _all(self, call: Call, texts: Any) -> Any:
         """The results of a list; of one item its result."""
-        _check_errors(errors)
         items, is_one = list_items(texts)
-        results = list(self._piped(call, items, errors))
+        results = list(self._results(call, items, "raise"))
         return results[0] if is_one else results
+
+    def _all_of(self, call: Call, **lists: Any) -> list:
+        """The results of items whose parts are in lists of equal length, by their names."""
+        parts = [require_list(name, values) for name, values in lists.items()]
+        sizes = [len(each) for each in parts]
+        if len(set(sizes)) != 1:
+            found = f"lists of {' and '.join(map(str, sizes))}"
+            raise wrong(", ".join(lists), found, "as many of each")
+        return list(self._results(call, zip(*parts), "raise"))
 
     # ---- text in, numbers out: any model
 
@@ -208,7 +196,6 @@ class Model:
         layers: Union[int, Sequence[int]] = -1,
         pooling: str = "mean",
         normalize: bool = False,
-        errors: str = "raise",
     ) -> Any:
         """The hidden states of the network for texts, before any output layer; a text is read as by
         `encode`.
@@ -218,7 +205,6 @@ class Model:
           pooling: "mean" over the tokens of a text, <sep> and <cls> included, padding excluded;
             "first" token; "last" one, which is <cls>; "none": all tokens.
           normalize: scales each vector to length 1.
-          errors: "raise", or "return".
 
         Returns:
           float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
@@ -229,12 +215,9 @@ class Model:
           (2, 768)
         """
         call = self.call("vectors", layers=layers, pooling=pooling, normalize=normalize)
-        found = self._all(call, texts, errors)
-        if not isinstance(found, list) or pooling == "none" or errors == "return":
+        found = self._all(call, texts)
+        if not isinstance(found, list) or not found or pooling == "none":
             return found
-        if not found:
-            d_model = self.inference.loaded.config.d_model
-            return np.zeros((0, *np.shape(layers), d_model), np.float32)
         return np.stack(found)
 
     # ---- what it was trained for
@@ -289,8 +272,7 @@ class Model:
         questions: Any = question
         if question is None or isinstance(question, str):
             questions = [question] * len(require_list("text", text))
-        items = zip_lists(text=text, choices=choices, question=questions)
-        return self._all(call, items)
+        return self._all_of(call, text=text, choices=choices, question=questions)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -305,7 +287,7 @@ class Model:
         call = self.call("rank")
         if isinstance(query, str):
             return self._all(call, (query, documents))
-        return self._all(call, zip_lists(query=query, documents=documents))
+        return self._all_of(call, query=query, documents=documents)
 
     def answer(
         self,
@@ -332,7 +314,7 @@ class Model:
             return self._all(call, (question, context))
         if isinstance(context, str):
             context = [context] * len(require_list("question", question))
-        return self._all(call, zip_lists(question=question, context=context))
+        return self._all_of(call, question=question, context=context)
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
@@ -344,46 +326,43 @@ class Model:
         """
         return self._all(self.call("tag"), texts)
 
-    def explain(self, texts: Any, errors: str = "raise", **settings: Any) -> Any:
+    def explain(self, texts: Any, label: Optional[str] = None) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
         models that classify, score or rank; a document is explained with its query, as the pair
         (query, document).
 
         Args:
-          errors: "raise", or "return".
-          settings: those of `settings.ExplanationSettings`.
+          label: the label whose probability is explained; the most probable one if not given.
         """
-        return self._all(self.call("explain", **settings), texts, errors)
+        return self._all(self.call("explain", label=label), texts)
 
     # ---- what it was pretrained for
 
-    def fill(self, texts: Any, errors: str = "raise", **settings: Any) -> Any:
+    def fill(self, texts: Any, **settings: Any) -> Any:
         """The likeliest fillings of the blanks in a text, the likeliest first: a list of
         `filling.Filling`.
 
         Args:
-          errors: "raise", or "return".
           settings: those of `settings.FillingSettings`.
 
         Examples:
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all(self.call("fill", **settings), texts, errors)
+        return self._all(self.call("fill", **settings), texts)
 
-    def generate(self, prompts: Any, errors: str = "raise", **settings: Any) -> Any:
+    def generate(self, prompts: Any, **settings: Any) -> Any:
         """Text that continues a prompt: a `generation.GeneratedText`. Several prompts are batched:
         with a seed each gets the text that it gets alone.
 
         Args:
-          errors: "raise", or "return".
-          settings: those of `settings.GenerationSettings`; `stop` may be a list of texts, too.
+          settings: those of `settings.GenerationSettings`.
 
         Examples:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(self.call("generate", **settings), prompts, errors)
+        return self._all(self.call("generate", **settings), prompts)
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[generation.TextChunk]:
         """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
@@ -394,7 +373,7 @@ class Model:
           ...     print(part.text, end="", flush=True)
         """
         chosen = from_keywords(GenerationSettings, settings)
-        return generation.stream(self.inference, prompt, chosen)
+        return generation.stream(self, prompt, chosen)
 
     def attention(self, text: Any, layers: Sequence[int], **settings: Any) -> Any:
         """The attention probabilities of each head for a text, in both streams:
@@ -402,7 +381,7 @@ class Model:
 
         Args:
           layers: numbers from 1 on.
-          settings: those of `settings.AttentionSettings`: order, seed, most_tokens.
+          settings: those of `settings.AttentionSettings`: order, seed.
 
         Examples:
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
@@ -415,16 +394,11 @@ class Model:
         one factorization order, and the masks of both streams: `factorization.Factorization`.
 
         Args:
-          text: of at most `most_tokens` tokens.
-          settings: those of `settings.FactorizationSettings`: order, seed, known, top, most_tokens.
+          text: of at most 512 tokens.
+          settings: those of `settings.FactorizationSettings`: order, seed, known, top.
 
         Examples:
           >>> model.factorize("It rains.", order="right_to_left").candidates[0]
           ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
         """
         return self._all(self.call("factorize", **settings), text)
-
-
-def _check_errors(errors: str) -> None:
-    if errors not in ("raise", "return"):
-        raise wrong("errors", repr(errors), "raise or return")

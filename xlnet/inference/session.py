@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,40 +13,40 @@ from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support import errors
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import UserError
 
 Tensors = dict[str, tf.Tensor]  # by name
 
 
 class Subgraph:
-    """A part of what a `RestoredSession` computes: outputs, by `names`, from a batch of inputs."""
+    """A part of what a `RestoredSession` computes: outputs from a batch of inputs, by name."""
 
     def __init__(self, restored: RestoredSession, inputs: Tensors, outputs: Tensors):
-        self.names = tuple(outputs)
         self._restored = restored
         self._inputs = inputs
         self._outputs = outputs
 
     def outputs(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """All outputs, by their names."""
-        return self({name: name for name in self.names}, features)
+        names = list(self._outputs)
+        return dict(zip(names, self(names, features)))
 
-    def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
-        """The outputs of these names, any structure of names.
+    def __call__(self, names: Sequence[str], features: Mapping[str, Any]) -> list:
+        """The outputs of these names.
 
         Args:
           features: arrays by name; those that are no inputs are ignored.
         """
         return self._restored.call(lambda: self.run(names, features))
 
-    def run(self, names: Any, features: Mapping[str, Any]) -> Any:
+    def run(self, names: Sequence[str], features: Mapping[str, Any]) -> list:
         """The same without waiting for a turn: for what takes no time."""
-        wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
+        wanted = [self._outputs[name] for name in names]
         feeds = {}
         for name, tensor in self._inputs.items():
             if name in features:
                 feeds[tensor] = features[name]
-        with errors.translated_errors(), self._restored.while_open():
+        with errors.translated_errors():
             return self._restored.session.run(wanted, feeds)
 
 
@@ -69,12 +67,9 @@ class RestoredSession:
         self._prefix = prefix
         self._graph = tf.Graph()
         # Each process of a launcher, such as srun, has a model of its own.
-        self.session = tf.Session(
-            graph=self._graph, config=connect(device.on_one_machine()).session_config()
-        )
+        devices = connect(device.on_one_machine())
+        self.session = tf.Session(graph=self._graph, config=devices.session_config())
         self.call: Callable[[Callable[[], Any]], Any] = lambda function: function()
-        self._is_closed = False
-        self._process = os.getpid()
         self._subgraphs: dict[str, Subgraph] = {}
         self._restored: set[tf.Variable] = set()  # with the weights of the checkpoint
         self._lock = threading.Lock()
@@ -84,7 +79,7 @@ class RestoredSession:
     ) -> Subgraph:
         """The subgraph of this name; `build` builds it the first time, and returns dicts of inputs
         and of outputs, tensors by name."""
-        with self._lock, self.while_open():
+        with self._lock:
             if name not in self._subgraphs:
                 with without_registered_gradients(), self._graph.as_default():
                     subgraph = Subgraph(self, *build())
@@ -96,26 +91,6 @@ class RestoredSession:
                     self._restored.update(new)
                 self._subgraphs[name] = subgraph
             return self._subgraphs[name]
-
-    @contextlib.contextmanager
-    def while_open(self) -> Iterator[None]:
-        """Raises a UserError if the session is closed, perhaps by another thread meanwhile, and in
-        a fork of the process: it lacks TensorFlow's threads, for which it would wait."""
-        if os.getpid() != self._process:
-            found = f"a fork, {os.getpid()}, of the process that loaded it"
-            raise wrong("model", found, "a model that each process loads by itself")
-        try:
-            yield
-        except Exception:
-            if self._is_closed:
-                raise wrong("model", "a closed one", "one that is open") from None
-            raise
-
-    def close(self) -> None:
-        """Frees the session; no subgraph can be used any more. In a fork it frees nothing."""
-        self._is_closed = True
-        if os.getpid() == self._process:
-            self.session.close()
 
 
 def require_finite(values: np.ndarray) -> None:

@@ -5,6 +5,7 @@ Shape letters: n texts, B batch, T tokens, D d_model, k layers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Union
 
@@ -15,46 +16,41 @@ from xlnet.engine import train_step
 from xlnet.finetuning.predictor import Arrays
 from xlnet.inference.inference import Call, Computed, Inference
 from xlnet.inference.session import Subgraph, Tensors, require_finite
-from xlnet.inference.settings import VectorSettings, from_keywords
 from xlnet.inference.texts import count_unknown, example_of, layers_of
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
+from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import IDS, Padding, batches_by_length
 
+POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 _LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
 _BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
 
 
 def vectors_call(
-    inference: Inference, layers: Union[int, Sequence[int]] = -1, **settings: Any
+    inference: Inference,
+    layers: Union[int, Sequence[int]] = -1,
+    pooling: str = "mean",
+    normalize: bool = False,
 ) -> Call:
     """The call that makes vectors: float32 [D], [T,D] with pooling "none"; with several layers
-    [k,D] or [k,T,D].
-
-    Args:
-      settings: those of `VectorSettings`.
-    """
-    chosen = from_keywords(VectorSettings, settings)
-    loaded = inference.loaded
+    [k,D] or [k,T,D]. The arguments are those of `Model.vectors`."""
+    if pooling not in POOLINGS:
+        raise wrong("pooling", repr(pooling), f"one of {', '.join(POOLINGS)}")
+    n_layer = inference.loaded.config.n_layer
     is_one_layer = isinstance(layers, (int, np.integer))
-    n_layer = loaded.config.n_layer
     listed = layers_of([layers] if is_one_layer else layers, -n_layer - 1, n_layer)
     # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
     names = [str(layer % (n_layer + 1)) for layer in listed]
 
-    def prepare(item: Any) -> tuple[encoding.Example, int]:
-        example = _example(inference, item)
-        texts = [text for text in example.choices[0] if text is not None]
-        return example, count_unknown(inference.tokenizer, texts)
-
     def compute(items: list[tuple[encoding.Example, int]]) -> list[Computed]:
-        arrays, counts, lengths = _encode(inference, [example for example, _ in items])
+        arrays, lengths, counts = _encode(inference, items)
         found: list[Any] = [None] * len(items)
         for numbers, batch in batches_by_length(
             arrays,
-            loaded.max_seq_length,
+            inference.loaded.max_seq_length,
             Padding("left", (), 8),
             inference.batch_size,
             inference.most_tokens,
@@ -63,23 +59,20 @@ def vectors_call(
             by_text = np.stack(by_layer, axis=1)  # [B,k,T',D]
             for number, values in zip(numbers, by_text):
                 # Batches are padded on the left: a text's own tokens are the last ones.
-                values = values[:, values.shape[1] - lengths[number] :]  # [k,T,D]
-                if chosen.pooling == "mean":
+                values = values[:, -lengths[number] :]  # [k,T,D]
+                if pooling == "mean":
                     values = values.mean(axis=1)
-                elif chosen.pooling != "none":
-                    values = values[:, 0 if chosen.pooling == "first" else -1]
-                if chosen.normalize:
+                elif pooling != "none":
+                    values = values[:, 0 if pooling == "first" else -1]
+                if normalize:
                     norm = np.linalg.norm(values, axis=-1, keepdims=True)
                     values = values / np.maximum(norm, _LEAST_NORM)
                 require_finite(values)
-                found[number] = Computed(
-                    values[0] if is_one_layer else values,
-                    int(counts.read[number]),
-                    int(counts.total[number]),
-                    items[number][1],
-                )
+                result = values[0] if is_one_layer else values
+                found[number] = Computed(result, *counts[number])
         return found
 
+    prepare = functools.partial(_example, inference)
     return Call(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
@@ -87,30 +80,29 @@ def encoding_call(inference: Inference) -> Call:
     """The call that returns the ids of a text as the network reads them: int32 [T] for each text,
     with the special tokens, without padding."""
 
-    def prepare(item: Any) -> encoding.Example:
-        return _example(inference, item)
-
-    def compute(examples: list[encoding.Example]) -> list[Computed]:
-        arrays, counts, lengths = _encode(inference, examples)
+    def compute(items: list[tuple[encoding.Example, int]]) -> list[Computed]:
+        arrays, lengths, counts = _encode(inference, items)
         found = []
-        for number, ids in enumerate(arrays["input_ids"]):
-            ids = ids[len(ids) - lengths[number] :]  # the padding is on the left
-            read, total = int(counts.read[number]), int(counts.total[number])
-            unknown = np.count_nonzero(ids == inference.tokenizer.unk_id)
-            found.append(Computed(ids, read, total, int(unknown)))
+        for ids, length, its_counts in zip(arrays["input_ids"], lengths, counts):
+            found.append(Computed(ids[-length:], *its_counts))
         return found
 
+    prepare = functools.partial(_example, inference)
     return Call(prepare, compute, _BATCHES_AT_ONCE * inference.batch_size)
 
 
-def _example(inference: Inference, item: Any) -> encoding.Example:
+def _example(inference: Inference, item: Any) -> tuple[encoding.Example, int]:
+    """A text or a pair, and how many of its tokens are unknown."""
     tuned = inference.loaded.tuned
     given = example_of(item, tuned.task if tuned else None)
-    text_a, text_b = given.text_a, given.text_b
+    texts = [given.text_a, given.text_b]
     if tuned:
-        text_a = tuned.task.published.replaced(text_a)
-        text_b = None if text_b is None else tuned.task.published.replaced(text_b)
-    return encoding.Example(((text_a, text_b),), 0)
+        for number, text in enumerate(texts):
+            if text is not None:
+                texts[number] = tuned.task.published.replaced(text)
+    present = [text for text in texts if text is not None]
+    unknown = count_unknown(inference.tokenizer, present)
+    return encoding.Example((tuple(texts),), 0), unknown
 
 
 def layout_of(loaded: LoadedModel) -> encoding.Layout:
@@ -122,17 +114,20 @@ def layout_of(loaded: LoadedModel) -> encoding.Layout:
 
 
 def _encode(
-    inference: Inference, examples: Sequence[encoding.Example]
-) -> tuple[Arrays, encoding.TokenCounts, np.ndarray]:
+    inference: Inference, items: Sequence[tuple[encoding.Example, int]]
+) -> tuple[Arrays, list[int], list[tuple[int, int, int]]]:
     """Texts or pairs, each cut to what the network reads: the features `IDS` by name, [n,T] with
-    T = max_seq_length, padded on the left; the counts of their tokens; the length of each with its
-    special tokens, int [n]."""
+    T = max_seq_length, padded on the left; the length of each with its special tokens; of each how
+    many tokens are read, there and unknown."""
     layout = layout_of(inference.loaded)
+    examples = [example for example, _ in items]
     arrays, _ = encoding.arrays_of(examples, inference.tokenizer, layout)
     counts = encoding.pop_token_counts(arrays)
     inference.note_cut(counts.is_cut, layout.max_seq_length)
     lengths = (1 - arrays["input_mask"]).sum(axis=1).astype(int)
-    return {name: arrays[name] for name in IDS}, counts, lengths
+    unknown = [unknown for _, unknown in items]
+    of_each = zip(counts.read.tolist(), counts.total.tolist(), unknown)
+    return arrays, lengths.tolist(), list(of_each)
 
 
 def subgraph(inference: Inference) -> Subgraph:

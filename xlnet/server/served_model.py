@@ -45,7 +45,7 @@ _OF_LANGUAGE_MODELS = {  # the input of each
     "generate": "prompt",
     "attention": "text",
 }
-_TOKENS_SHOWN = 40  # of `attention`, unless `most_tokens` says so
+_SQUARE = ("factorize", "attention")  # whose answers have a number for each two tokens
 
 Row = dict[str, Any]  # an instance: str by name, or a list of str
 
@@ -94,7 +94,7 @@ class ServedModel:
             most_tokens = limits.CALL_TOKENS_GPU
         self._model = model = Model(found, device, limits.MAX_BATCH, most_tokens)
         self.turns = Turns()
-        model.inference.session.call = self.turns.call
+        model.session.call = self.turns.call
         self._loaded, self._tuned = found, found.tuned
         self.path, self.verb = path, model.verb
         self.labels = list(model.labels) if model.labels else None
@@ -120,7 +120,7 @@ class ServedModel:
         pretrained model cannot have."""
         # One piece fills a blank where pieces are words, two where they are characters.
         parameters: dict[str, Any] = {
-            "fill": {"pieces": "1-2"},
+            "fill": {"most_pieces": 2},
             "generate": {"max_tokens": 1},
         }
         for name in list(self._inputs):
@@ -138,7 +138,7 @@ class ServedModel:
                 _log.info("note: no signature %s: %s", name, found)
                 del self._inputs[name]
         if "generate" in self._inputs:
-            self._model.inference.language_model().prepare(limits.READING)
+            self._model.language_model().prepare(limits.READING)
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it takes, for `json`."""
@@ -170,29 +170,25 @@ class ServedModel:
 
     def call(self, signature: str, parameters: dict[str, Any]) -> Call:
         """A signature with the parameters of a request, checked."""
-        signature = self.default if signature == "serving_default" else signature
         if signature not in self._inputs:
             expected = "one of " + ", ".join(self._inputs)
             raise wrong("signature_name", f"'{signature:.80}'", expected)
         if parameters and signature in ("text", "vectors"):
             found = ", ".join(parameters)[:80]
             raise wrong("parameters", found, f"none for {signature}")
-        given = dict(parameters)
-        if signature == "attention":
-            given.setdefault("most_tokens", _TOKENS_SHOWN)
         for name, most in limits.MAX_OF_PARAMETER.items():
-            value = given.get(name, 0)
+            value = parameters.get(name, 0)
             if isinstance(value, (int, float)) and value > most:
                 raise wrong(f"parameters: {name}", value, f"at most {most}")
-        layers = given.get("layers", ())
+        layers = parameters.get("layers", ())
         if isinstance(layers, list) and len(layers) > limits.MAX_LAYERS:
             expected = f"at most {limits.MAX_LAYERS}"
             raise wrong("parameters: layers", len(layers), expected)
         try:
-            of_model = self._model.call(_METHODS[signature], **given)
-        except UserError as e:
+            of_model = self._model.call(_METHODS[signature], **parameters)
+        except (UserError, TypeError) as e:  # TypeError: an unknown name
             raise UserError(f"parameters: {e}") from None
-        return Call(signature, given, of_model)
+        return Call(signature, parameters, of_model)
 
     def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
         """Instances in JSON, dicts or the value of the only input, as rows, checked."""
@@ -209,6 +205,11 @@ class ServedModel:
                 raise wrong(where, ", ".join(row)[:200] or "nothing", expected)
             for name, count in inputs.items():
                 _check_text(f"{where}: {name}", row[name], count)
+                if call.signature in _SQUARE:
+                    tokens = len(self._model.tokenizer.ids(row[name]))
+                    if tokens > limits.MAX_SQUARE:
+                        expected = f"at most {limits.MAX_SQUARE}"
+                        raise wrong(f"{where}: {name}", f"{tokens} tokens", expected)
             rows.append(row)
         return rows
 
@@ -255,10 +256,9 @@ class ServedModel:
                 shown["probability"] = _plain(part.probability)
             if part.whole:
                 shown["ended"] = part.whole.ended
-                shown["unknown_tokens"] = part.whole.unknown_tokens
-                shown["characters_unknown"] = self._unknown(
-                    row, part.whole.unknown_tokens
-                )
+                unknown = self._model.unknown_parts(row["prompt"])
+                shown["unknown_tokens"] = len(unknown)
+                shown["characters_unknown"] = {"prompt": unknown} if unknown else None
             yield shown
 
     def _answer(self, call: Call, row: Row, found: Computed) -> Answer:
@@ -288,7 +288,7 @@ class ServedModel:
                     return None
                 blank = " " * len(BLANK)  # of a text to be filled
                 text = text.replace(BLANK, blank)
-                parts[name] = self._model.inference.unknown_parts(text)
+                parts[name] = self._model.unknown_parts(text)
         return parts
 
 

@@ -1,9 +1,4 @@
-"""Predictions for a text as Python objects: the return values of `xlnet.load`'s objects.
-
-`tokens_read` is how many tokens of its texts the network read, of `tokens`, without special ones;
-where it is less, the rest was cut; `unknown_tokens` of them are not in the vocabulary. None: they
-were not counted, as in prediction files.
-"""
+"""Predictions for a text as Python objects: the return values of `xlnet.load`'s objects."""
 
 from __future__ import annotations
 
@@ -17,9 +12,6 @@ class Label(NamedTuple):
     label: str
     probability: float
     probabilities: dict[str, float]  # of all labels
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -37,9 +29,6 @@ class Labels(NamedTuple):
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]  # of all labels, independent of each other
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
     @property
     def label(self) -> str:
@@ -64,9 +53,6 @@ class Choice(NamedTuple):
     number: int  # from 0 on
     label: str  # its name in the files of the training data
     probabilities: tuple[float, ...]  # of all answers
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
         """As of an exported model; names: of the answers that a row may have."""
@@ -100,9 +86,6 @@ class Answer(NamedTuple):
     end: Optional[int]
     best: tuple[Span, ...]  # the best spans, whether there is an answer or not
     null_probability: float  # of no answer
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
         """As of an exported model."""
@@ -133,9 +116,6 @@ class Tagged(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]
-    tokens_read: Optional[int] = None
-    tokens: Optional[int] = None
-    unknown_tokens: Optional[int] = None
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
         """As of an exported model."""
