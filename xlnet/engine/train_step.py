@@ -105,26 +105,11 @@ def loss_and_gradients(
     if xla:
         forward(inputs, 0)  # never run: a compiled function cannot make the variables
         compiled = tf2.function(
-            lambda inputs: _over_micro_batches(forward, inputs, micro_batches, scale),
+            lambda inputs: loss_and_gradients(forward, inputs, micro_batches, scale),
             jit_compile=True,
             autograph=False,
         )
         return compiled(inputs)
-    return _over_micro_batches(forward, inputs, micro_batches, scale)
-
-
-def _gradients(
-    loss: tf.Tensor, scale: Optional[optimizer.LossScale]
-) -> list[tf.Tensor]:
-    return optimizer.gradients_of(loss * scale.value if scale else loss)
-
-
-def _over_micro_batches(
-    forward: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
-    inputs: dict[str, tf.Tensor],
-    micro_batches: int,
-    scale: Optional[optimizer.LossScale],
-) -> tuple[Any, ...]:
     if micro_batches == 1:
         loss, kept = forward(inputs, 0)
         return loss, _gradients(loss, scale), kept
@@ -174,3 +159,9 @@ def _over_micro_batches(
     # The results are means over micro-batches, as they are over replicas: the mean of the losses of
     # `forward` is the loss of the batch.
     return loss / micro_batches, [g / micro_batches for g in gradients], kept
+
+
+def _gradients(
+    loss: tf.Tensor, scale: Optional[optimizer.LossScale]
+) -> list[tf.Tensor]:
+    return optimizer.gradients_of(loss * scale.value if scale else loss)
