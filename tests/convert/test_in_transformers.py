@@ -113,6 +113,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
         head="classification_custom",
         summary_type="last",
         use_summ_proj=True,
+        kind_options={},
     )
     document = run_document.RunDocument("", None, {"max_seq_length": 96}, task=task)
     run_document.write(str(source), document)
@@ -187,7 +188,7 @@ for name, kind, has_projection in itertools.product(
         torch.manual_seed(0)
         model = made(transformers.XLNetConfig(
             vocab_size=37, d_model=8, n_layer=2, n_head=2, d_inner=16, initializer_range=0.4,
-            num_labels=2 if "Simple" in name else 3, summary_type=kind,
+            num_labels=3, summary_type=kind,
             summary_use_proj=has_projection,
             summary_activation="tanh" if has_projection else ""))
         model.save_pretrained(folder)
@@ -217,10 +218,14 @@ def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
     names = list(config_json.CLASSES)
     in_transformers("make")
     folders = [path for path in tmp_path.iterdir() if path.is_dir()]
-    assert len(folders) == 7 * 3 * 2
+    assert len(folders) == len(names) * 3 * 2
+    vocabulary = str(tmp_path / "sp.model")
+    make_vocabulary(vocabulary, 37)
     for path in folders:
         choices = dict(choice_columns="a,b,c") if "Choice" in path.name else {}
-        conversion.from_huggingface(str(path), str(path) + "-ours", choices)
+        conversion.from_huggingface(
+            str(path), str(path) + "-ours", choices, spiece_model_file=vocabulary
+        )
         conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
     in_transformers("load")
     for path in folders:

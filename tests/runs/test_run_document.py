@@ -121,17 +121,12 @@ def test_a_best_model_without_its_run_is_not_replaced(tmp_path):
 
 
 def test_a_document_is_read_as_it_was_written(tmp_path):
-    document = dataclasses.replace(
-        document_of(tmp_path), task={"labels": ["a"]}, huggingface={"d": 1}
-    )
+    document = dataclasses.replace(document_of(tmp_path), task={"labels": ["a"]})
     run_document.write(str(tmp_path), document)
     assert run_document.read(str(tmp_path)) == document
     assert run_document.read(str(tmp_path / "none")) is None
     stored = json.loads((tmp_path / "run.json").read_text())
     assert stored["format"] == run_document.FORMAT and "." in stored["version"]
-    # What converted weights came with stays with them when they are trained on.
-    run_document.write(str(tmp_path), document_of(tmp_path))
-    assert run_document.read(str(tmp_path)).huggingface == {"d": 1}
 
 
 def test_files_of_a_run_are_found_from_any_directory(tmp_path, monkeypatch):

@@ -5,10 +5,8 @@ from typing import Optional
 
 from xlnet.commands import cli
 from xlnet.inference.settings import LoadSettings
-from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.settings.network import DTYPES, PRECISIONS
 from xlnet.support import quiet
 from xlnet.support.errors import wrong
 
@@ -35,7 +33,7 @@ class ExportSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ConversionSettings(TextSettings):
+class ConversionSettings(Settings):
     """xlnet convert: from where, to where."""
 
     input: str = required(
@@ -43,9 +41,6 @@ class ConversionSettings(TextSettings):
         "best one, of DIRECTORY/latest the newest",
     )
     output: str = required("directory to write, new or empty")
-    precision: str = setting(
-        "fp32", "to theirs: dtype of the weights", choices=PRECISIONS
-    )
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model; default: the one next to the input"
     )
@@ -125,8 +120,6 @@ def convert(settings: ConversionSettings) -> None:
     from xlnet.engine import devices
 
     devices.set_up_process()
-    # These settings, of both directions, decide how text is cut into pieces.
-    vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     if conversion.is_theirs(settings.input):
         columns = {
             "text_a_column": settings.text_a_column,
@@ -138,11 +131,12 @@ def convert(settings: ConversionSettings) -> None:
             settings.output,
             columns,
             settings.max_seq_length,
-            *vocabulary,
+            settings.spiece_model_file,
         )
     else:
-        dtype = DTYPES[settings.precision]
-        conversion.to_huggingface(settings.input, settings.output, dtype, *vocabulary)
+        conversion.to_huggingface(
+            settings.input, settings.output, settings.spiece_model_file
+        )
 
 
 def run_export() -> None:

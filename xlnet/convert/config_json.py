@@ -1,33 +1,20 @@
-"""`config.json` of Hugging Face's library: its entries, checked and complete, are the terms of all
-conversions.
+"""`config.json` of Hugging Face's library: the entries that decide what a model computes.
 
-`read` returns such entries of a file, or of the section `huggingface` of a `run.json`, in which a
-converted checkpoint keeps them.
-
-The second part says what a model was trained for, as `run.json` does, in these entries, and back.
+They are the terms of both conversions: `read` checks theirs, `describe_ours` says in these terms
+what a checkpoint of ours is, and `describe_theirs` turns them into a document as `run.json`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from xlnet.convert import weights
-from xlnet.convert.weights import (
-    CHOICE,
-    LM,
-    NETWORK,
-    SEQUENCE,
-    SIMPLE_SPANS,
-    SPANS,
-    TOKENS,
-)
-from xlnet.corpus.tokenizer import Tokenizer, is_text
-from xlnet.runs import task_settings
+from xlnet.convert.weights import CHOICE, LM, NETWORK, SEQUENCE, SPANS, TOKENS
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import (
-    QUESTION_SPECIAL_TOKENS,
     ClassifierSettings,
     FineTuningSettings,
     SpanSettings,
@@ -37,20 +24,29 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import custom, known
-from xlnet.tasks.features import encoding
-from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.tagging import schemes
-from xlnet.tasks.task import Columns, Task
 
 NAME = "config.json"
 
-CLASSES = (NETWORK, LM, SEQUENCE, CHOICE, TOKENS, SPANS, SIMPLE_SPANS)
+CLASSES = (NETWORK, LM, SEQUENCE, CHOICE, TOKENS, SPANS)
 _SUMMED_UP = (SEQUENCE, CHOICE)  # with one vector for the text
 
 # The values of `problem_type`.
 ONE_LABEL = "single_label_classification"
 MANY_LABELS = "multi_label_classification"
 SCORE = "regression"
+
+# Our task types in their terms: (class, problem). The first one is that of their model.
+_THEIRS = {
+    "classification": (SEQUENCE, ONE_LABEL),
+    "multi_label": (SEQUENCE, MANY_LABELS),
+    "regression": (SEQUENCE, SCORE),
+    "ranking": (SEQUENCE, SCORE),
+    "multiple_choice": (CHOICE, None),
+    "tagging": (TOKENS, None),
+    "spans": (SPANS, None),
+}
+_SCHEMES = ("bio2", "bioes", "bmes", schemes.PLAIN)
 
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
@@ -69,89 +65,73 @@ _SIZES = {
     "d_inner": "d_inner",
     "n_token": "vocab_size",
 }  # ours -> theirs
+_BEAMS = ("start_n_top", "end_n_top")  # of questions: options of our task
+_SHARED = ("clamp_len", "mem_len", "same_length")  # settings here under the same name
 
 # The entries, with that library's values of what a file leaves out.
 DEFAULTS: Mapping[str, Any] = {
     "architectures": None,
     "attn_type": "bi",
     "bi_data": False,
-    "bos_token_id": 1,
     "clamp_len": -1,
     "d_head": None,
     "d_inner": 4096,
     "d_model": 1024,
-    "dropout": 0.1,
     "end_n_top": 5,
-    "eos_token_id": 2,
     "ff_activation": "gelu",
-    "initializer_range": 0.02,
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
     "layer_norm_eps": 1e-12,
     "mem_len": None,
     "model_type": None,
     "n_head": 16,
     "n_layer": 24,
-    "pad_token_id": 5,
-    "reuse_len": None,
+    "problem_type": None,
     "same_length": False,
     "start_n_top": 5,
     "summary_activation": "tanh",
-    "summary_last_dropout": 0.1,
     "summary_type": "last",
     "summary_use_proj": True,
-    "tie_word_embeddings": True,
     "untie_r": True,
-    "use_mems_eval": True,
-    "use_mems_train": False,
     "vocab_size": 32000,
 }
 
 
 def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """All entries of `DEFAULTS`, and `id2label` and `problem_type` if the model has some; refuses
-    what is not an XLNet, or cannot be computed here."""
-    if not is_text(json.dumps(given, ensure_ascii=False)):
-        raise wrong(path, "half a character, an escape like \\ud800 by itself", "text")
+    """All entries of `DEFAULTS`; refuses what is not an XLNet, or cannot be computed here."""
     values = {name: given.get(name, default) for name, default in DEFAULTS.items()}
     classes = values["architectures"]
-    name = classes[0] if isinstance(classes, list) and len(classes) == 1 else None
+    if classes not in [[name] for name in CLASSES]:
+        expected = f"one of {', '.join(CLASSES)}"
+        raise wrong(f"{path}: architectures", repr(classes), expected)
+    name, labels = classes[0], values["id2label"]
     allowed: dict[str, tuple] = {"model_type": ("xlnet",), "layer_norm_eps": (1e-12,)}
     allowed["ff_activation"] = tuple(_ACTIVATIONS)
-    if name not in CLASSES:
-        raise wrong(
-            f"{path}: architectures", repr(classes), f"one of {', '.join(CLASSES)}"
-        )
     if name not in (NETWORK, LM):
         allowed.update(attn_type=("bi",), bi_data=(False,), same_length=(False,))
-    labels = given.get("id2label")
-    if labels is not None:
-        names = []
-        for id in range(len(labels) if isinstance(labels, dict) else 0):
-            names.append(labels.get(str(id)))
-        is_named = names and all(isinstance(each, str) and each for each in names)
-        if not is_named or len(set(names)) < len(names):
+        ids = [str(id) for id in range(len(labels))]
+        if sorted(labels) != sorted(ids) or len(set(labels.values())) < len(ids):
             expected = "a name of its own for each of 0, 1, ..."
             raise wrong(f"{path}: id2label", repr(labels), expected)
-        values.update(of_labels(names))
     if name == SEQUENCE:
         # Without a problem type, that library takes one label for scores.
-        by_count = SCORE if len(labels or ()) == 1 else ONE_LABEL
-        values["problem_type"] = given.get("problem_type") or by_count
+        by_count = SCORE if len(labels) == 1 else ONE_LABEL
+        values["problem_type"] = values["problem_type"] or by_count
         allowed["problem_type"] = (ONE_LABEL, MANY_LABELS, SCORE)
     if name in _SUMMED_UP:
-        # With a projection the vector goes through tanh, without one it stays as it is.
+        # With a projection the vector goes through tanh, without one it stays as it is: older
+        # files have null there.
         has_projection = values["summary_use_proj"]
-        # Null in older files.
         values["summary_activation"] = values["summary_activation"] or ""
         allowed["summary_activation"] = ("tanh",) if has_projection else ("",)
         allowed["summary_type"] = ("last", "first", "mean")
     for entry, choices in allowed.items():
         if values[entry] not in choices:
             raise wrong(f"{path}: {entry}", repr(values[entry]), f"one of {choices}")
-    architecture(values, path)
     return values
 
 
 def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:
+    """The architecture of their entries."""
     sizes = {ours: values[theirs] for ours, theirs in _SIZES.items()}
     try:
         return XLNetConfig(
@@ -164,125 +144,53 @@ def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:
         raise UserError(f"{path}: {e}") from None
 
 
-def of_architecture(config: XLNetConfig) -> dict[str, Any]:
-    """The entries of an architecture; refuses what that library cannot compute."""
-    # There the width of heads follows from the others.
-    if config.d_head * config.n_head != config.d_model:
-        expected = (
-            f"d_model / n_head, {config.d_model / config.n_head:g}, as in that library"
-        )
-        raise wrong(f"{CONFIG_NAME}: d_head", config.d_head, expected)
-    values = {theirs: getattr(config, ours) for ours, theirs in _SIZES.items()}
-    activation = _THEIR_ACTIVATION[config.ff_activation]
-    return dict(
-        values, d_head=config.d_head, ff_activation=activation, untie_r=config.untie_r
-    )
-
-
-def of_labels(names: Iterable[str]) -> dict[str, Any]:
-    """The entries of the names of outputs."""
-    by_id = {str(id): name for id, name in enumerate(names)}
-    return {
-        "id2label": by_id,
-        "label2id": {name: int(id) for id, name in by_id.items()},
-    }
-
-
 def pairs(
-    values: Mapping[str, Any], config: XLNetConfig, scope: str, outputs: int
+    values: Mapping[str, Any], config: XLNetConfig, scope: str
 ) -> list[weights.Pair]:
-    """The weights of both sides; scope, outputs: name and outputs of our output layer."""
+    """The weights of both sides; scope: the name of our output layer."""
     name = values["architectures"][0]
     found = weights.network(config, "" if name == NETWORK else "transformer.")
     if name in _SUMMED_UP and values["summary_use_proj"]:
         ours, theirs = "model/sequnece_summary/summary", "sequence_summary.summary"
         found += weights.dense(ours, theirs, config.d_model, config.d_model)
+    outputs = 1 if values["problem_type"] == SCORE else len(values["id2label"])
     return found + weights.output_layer(config, name, scope, outputs)
 
 
-# Our task types in their terms: (class, problem). The first one is that of their model.
-_THEIRS = {
-    "classification": (SEQUENCE, ONE_LABEL),
-    "multi_label": (SEQUENCE, MANY_LABELS),
-    "regression": (SEQUENCE, SCORE),
-    "ranking": (SEQUENCE, SCORE),
-    "multiple_choice": (CHOICE, None),
-    "tagging": (TOKENS, None),
-    "spans": (SPANS, None),
-}
-_BEAMS = (
-    "start_n_top",
-    "end_n_top",
-)  # of questions: task options here, entries of a config there
-_SCHEMES = ("bio2", "bioes", "bmes")  # that taggers learn here
-
-
-def find_type(entries: Mapping[str, Any]) -> Optional[str]:
-    """The name of our task type for their model; None: there is none."""
+def _find_type(entries: Mapping[str, Any]) -> Optional[str]:
+    """The name of our task type for their model; None: it is only pretrained."""
     for name, theirs in _THEIRS.items():
-        if theirs == (entries["architectures"][0], entries.get("problem_type")):
+        if theirs == (entries["architectures"][0], entries["problem_type"]):
             return name
     return None
 
 
-def scope(entries: Mapping[str, Any]) -> str:
-    """The name of our output layer."""
-    name = find_type(entries)
-    if not name:
-        return ""
-    task = Task(known.CUSTOM, Columns(), None, (), TASK_TYPES[name])
-    return task.head.scope()
-
-
-def labels_of(entries: Mapping[str, Any], outputs: int) -> Optional[tuple[str, ...]]:
-    """The labels of their model with so many outputs; None for scores."""
-    labels = tuple(entries.get("id2label", {}).values())
-    labels = labels or tuple(f"LABEL_{id}" for id in range(outputs))
-    is_score = entries.get("problem_type") == SCORE
-    count = 1 if is_score else len(labels)
-    if entries["architectures"][0] in (SEQUENCE, TOKENS):
-        if count != outputs:
-            raise wrong(f"{NAME}: id2label", f"{count} labels", f"{outputs}")
-    return None if is_score else labels
-
-
-def why_not(entries: Mapping[str, Any]) -> Optional[str]:
-    """Why no program of ours can use their model with its task; None: one can."""
-    kind, name = find_type(entries), entries["architectures"][0]
-    if not kind:
-        return f"{name} has no task of ours"
-    if kind == "tagging" and not _scheme(list(entries.get("id2label", {}).values())):
-        return f"its labels are not the tags of {', '.join(_SCHEMES)}"
-    return None
-
-
-def _scheme(tags: Sequence[str]) -> Optional[str]:
-    """The scheme whose tags these are; None: of none."""
-    for scheme in _SCHEMES:
-        if set(schemes.all_tags(tags, scheme)) == set(tags):
-            return scheme
-    return None
-
-
-def describe(
+def describe_theirs(
     entries: Mapping[str, Any],
-    labels: Optional[tuple[str, ...]],
     tokenizer: Tokenizer,
     columns: Mapping[str, Any],
     max_seq_length: int,
 ) -> RunDocument:
-    """The document of their model, which must have no reason `why_not`.
+    """The document of their model.
 
     Args:
       entries: as of `read`.
-      labels: as of `labels_of`.
       tokenizer: its vocabulary.
       columns: of the files to predict, as of `ClassifierSettings`.
       max_seq_length: of a text [tokens].
     """
-    encoding.check_max_seq_length(max_seq_length)
-    kind = find_type(entries)
-    scheme = _scheme(labels or ()) if kind == "tagging" else None
+    kind = _find_type(entries)
+    if not kind:
+        settings_of_run = {"clamp_len": entries["clamp_len"]}
+        if entries["attn_type"] == "uni":
+            settings_of_run["objective"] = "causal"
+        if entries["same_length"] and entries["mem_len"]:
+            settings_of_run.update(same_length=True, mem_len=entries["mem_len"])
+        text = run_document.text_of(tokenizer)
+        return RunDocument("", None, settings_of_run, text=text)
+    names = entries["id2label"]
+    labels: Sequence[str] = [names[str(id)] for id in range(len(names))]
+    options: dict[str, Any] = {}
     common: dict[str, Any] = dict(
         task_name=known.CUSTOM,
         data_dir="",
@@ -295,69 +203,103 @@ def describe(
     # The settings with which our program would train the model.
     settings: FineTuningSettings
     if kind == "tagging":
+        scheme = _scheme(labels)
+        options = {"scheme": scheme, "is_spaced": True, "knows_spaces": True}
         settings = TaggerSettings(scheme=scheme, **common)
     elif kind == "spans":
-        # Our defaults are for 512 tokens; shorter models get what fits.
-        room = max_seq_length - QUESTION_SPECIAL_TOKENS
-        query = min(SpanSettings.max_query_length, room // 2)
-        stride = min(SpanSettings.doc_stride, room - query)
         common.update((name, entries[name]) for name in _BEAMS)
-        settings = SpanSettings(max_query_length=query, doc_stride=stride, **common)
+        settings = SpanSettings(**common)
     else:
-        common.update(columns)
         settings = ClassifierSettings(
             is_regression=kind == "regression",
             multi_label=kind == "multi_label",
             summary_type=entries["summary_type"],
             use_summ_proj=bool(entries["summary_use_proj"]),
             **common,
+            **columns,
         )
     if kind == "multiple_choice":
-        choices = names_in(columns.get("choice_columns"))
+        choices = names_in(columns["choice_columns"])
         if not choices:
             raise wrong("choice_columns", "nothing", "the columns of the answers")
         # The labels of the model if there is one for each column; else numbers from 0 on.
-        if len(labels or ()) != len(choices):
-            labels = tuple(map(str, range(len(choices))))
+        if len(labels) != len(choices):
+            labels = [str(number) for number in range(len(choices))]
     # The section `task` as training here would have written it.
-    options = {"scheme": scheme, "is_spaced": True, "knows_spaces": True}
     stored: dict[str, Any] = {
-        "labels": labels,
+        "labels": None if kind == "regression" else labels,
         "columns": {"label": []},
         "kind_options": options,
     }
-    return task_settings.document_of(
-        settings,
-        NetworkSettings(clamp_len=entries["clamp_len"]),
-        custom.resolve_task(settings, stored),
-        tokenizer,
-    )
+    network = NetworkSettings(clamp_len=entries["clamp_len"])
+    task = custom.resolve_task(settings, stored)
+    return task_settings.document_of(settings, network, task, tokenizer)
 
 
-def to_huggingface_model(run: RunDocument) -> dict[str, Any]:
-    """The entries by the task of a document, {} without a task."""
-    stored = run.task
-    if stored is None:
-        return {}
-    kind, labels = stored.get("kind"), stored.get("labels")
+def _scheme(tags: Sequence[str]) -> str:
+    """The scheme whose tags these are."""
+    for scheme in _SCHEMES:
+        if set(schemes.all_tags(tags, scheme)) == set(tags):
+            break
+    return scheme
+
+
+def describe_ours(
+    run: RunDocument, config: XLNetConfig, has_lm: bool
+) -> dict[str, Any]:
+    """The entries of a checkpoint of ours; refuses what that library cannot compute.
+
+    Args:
+      run: its document.
+      config: its architecture.
+      has_lm: whether it has the output layer of a language model.
+    """
+    # There the width of heads follows from the others.
+    if config.d_head * config.n_head != config.d_model:
+        width = config.d_model / config.n_head
+        expected = f"d_model / n_head, {width:g}, as in that library"
+        raise wrong(f"{CONFIG_NAME}: d_head", config.d_head, expected)
+    entries = dict(DEFAULTS, model_type="xlnet")
+    entries["architectures"] = [LM if has_lm else NETWORK]
+    for ours, theirs in _SIZES.items():
+        entries[theirs] = getattr(config, ours)
+    entries["d_head"] = config.d_head
+    entries["ff_activation"] = _THEIR_ACTIVATION[config.ff_activation]
+    entries["untie_r"] = config.untie_r
+    for name in _SHARED:
+        if name in run.resolved:
+            entries[name] = run.resolved[name]
+    # One direction is an attention type there.
+    if run.resolved.get("objective") == "causal":
+        entries["attn_type"] = "uni"
+    if run.task:
+        entries.update(_of_task(run.task, run.path))
+    entries = read(entries, run.path)
+    entries["label2id"] = {name: int(id) for id, name in entries["id2label"].items()}
+    return entries
+
+
+def _of_task(stored: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The entries by the section `task` of a document."""
+    kind, labels = stored["kind"], stored["labels"]
     if kind not in _THEIRS:
-        raise wrong(f"{run.path}: kind", repr(kind), f"one of {', '.join(_THEIRS)}")
+        raise wrong(f"{path}: kind", repr(kind), f"one of {', '.join(_THEIRS)}")
     name, problem = _THEIRS[kind]
     has_projection = stored["use_summ_proj"]
     entries: dict[str, Any] = {
         "architectures": [name],
+        "problem_type": problem,
         "summary_type": stored["summary_type"],
         "summary_use_proj": has_projection,
         # That library refuses null, and takes "" as no function.
         "summary_activation": "tanh" if has_projection else "",
     }
-    if problem:
-        entries["problem_type"] = problem
     # that library counts outputs by labels, also of scores
     if problem == SCORE:
         labels = ("LABEL_0",)
     if labels:
-        entries.update(of_labels(labels))
-    options = stored.get("kind_options", {})
-    entries.update((name, options[name]) for name in _BEAMS if name in options)
+        entries["id2label"] = {str(id): label for id, label in enumerate(labels)}
+    for name in _BEAMS:
+        if name in stored["kind_options"]:
+            entries[name] = stored["kind_options"][name]
     return entries

@@ -19,10 +19,10 @@ from xlnet.support import files
 from xlnet.support.errors import wrong
 
 CONFIG_NAME = "tokenizer_config.json"
+_LENGTH = 512  # of a text, where it is not known [tokens]
 _PIECES = {
     "bos_token": "<s>",
     "eos_token": "</s>",
-    "unk_token": "<unk>",
     "sep_token": "<sep>",
     "pad_token": "<pad>",
     "cls_token": "<cls>",
@@ -31,32 +31,15 @@ _PIECES = {
 _MORE_PIECES = ("<eop>", "<eod>")
 
 
-def read(
-    folder: str,
-    spiece_model_file: Optional[str] = None,
-    uncased: Optional[bool] = None,
-    keep_accents: Optional[bool] = None,
-) -> Optional[Tokenizer]:
-    """The `Tokenizer` of a folder, or of `spiece_model_file`; None: there is no vocabulary.
-
-    Args:
-      folder: of that library.
-      spiece_model_file: in place of that of the folder.
-      uncased: as of `Tokenizer`; None: that of the folder.
-      keep_accents: the same.
-    """
-    path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
+def read(folder: str, spiece_model_file: Optional[str]) -> Tokenizer:
+    """The `Tokenizer` of a folder, or of `spiece_model_file`, with the cleaning of the folder."""
     stored = _config(folder)
     if stored.get("remove_space", True) is not True:
         where = f"{CONFIG_NAME} of {folder}: remove_space"
         raise wrong(where, stored["remove_space"], "true")
-    if not spiece_model_file and not os.path.exists(path):
-        return None
-    if uncased is None:
-        uncased = stored.get("do_lower_case", False)
-    if keep_accents is None:
-        keep_accents = stored.get("keep_accents", False)
-    return Tokenizer(path, uncased, keep_accents)
+    path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
+    uncased = stored.get("do_lower_case", False)
+    return Tokenizer(path, uncased, stored.get("keep_accents", False))
 
 
 def _config(folder: str) -> dict[str, Any]:
@@ -64,11 +47,11 @@ def _config(folder: str) -> dict[str, Any]:
     return files.read_json(path, "tokenizer config") if os.path.exists(path) else {}
 
 
-def max_length(folder: str) -> Optional[int]:
-    """`model_max_length` of a folder, the length of its longest text [tokens]; None: not known."""
+def max_length(folder: str) -> int:
+    """The length of the longest text of a folder [tokens]; 512: it is not known."""
     found = _config(folder).get("model_max_length")
     # That library writes 10 ** 30 if it is not known.
-    return int(found) if isinstance(found, (int, float)) and 0 < found < 10**6 else None
+    return int(found) if found and found < 10**6 else _LENGTH
 
 
 def write(
@@ -77,35 +60,32 @@ def write(
     """Writes `spiece.model`, for slow tokenizers, and the files for fast ones; returns the entries
     of `config.json` that are ids of the vocabulary, None for a token that it lacks."""
     known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}
-    # A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens
-    # that it lacks are left out: that library would give them ids beyond the embedding table.
-    special: dict[str, Any] = {}
+    # Special tokens that the vocabulary lacks are left out: that library would give them ids beyond
+    # the embedding table. Without <pad> it is padded with <unk>, as padding is masked.
+    unknown = tokenizer.id_to_piece(tokenizer.unk_id)
+    special = {"unk_token": unknown, "pad_token": unknown}
     for name, piece in _PIECES.items():
-        special[name] = piece if piece in known else None
-    special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)
-    special["pad_token"] = special["pad_token"] or special["unk_token"]
+        if piece in known:
+            special[name] = piece
     more = [piece for piece in _MORE_PIECES if piece in known]
-    special["additional_special_tokens"] = more
-    files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
-    present = {name: value for name, value in special.items() if value}
-    files.write_json(os.path.join(folder, "special_tokens_map.json"), present)
-    write_json(os.path.join(folder, JSON_NAME), tokenizer)
     # The general class, as XLNet's own one, from version 5 on, builds the tokenizer by other rules.
     values = {
         **special,
+        "additional_special_tokens": more,
         "tokenizer_class": "PreTrainedTokenizerFast",
         "remove_space": True,
         "padding_side": "left",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "do_lower_case": tokenizer.uncased,
         "keep_accents": tokenizer.keep_accents,
+        "model_max_length": max_seq_length or _LENGTH,
     }
-    if max_seq_length:
-        values["model_max_length"] = max_seq_length
+    files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
     files.write_json(os.path.join(folder, CONFIG_NAME), values)
+    write_json(os.path.join(folder, JSON_NAME), tokenizer)
     ids = {}
     for name in ("bos_token", "eos_token", "pad_token"):
-        ids[name + "_id"] = known.get(special[name])
+        ids[name + "_id"] = known.get(special.get(name, ""))
     return ids
 
 
@@ -121,6 +101,16 @@ _WORDS = {
     "prepend_scheme": "always",
     "split": True,
 }
+# A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
+_FIRST: list[dict[str, Any]] = [
+    {"Sequence": {"id": "A", "type_id": 0}},
+    {"SpecialToken": {"id": "<sep>", "type_id": 0}},
+]
+_SECOND: list[dict[str, Any]] = [
+    {"Sequence": {"id": "B", "type_id": 1}},
+    {"SpecialToken": {"id": "<sep>", "type_id": 1}},
+]
+_LAST = {"SpecialToken": {"id": "<cls>", "type_id": 2}}
 
 
 def _normalizers(
@@ -151,9 +141,9 @@ def write_json(path: str, tokenizer: Tokenizer) -> None:
     vocabulary, added = [], []
     for id, piece in enumerate(model.pieces):
         score = 0.0 if piece.type == _Piece.USER_DEFINED else piece.score
-        vocabulary.append(
-            [piece.piece, score - _PENALTY * ends_in_digit_comma(piece.piece)]
-        )
+        if ends_in_digit_comma(piece.piece):
+            score -= _PENALTY
+        vocabulary.append([piece.piece, score])
         if piece.type in (_Piece.UNKNOWN, _Piece.CONTROL):
             added.append(
                 {
@@ -166,20 +156,8 @@ def write_json(path: str, tokenizer: Tokenizer) -> None:
                     "normalized": False,
                 }
             )
-    # A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
-    sep = tokenizer.id_to_piece(tokenizer.sep_id)
-    cls = tokenizer.id_to_piece(tokenizer.cls_id)
-    single: list[dict[str, Any]] = [
-        {"Sequence": {"id": "A", "type_id": 0}},
-        {"SpecialToken": {"id": sep, "type_id": 0}},
-    ]
-    second = [
-        {"Sequence": {"id": "B", "type_id": 1}},
-        {"SpecialToken": {"id": sep, "type_id": 1}},
-    ]
-    last = {"SpecialToken": {"id": cls, "type_id": 2}}
     special = {}
-    for text, id in ((sep, tokenizer.sep_id), (cls, tokenizer.cls_id)):
+    for text, id in (("<sep>", tokenizer.sep_id), ("<cls>", tokenizer.cls_id)):
         special[text] = {"id": text, "ids": [id], "tokens": [text]}
     has_bytes = bool(tokenizer.byte_ids)
     decoders = [{"type": "ByteFallback"}, _WORDS]
@@ -197,8 +175,8 @@ def write_json(path: str, tokenizer: Tokenizer) -> None:
         },
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [*single, last],
-            "pair": [*single, *second, last],
+            "single": [*_FIRST, _LAST],
+            "pair": [*_FIRST, *_SECOND, _LAST],
             "special_tokens": special,
         },
         "decoder": {"type": "Sequence", "decoders": decoders} if has_bytes else _WORDS,

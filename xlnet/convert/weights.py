@@ -9,15 +9,13 @@ Shape letters: V vocabulary, L layers, D d_model, N heads, H d_head, F d_inner, 
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import files
@@ -30,7 +28,6 @@ SEQUENCE = "XLNetForSequenceClassification"
 CHOICE = "XLNetForMultipleChoice"
 TOKENS = "XLNetForTokenClassification"
 SPANS = "XLNetForQuestionAnswering"
-SIMPLE_SPANS = "XLNetForQuestionAnsweringSimple"
 
 MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
 LM_BIAS = "model/lm_loss/bias"
@@ -113,8 +110,6 @@ def output_layer(
         return dense("logits/dense", "logits_proj", D, 1)
     if class_name == TOKENS:
         return dense(ours, "classifier", D, outputs)
-    if class_name == SIMPLE_SPANS:
-        return dense("model/span_logits/dense", "qa_outputs", D, 2)
     if class_name == SPANS:
         return [
             *dense("start_logits/dense", "start_logits.dense", D, 1),
@@ -158,18 +153,14 @@ def to_ours(
         elif pair.layout == _TRANSPOSED:
             weights[pair.ours] = np.ascontiguousarray(parts[0].T)
         elif not all(np.array_equal(part, parts[0]) for part in parts):  # tied
-            raise wrong(
-                f"{source}: {pair.theirs[0]}",
-                "another one in each layer",
-                "untie_r true",
-            )
+            where = f"{source}: {pair.theirs[0]}"
+            raise wrong(where, "another one in each layer", "untie_r true")
     # Tensors without a counterpart are reported, except for a copy of the embedding.
     if _TIED_OUTPUT in left_over:
         embedding = wanted[0].theirs[0]
         if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
-            raise wrong(
-                f"{source}: {_TIED_OUTPUT}", "an output embedding of its own", embedding
-            )
+            where = f"{source}: {_TIED_OUTPUT}"
+            raise wrong(where, "an output embedding of its own", embedding)
         left_over.remove(_TIED_OUTPUT)
     return weights, sorted(left_over)
 
@@ -195,110 +186,43 @@ def _taken(
 ) -> np.ndarray:
     if name not in arrays:
         raise wrong(source, f"no weights {name}", "them")
-    if arrays[name].shape != shape:
-        raise wrong(
-            f"{source}: {name}", f"shape {list(arrays[name].shape)}", str(list(shape))
-        )
+    found = arrays[name].shape
+    if found != shape:
+        raise wrong(f"{source}: {name}", f"shape {list(found)}", str(list(shape)))
     return arrays[name]
 
 
 WEIGHTS_NAME = "model.safetensors"
-INDEX_NAME = WEIGHTS_NAME + ".index.json"
-
-DTYPES: dict[str, Any] = {
-    "float32": np.float32,
-    "float16": np.float16,
-    "bfloat16": ml_dtypes.bfloat16,
-}
 
 
 def read_folder(folder: str) -> dict[str, np.ndarray]:
-    """All tensors by name, float32 arrays. Pickles, which may run code, are never opened."""
-    path, index = (os.path.join(folder, name) for name in (WEIGHTS_NAME, INDEX_NAME))
-    if os.path.exists(path):
-        return read_file(path)
-    if not os.path.exists(index):
-        raise wrong(
-            folder, "no weights of this form", f"{WEIGHTS_NAME} or {INDEX_NAME}"
-        )
-    # Shards, which the index lists; a name there must not lead out of the folder.
-    weight_map = files.read_json(index, "index").get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise wrong(
-            f"index {index}: weight_map", repr(weight_map), "names of tensors and files"
-        )
-    for name in weight_map.values():
-        is_plain = (
-            isinstance(name, str)
-            and os.path.basename(name) == name
-            and "\\" not in name
-        )
-        if not is_plain or not name.endswith(".safetensors"):
-            raise wrong(
-                f"index {index}", repr(name), "a file of this folder, X.safetensors"
-            )
-    tensors: dict[str, np.ndarray] = {}
-    for name in sorted(set(weight_map.values())):
-        tensors.update(read_file(os.path.join(folder, name)))
-    for name, file in weight_map.items():
-        if name not in tensors:
-            raise wrong(f"index {index}", f"no tensor {name} in {file}", "it there")
-    return tensors
+    """The weights of a folder: float32 arrays by name, converted exactly from narrower types.
 
-
-def read_file(path: str) -> dict[str, np.ndarray]:
-    """The weights of a file: float32 arrays by name, converted exactly from narrower types.
-
-    Integers are not weights, and left out.
+    Integers, such as numbers of positions, are no weights and left out. Pickles, which may run
+    code, are never opened.
 
     Raises:
-      UserError: the file is damaged, or a tensor has another type, NaN or infinity.
+      UserError: the file is missing or damaged, or a tensor has NaN or infinity.
     """
-    files.require_file(path, "safetensors")
-    arrays = {}
+    path = os.path.join(folder, WEIGHTS_NAME)
+    files.require_file(path, "weights")
     try:
-        with safe_open(path, framework="np") as f:
-            for name in f.keys():
-                code = f.get_slice(name).get_dtype()
-                # a buffer, such as the numbers of positions
-                if not code.startswith(("F", "BF")):
-                    continue
-                if code not in ("F32", "F16", "BF16"):  # float64 would be rounded
-                    raise wrong(
-                        f"{path}: tensor {name}", f"type {code}", "F32, F16 or BF16"
-                    )
-                arrays[name] = f.get_tensor(name).astype(np.float32)
-                if not np.isfinite(arrays[name]).all():
-                    raise wrong(
-                        f"{path}: tensor {name}", "NaN or infinity", "finite weights"
-                    )
+        tensors = load_file(path)
     except SafetensorError as e:
-        reason = " ".join(str(e).split())[:200]
-        raise wrong(path, f"a damaged file: {reason}", "one of safetensors") from None
-    return arrays
+        raise wrong(path, f"a damaged file: {e}", "one of safetensors") from None
+    weights = {}
+    for name, tensor in tensors.items():
+        # of NumPy's kinds: bfloat16 is none of its own
+        if tensor.dtype.kind not in "fV":
+            continue
+        weights[name] = tensor.astype(np.float32)
+        if not np.isfinite(weights[name]).all():
+            where = f"{path}: tensor {name}"
+            raise wrong(where, "NaN or infinity", "finite weights")
+    return weights
 
 
-def write_file(
-    path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32"
-) -> None:
-    """Writes float32 arrays as a file of `dtype`, complete or not at all.
-
-    Numbers are rounded to the nearest, ties to even; one that is too large is an error.
-    """
-    narrow = {}
-    for name, array in arrays.items():
-        # `ascontiguousarray` gives a scalar a dimension, which is removed again.
-        contiguous = np.ascontiguousarray(array).reshape(array.shape)
-        with np.errstate(over="ignore"):
-            narrow[name] = contiguous.astype(DTYPES[dtype])
-        if not np.isfinite(narrow[name].astype(np.float32)).all():
-            raise wrong(
-                name, f"numbers up to {np.abs(array).max():g}", f"numbers of {dtype}"
-            )
-    with files.replacing(path) as temporary:
-        try:
-            save_file(narrow, temporary, {"format": "pt"})
-        except (
-            SafetensorError
-        ) as e:  # of the system: "I/O error: No space left on device"
-            raise OSError(errno.EIO, " ".join(str(e).split()), path) from e
+def write_file(path: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes float32 arrays as a file of safetensors, complete or not at all."""
+    with files.writing(path) as f:
+        f.write(save(dict(tensors), {"format": "pt"}))

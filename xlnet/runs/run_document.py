@@ -89,8 +89,6 @@ class RunDocument:
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
       text: the vocabulary and how text is cleaned, see `text_of`.
       read: digests of the files that the run trains on, by what they are for.
-      huggingface: the entries of Hugging Face's `config.json` that the weights came with; None:
-        they are not from there.
     """
 
     path: str
@@ -99,7 +97,6 @@ class RunDocument:
     task: Optional[dict[str, Any]] = None
     text: dict[str, Any] = dataclasses.field(default_factory=dict)
     read: dict[str, Any] = dataclasses.field(default_factory=dict)
-    huggingface: Optional[dict[str, Any]] = None
 
     @property
     def directory(self) -> str:
@@ -135,7 +132,7 @@ def read(directory: str) -> Optional[RunDocument]:
     values = files.read_json(path, "run")
     if values.get("format") != FORMAT:
         raise wrong(f"{path}: format", repr(values.get("format")), str(FORMAT))
-    may_be_none = ("program", "task", "huggingface")
+    may_be_none = ("program", "task")
     sections: dict[str, Any] = {}
     for field in dataclasses.fields(RunDocument)[1:]:
         if field.name not in values:
@@ -174,12 +171,8 @@ def write(
         config.to_json(os.path.join(directory, CONFIG_NAME))
     if tokenizer:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    before = read(directory)
     values = dataclasses.asdict(document)
     del values["path"]
-    # what converted weights came with stays with them
-    if before and not document.huggingface:
-        values["huggingface"] = before.huggingface
     files.write_json(
         path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values}
     )
