@@ -347,12 +347,10 @@ def test_names_of_the_validation_file(tmp_path, name):
         assert found["dev"] == name
 
 
-def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(
-    tmp_path,
-):
+def test_a_missing_file_lists_the_names_that_are_read(tmp_path):
     make(tmp_path, "development.csv")
     with pytest.raises(
-        UserError, match="train.tsv: found development.csv.*--train_file"
+        UserError, match="no such file: .*as train.tsv or.*--train_file"
     ):
         custom.resolve_task(settings(tmp_path))
 

@@ -75,7 +75,7 @@ def records(monkeypatch):
         monkeypatch.setattr(forms, "opened", lambda *_: io.BytesIO(content))
         try:
             table = forms.read("x." + name, Form(name, **declared), "rows")
-            found = [cells for _, cells in table.rows]
+            found = [cells for _, cells in table]
         except UserError as e:
             raise Refused(str(e)) from None
         if any(isinstance(cells, str) for cells in found):

@@ -302,7 +302,7 @@ ERRORS = {
     "two columns of one name": (
         "rte",
         "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
-        "dev.tsv: found 2 column 'sentence1' in index, sentence1",
+        "dev.tsv:1: found two columns 'sentence1' in index, sentence1",
     ),
     "tab in a text": (
         "rte",
@@ -469,7 +469,7 @@ def test_a_table_is_read_with_its_delimiter_and_not_without(tmp_path):
     lines = 'index|sentence1|label\r\n7|"naïve; or, say, caf\xe9"|1\r\n'
     (tmp_path / "x.csv").write_text(lines.replace("1|", "|", 1), "utf-8")
     task = TASKS["sst-2"]
-    with pytest.raises(UserError, match="in index.sentence.label.*--delimiter"):
+    with pytest.raises(UserError, match="x.csv:2: found .*--delimiter"):
         task.reader.read(str(tmp_path / "x.csv"), True)
     task = with_form(task, delimiter="|")
     rows = task.reader.read(str(tmp_path / "x.csv"), True)

@@ -55,13 +55,13 @@ class PairSettings(Settings):
 
 
 def input_of(patterns: str) -> str:
-    """The input that --input names: "-", the standard input; a file; or `readers.Paths` of several
-    paths and glob patterns with commas between, in this order."""
-    from xlnet.tasks.files.readers import Paths
+    """The input that --input names: "-", the standard input; a file; or several paths and glob
+    patterns with commas between, in this order."""
+    from xlnet.tasks.files.readers import expanded
 
     if patterns == "-" or os.path.isfile(patterns):
         return patterns
-    return Paths.of(patterns, "input")
+    return expanded(patterns, "input")
 
 
 def check_files(settings: TextInputs) -> None:

@@ -120,8 +120,7 @@ class TaskData:
         )
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
-        """The rows of each file of `predict_file` (`readers.Paths` are several), or else of
-        `predict_split`, as of `of_split`."""
+        """The rows of each file of `predict_file`, or else of `predict_split`, as of `of_split`."""
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)

@@ -149,6 +149,14 @@ def translated_errors(**known: Any) -> Iterator[None]:
         raise UserError(line) from e
 
 
+# Errors of libraries at a file that is damaged, or another one; "error" is that of zlib.
+_UNREADABLE = {"OpError", "OSError", "RuntimeError", "ValueError", "LookupError"} | {
+    "ArithmeticError",
+    "EOFError",
+    "error",
+}
+
+
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
     """Like `translated_errors`; any other failure to read the file `what` becomes a `UserError`."""
@@ -158,13 +166,7 @@ def reading(what: str, remedy: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as e:
-        if not _classes(e) & {
-            "OpError",
-            "OSError",
-            "RuntimeError",
-            "ValueError",
-            "IndexError",
-        }:
+        if not _classes(e) & _UNREADABLE:
             raise
         raise UserError(f"{what} cannot be read: {reason(e)}; {remedy}") from e
 

@@ -294,7 +294,7 @@ def _with_named_files(task: Task, settings: Any) -> Task:
     """The task with the files that flags name instead of those in `data_dir`."""
     named = {}
     for split, paths in settings.named_files.items():
-        named[split] = readers.Paths.of(paths, split + "_file")
+        named[split] = readers.expanded(paths, split + "_file")
     if not named:
         return task
     if "train" in named and os.path.isfile(settings.data_dir):

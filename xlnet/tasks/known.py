@@ -94,7 +94,7 @@ def _filled(value: Any, name: str) -> Any:
     if isinstance(value, list):
         return tuple(_filled(each, name) for each in value)
     if isinstance(value, dict):
-        return {key: _filled(each, name) for key, each in value.items()}
+        return {_filled(key, name): _filled(each, name) for key, each in value.items()}
     return value
 
 

@@ -64,7 +64,7 @@ def _lines(task: Task, path: str, form: str) -> Iterator[tuple[str, dict[str, st
     """(place, cells) of the lines that are not empty."""
     names, encoding = _COLUMNS[form], task.files.form.encoding
     declared = Form("conll", header="none", names=names, encoding=encoding)
-    for place, cells in forms.read(path, declared, "a ranking").rows:
+    for place, cells in forms.read(path, declared, "a ranking"):
         if isinstance(cells, str):
             raise UserError(f"{place}: found {cells}, {' '.join(names)}")
         if cells:
@@ -117,7 +117,7 @@ class RankingReader(contract.Reader):
         name = readers.declared_form(self.task, path).name
         return name if name in _COLUMNS else ""
 
-    def table(self, path: str) -> forms.Table:
+    def table(self, path: str) -> forms.Records:
         """A table, or one of judgements or of a run, whose relevance is empty."""
         form, named = self._form_of(path), self.task.columns
         if not form:
@@ -144,7 +144,7 @@ class RankingReader(contract.Reader):
                     texts = [query, queries[query], document, documents[document]]
                     yield place, dict(zip(columns, [*texts, cells.get("relevance")]))
 
-        return forms.Table([str(name) for name in columns], rows())
+        return rows()
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         if not need_labels or self._form_of(path) != "run":

@@ -47,8 +47,7 @@ class Columns:
       text_a: the column or columns of the text.
       text_b: those of the second text; () if there is none.
       label: those of the label.
-      id: the column of the row's name; None: rows are numbered, as they are in files without it. In
-        a file with it, a row without a value has the name "".
+      id: the column of the row's name; None: rows are numbered, as are those without it.
       id_required: whether a file without the column `id` is refused.
       choices: the columns of the answers of a multiple choice, or one that lists them.
       query: the column of the query's name; rows are then documents to be ranked.
@@ -83,7 +82,8 @@ class Form:
         "none": quotation marks are characters like others. None: as "standard".
       header: "names": the first line has the names of the columns; "none": it is a row. None: as
         "names".
-      names: the names of the columns where the file has none; (): they are numbers from 1 on.
+      names: the names of the columns where the file has none, or in place of its own; (): they are
+        numbers from 1 on, or the file's.
       encoding: of the text; None: UTF-8.
       wider_before: the name of the last column, before which rows may have cells without a name;
         None: every row has as many cells as there are names.
@@ -130,7 +130,6 @@ class Published:
     """What only the files and servers of published sets need; a user's own task has none of it.
 
     Attributes:
-      column_aliases: names of columns in some of the files -> those of the task.
       replacements: (old, new) in every text.
       label_names: labels in some of the files -> those of the task.
       rows_where: the value of these columns in the rows of the task, where a file has the rows of
@@ -143,7 +142,6 @@ class Published:
       trained_as: the task whose output layer this one uses.
     """
 
-    column_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     replacements: tuple[tuple[str, str], ...] = ()
     label_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rows_where: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -18,42 +18,29 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import itertools
+import json
 import re
 import sys
-import zlib
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple, Optional, Union, cast
+from collections.abc import Iterator
+from typing import IO, Any, Optional, cast
 
-from xlnet.support import files
+from xlnet.support import errors, files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import Form
+
+# What a file has: (place, cells) of each record. A place is what an error begins with:
+# "train.csv:17". Cells are a dict by the names of columns, of str or any value of JSON, {} of an
+# empty line; or, of a record that cannot be read, a str, its error.
+Records = Iterator[tuple[str, Any]]
 
 LONGEST_CELL = 1 << 24  # [characters]
 _BLANKS = "[ \t]+"  # between the columns of conll
 DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t", "conll": _BLANKS}
 FORMS = (*DELIMITERS, "jsonl", "ndjson", "json", "parquet")
-RETURN_INSIDE = (
-    "a carriage return inside of a line; expected lines that end in a line feed"
-)
 _MARK = "\ufeff"  # a byte order mark after decoding
 
 
-class Table(NamedTuple):
-    """The records of a file.
-
-    Attributes:
-      columns: the names of the columns; None: each record has its own.
-      rows: (place, cells) of each record. A place is what an error begins with: "train.csv:17".
-        Cells are a dict by the names of columns, of str or any value of JSON; or, of a record that
-        cannot be read, a str, its error.
-    """
-
-    columns: Optional[Sequence[str]]
-    rows: Iterator[tuple[str, Any]]
-
-
-def read(path: str, form: Form, what: str) -> Table:
+def read(path: str, form: Form, what: str) -> Records:
     """The records of a file, which is read once, while they are iterated.
 
     Args:
@@ -61,13 +48,11 @@ def read(path: str, form: Form, what: str) -> Table:
       form: as it is declared; its `name` is one of `FORMS`.
       what: the role of the file in errors.
     """
-    if form.name not in FORMS:
-        found = f"the form {form.name}" if form.name else "no form"
-        raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
     if form.name in DELIMITERS:
-        return _read_separated(path, form, what)
-    records = objects(path, form, what)
-    return Table(None, ((place, flattened(value)) for place, value in records))
+        yield from _read_table(path, form, what)
+        return
+    for place, value in objects(path, form, what):
+        yield place, flattened(value)
 
 
 def is_blank(cells: dict[str, Any]) -> bool:
@@ -83,12 +68,12 @@ def is_blank(cells: dict[str, Any]) -> bool:
 
 def opened(path: str, what: str) -> IO[bytes]:
     """A file, unpacked, or the standard input ("-")."""
-    if path != "-":
-        files.require_file(path, what)
-        if path.endswith(".gz"):
-            return cast(IO[bytes], gzip.open(path, "rb"))
-        return open(path, "rb")
-    return sys.stdin.buffer
+    if path == "-":
+        return sys.stdin.buffer
+    files.require_file(path, what)
+    if path.endswith(".gz"):
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return open(path, "rb")
 
 
 def lines(path: str, what: str, encoding: Optional[str] = None) -> Iterator[str]:
@@ -105,21 +90,14 @@ def lines(path: str, what: str, encoding: Optional[str] = None) -> Iterator[str]
 def _with_ends(path: str, what: str, encoding: Optional[str]) -> Iterator[str]:
     """The lines with the characters that end them, as `csv` takes them."""
     is_empty = True
-    try:
-        with io.TextIOWrapper(
-            opened(path, what),
-            encoding or "utf-8",
-            errors="surrogateescape",
-            newline="\n",
-        ) as file:
+    with errors.reading(path, "--encoding"):
+        bytes_of = opened(path, what)
+        how = {"errors": "surrogateescape", "newline": "\n"}
+        with io.TextIOWrapper(bytes_of, encoding or "utf-8", **how) as file:
             for line in file:
                 line = line.lstrip(_MARK)
                 is_empty = is_empty and not line.strip()
                 yield line
-    except UserError:
-        raise
-    except (ValueError, EOFError, OSError, zlib.error) as e:
-        raise UserError(f"{path}: {e}") from None
     if is_empty:
         raise wrong(path, "an empty file", what)
 
@@ -127,73 +105,79 @@ def _with_ends(path: str, what: str, encoding: Optional[str]) -> Iterator[str]:
 # --- Cells between delimiters
 
 
-def _read_separated(path: str, form: Form, what: str) -> Table:
-    delimiter = form.delimiter or DELIMITERS[str(form.name)]
-    if form.quoting == "none" or form.name == "text" or delimiter == _BLANKS:
-        records = _split(lines(path, what, form.encoding), delimiter)
-    else:
-        text = _with_ends(path, what, form.encoding)
-        records = _quoted(path, text, delimiter, form.quoting)
-    number, first = 0, [""]
-    start = []  # the first record that is not blank, and those before
-    for number, first in records:
-        if isinstance(first, str):
-            raise UserError(f"{path}:{number}: {first}")
-        start.append((number, first))
-        if any(map(str.strip, first)):
-            break
-    if form.header != "none":
-        names = _names(first)
-    else:
-        names = list(form.names) or [str(place) for place in range(1, len(first) + 1)]
-        if form.name != "text" and set(map(str.strip, first)) <= set(form.names):
-            found = "the names of the columns"
-            raise wrong(f"{path}:{number}", found, "a row", "--header")
-        records = itertools.chain(start, records)
-    cells = ((f"{path}:{line}", _checked(row, names, form)) for line, row in records)
-    return Table(names, cells)
+def _read_table(path: str, form: Form, what: str) -> Records:
+    """The rows of a table, whose columns are named in the first line that is not blank, or by the
+    form, or are numbered from 1 on."""
+    names = list(form.names)
+    is_header = form.header != "none"
+    for number, cells in _rows(path, form, what):
+        place = f"{path}:{number}"
+        if isinstance(cells, str):
+            yield place, cells
+        elif any(map(str.strip, cells)):
+            if is_header:
+                is_header = False
+                names = names or _names(place, cells)
+                continue
+            names = names or [str(column) for column in range(1, len(cells) + 1)]
+            yield place, _named(cells, names, form)
+        elif not is_header:
+            yield place, {}
 
 
-def _names(cells: Sequence[str]) -> list[str]:
-    return [cell.strip() for cell in cells]
+def _names(place: str, cells: list[str]) -> list[str]:
+    """The names of columns; some may have none."""
+    names = [cell.strip() for cell in cells]
+    for name in filter(None, names):
+        if names.count(name) > 1:
+            found = f"two columns '{name}' in {', '.join(names):.300}"
+            raise wrong(place, found, "names that differ", "--header")
+    return names
 
 
-def _checked(cells: Union[str, list[str]], names: list[str], form: Form) -> Any:
-    """The cells of a row by their columns, or its error."""
-    if isinstance(cells, str):
-        return cells
-    if not any(map(str.strip, cells)):
-        return {}
+def _named(cells: list[str], names: list[str], form: Form) -> Any:
+    """The cells of a row by the names of their columns, or its error."""
     if form.wider_before == names[-1] and len(cells) > len(names):
         cells = [*cells[: len(names) - 1], cells[-1]]
     if len(cells) != len(names):
-        return f"{len(cells)} column(s), expected {len(names)}; --quoting"
-    if form.header != "none" and _names(cells) == names:
+        columns = ", ".join(names)
+        expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
+        return f"{len(cells)} column(s), expected {expected}"
+    are_names = form.name != "text" and (form.header != "none" or form.names)
+    if are_names and [cell.strip() for cell in cells] == names:
         return "the names of the columns again"  # as where files were joined
     return dict(zip(names, cells))
 
 
-def _split(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, Any]]:
-    """The number and the cells of each line, in which quotation marks have no meaning."""
-    for number, line in enumerate(text, 1):
-        cells: Any = line.split(delimiter)
-        if delimiter == _BLANKS:
-            cells = re.split(_BLANKS, line.strip(" \t"))
-        yield number, RETURN_INSIDE if "\r" in line else cells
+def _rows(path: str, form: Form, what: str) -> Iterator[tuple[int, Any]]:
+    """The number of the first line of each row, and its cells, or its error."""
+    delimiter = form.delimiter or DELIMITERS[str(form.name)]
+    if form.quoting != "none" and form.name != "text" and delimiter != _BLANKS:
+        yield from _quoted(path, form, what, delimiter)
+        return
+    # Quotation marks have no meaning.
+    for number, line in enumerate(lines(path, what, form.encoding), 1):
+        if "\r" in line:
+            inside = "a carriage return inside of a line"
+            yield number, f"{inside}; expected lines that end in a line feed"
+        elif delimiter == _BLANKS:
+            yield number, re.split(_BLANKS, line.strip(" \t"))
+        else:
+            yield number, line.split(delimiter)
 
 
 def _quoted(
-    path: str, text: Iterator[str], delimiter: str, quoting: Optional[str]
-) -> Iterator[tuple[int, Any]]:
-    """The number of each record's first line, and its cells."""
+    path: str, form: Form, what: str, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """The number of the first line of each row, and its cells, some in quotation marks."""
     csv.field_size_limit(LONGEST_CELL)
-    cell = rf'(?:"(?:[^"]|"")*"|[^"{re.escape(delimiter)}]*)'
-    record = re.compile(rf"{cell}(?:{re.escape(delimiter)}{cell})*[\r\n]*")
-    # The lines of a record, which the library takes one after the other.
-    taken: list[str] = []
+    mark = re.escape(delimiter)
+    cell = rf'(?:"(?:[^"]|"")*"|[^"{mark}]*)'
+    row = re.compile(rf"{cell}(?:{mark}{cell})*[\r\n]*")
+    taken: list[str] = []  # the lines of a row, which the library takes one by one
 
     def noted() -> Iterator[str]:
-        for line in text:
+        for line in _with_ends(path, what, form.encoding):
             taken.append(line)
             yield line
 
@@ -202,30 +186,28 @@ def _quoted(
         for cells in csv.reader(noted(), delimiter=delimiter, strict=True):
             # The library takes a quotation mark inside of an unquoted cell for a character.
             content = "".join(taken)
-            if '"' in content and not record.fullmatch(content):
+            if '"' in content and not row.fullmatch(content):
                 raise csv.Error("a quotation mark inside of a cell")
             # Where nothing says that there are quotation marks around cells, two characters of the
             # text in different rows look like such marks, and the rows like one.
             widths = {line.count(delimiter) for line in taken}
-            is_doubtful = len(taken) > 1 and not quoting and len(cells) > 1
+            is_doubtful = len(taken) > 1 and not form.quoting and len(cells) > 1
             if is_doubtful and widths == {len(cells) - 1}:
-                raise csv.Error(
-                    f"a quotation over {len(taken)} lines, each of which could be a row"
-                )
+                lines_of = f"{len(taken)} lines, each of which could be a row"
+                raise csv.Error(f"a quotation over {lines_of}")
             yield number, cells
             number += len(taken)
             taken.clear()
     except csv.Error as e:
-        expected = "cells as RFC 4180 has them"
-        raise wrong(
-            f"{path}:{number}", str(e), expected, "--quoting=standard or none"
-        ) from None
+        expected = f"cells as RFC 4180 has them, with {delimiter!r} between them"
+        flags = "--delimiter, --quoting=standard or none"
+        raise wrong(f"{path}:{number}", str(e), expected, flags) from None
 
 
 # --- Objects
 
 
-def objects(path: str, form: Form, what: str) -> Iterator[tuple[str, Any]]:
+def objects(path: str, form: Form, what: str) -> Records:
     """Yields (place, value) of the records of JSON or Parquet; arguments as of `read`.
 
     A value is any one of JSON: {} for an empty line, a ValueError for a line that is not JSON.
@@ -243,9 +225,12 @@ def objects(path: str, form: Form, what: str) -> Iterator[tuple[str, Any]]:
             raise wrong(path, "another JSON document", expected, "--input_format")
         for number, value in enumerate(found, 1):
             yield f"{path}: item {number}", value
-    else:
+    elif form.name in FORMS:
         for number, line in enumerate(lines(path, what, form.encoding), 1):
             yield f"{path}:{number}", parsed(line) if line.strip() else {}
+    else:
+        found = f"the form {form.name}" if form.name else "no form"
+        raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
 
 
 def parsed(text: str) -> Any:
@@ -276,48 +261,25 @@ def flattened(value: Any) -> Any:
     return flat
 
 
-def _parquet_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet_rows(path: str, what: str) -> Records:
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise wrong(path, "no pyarrow to read it", "pip install pyarrow") from None
     number = 0
-    try:
-        file = opened(path, what)
-        stored = parquet.ParquetFile(io.BytesIO(file.read()) if path == "-" else file)
-        names = stored.schema_arrow.names
-        if len(set(names)) < len(names):
-            raise wrong(path, "two columns of one name", "names that differ")
+    with errors.reading(path, "--input_format"):
+        content = opened(path, what).read()
+        stored = parquet.ParquetFile(io.BytesIO(content))
         for batch in stored.iter_batches(batch_size=1000):
-            for values in zip(*(column.to_pylist() for column in batch.columns)):
+            for cells in batch.to_pylist():
                 number += 1
-                yield f"{path}: row {number}", dict(zip(names, map(_as_json, values)))
-    except UserError:
-        raise
-    except (
-        pyarrow.ArrowException,
-        ValueError,
-        OverflowError,
-        LookupError,
-        OSError,
-    ) as e:
-        # Another file, a damaged one, or a value such as a date after the year 9999.
-        found = str(e).splitlines()[0]
-        raise wrong(
-            f"{path}: row {number + 1} or later", found, "Parquet", "--input_format"
-        ) from None
+                # As a line of JSON has them, in which NaN is null.
+                text = json.dumps(cells, default=_as_text)
+                yield f"{path}: row {number}", parsed(text)
 
 
-def _as_json(value: Any) -> Any:
-    """A value of Parquet as one of JSON, None for NaN; bytes that are not UTF-8 as half
-    surrogates."""
-    if isinstance(value, dict):
-        return dict(zip(value, map(_as_json, value.values())))
-    if isinstance(value, (list, tuple)):
-        return list(map(_as_json, value))
+def _as_text(value: Any) -> str:
+    """A value that JSON does not have; bytes that are not UTF-8 as half surrogates."""
     if isinstance(value, bytes):
         return value.decode(errors="surrogateescape")
-    if value is None or value != value:
-        return None
-    return value if isinstance(value, (str, int, float)) else str(value)
+    return str(value)

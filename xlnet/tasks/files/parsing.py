@@ -11,11 +11,11 @@ import dataclasses
 import hashlib
 import itertools
 import logging
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
 
 from xlnet.corpus.tokenizer import is_text
+from xlnet.support import encodings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import forms, published, readers
 from xlnet.tasks.task import CUSTOM, InlineExample, Row, Task
@@ -54,55 +54,33 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     are on one side.
 
     The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
-    added, removed, sorted or labelled in another way. One rule comes before: of each label with two
-    texts or more at least one is on each side, or where labels share texts, in train. A rare label
-    whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
-    highest to train, and only such a text may change its side when texts of its label are added. A
-    note names the labels with a single text.
+    added, removed, sorted or labelled in another way. Only where all hashes are on one side does
+    the text with the lowest one go to dev, or the one with the highest to train.
 
     Args:
       rows: those of the train file.
       share: about the fraction of the texts, or of the groups, that is dev.
     """
     hashes = []
-    texts_of: dict[Any, set[int]] = {}  # of each label; of "", all rows
     for row in rows:
-        number = text_digest(row)
-        if row.group is not None or row.query:
-            number = _digest(row.query if row.group is None else row.group)
-        hashes.append(number)
-        labels = row.label if isinstance(row.label, tuple) else (row.label,)
-        for label in ("", *labels):
-            if isinstance(label, str):
-                texts_of.setdefault(label, set()).add(number)
+        group = row.group or row.query
+        hashes.append(_digest(group) if group else text_digest(row))
     # Hashes are spread evenly over [0, 2^64).
-    dev = {number for number in hashes if number < share * 2**64}
-    for _, texts in sorted(texts_of.items()):
-        if len(texts) > 1 and not texts & dev:
-            dev.add(min(texts))
-    for _, texts in sorted(texts_of.items()):
-        if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
-            dev.remove(max(texts))
-    _note_single_texts(texts_of)
+    dev = {number for number in hashes if number < share * 2**64} or {min(hashes)}
+    if dev == set(hashes):
+        dev.remove(max(dev))
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row, number in zip(rows, hashes):
         parts[number in dev].append(row)
     return parts
 
 
-def _note_single_texts(texts_of: dict[Any, set[int]]) -> None:
-    single = sorted(label for label, texts in texts_of.items() if len(texts) == 1)
-    if single:
-        listed = ", ".join(single[:LISTED])
-        _log.info("note: labels with a single text, in train or in dev: %s", listed)
-
-
 def text_digest(row: Row) -> int:
-    """The number of the texts of a row, whatever its name and its query. Blanks are joined and
-    characters composed, since programs write the same text in different ways."""
+    """The number of the texts of a row, whatever its name and its query. Blanks are joined
+    and characters composed, as programs write the same text in different ways."""
     texts = []
     for text in itertools.chain.from_iterable(row.pairs):
-        texts.append(" ".join(unicodedata.normalize("NFC", str(text or "")).split()))
+        texts.append(" ".join(encodings.composed(text or "").split()))
     return _digest("\0".join(texts))
 
 
@@ -123,11 +101,22 @@ def read_to_predict(task: Task, path: str) -> Sequence[Row]:
     columns = task.columns
     if form.name == "text":
         columns = dataclasses.replace(columns, id_required=False)
-    kept = dataclasses.replace(
-        task.published, rows_where={}, skipped_labels=(), has_broken_rows=False
-    )
+    kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     task = dataclasses.replace(task, published=kept, columns=columns)
-    return task.with_files(skips_errors=False).reader.read(path, need_labels=False)
+    return task.reader.read(path, need_labels=False)
+
+
+def _report(path: str, errors: list[str], are_skipped: bool) -> None:
+    """Raises UserError with the first of a file's errors, or warns of those that are skipped."""
+    listed = "\n  ".join(["", *errors[:LISTED]])
+    if are_skipped:
+        _log.warning("note: %s: %d rows skipped%s", path, len(errors), listed)
+        return
+    others = ""
+    if len(errors) > 1:
+        _log.info("%d faulty rows, such as%s", len(errors), listed)
+        others = f" (and {len(errors) - 1} more faulty row(s))"
+    raise UserError(errors[0] + others)
 
 
 # ---- the rows of a file
@@ -142,11 +131,11 @@ class TableReader:
 
     # -- what a task type may define
 
-    def table(self, path: str) -> forms.Table:
+    def table(self, path: str) -> forms.Records:
         """The records of one file, or of a directory, in its declared form."""
-        return published.read(self.task, path) or forms.read(
-            path, readers.declared_form(self.task, path), f"task {self.task.name}"
-        )
+        form = readers.declared_form(self.task, path)
+        what = f"task {self.task.name}"
+        return published.read(self.task, path) or forms.read(path, form, what)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """The pairs of the `Row`; a ValueError says in words what is wrong.
@@ -176,7 +165,7 @@ class TableReader:
         """The rows of a file, of several, or of a directory.
 
         Args:
-          path: of the file, `readers.Paths` of several, or "-", the standard input.
+          path: of the file, of several with commas between, or "-", the standard input.
           need_labels: whether a row without a known label is an error; if not, its label is None.
         """
         seen: dict = {}
@@ -185,135 +174,83 @@ class TableReader:
         for each in readers.each_path(path):
             rows += self._read_file(each, need_labels, seen, numbers)
         if not rows:
-            raise UserError(f"{path}: task {self.task.name} uses no row of it")
+            raise wrong(path, "no rows", f"some of task {self.task.name}")
         return rows
 
     def _read_file(
         self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
     ) -> list[Row]:
         """The rows of one file. All are read before the first error is raised."""
-        table = published.renamed(self.task, self.table(path))
-        names: dict[str, None] = {}  # of columns; of objects those of all so far
-        if table.columns is not None:
-            self._check_columns(path, need_labels, table.columns)
-            names = dict.fromkeys(table.columns)
+        columns = self.task.columns
+        names: dict[str, None] = {}  # of the columns of all records so far
         rows: list[Row] = []
         errors: list[str] = []
         left_out: collections.Counter[str] = collections.Counter()
-        for place, cells in table.rows:
-            is_blank = isinstance(cells, dict) and forms.is_blank(cells)
-            if is_blank and need_labels:
-                left_out["empty rows"] += 1
+        for place, cells in self.table(path):
+            if isinstance(cells, dict) and forms.is_blank(cells):
+                if need_labels:
+                    left_out["empty rows"] += 1
+                    continue
+                cells = "an empty row"
+            number = next(numbers)
+            if isinstance(cells, str):
+                errors.append(f"{place}: {cells}")
                 continue
-            index = next(numbers)
-            if isinstance(cells, str) or is_blank:
-                errors.append(f"{place}: {'an empty row' if is_blank else cells}")
-                continue
-            if table.columns is None:
-                names.update(dict.fromkeys(cells))
-            id = self._id_of(cells, index, names)
-            row: Any = None
-            error = ""
-            try:
-                row = self._of_cells(cells, id, need_labels)
-                self.check_row(row, seen)
-            except ValueError as e:
-                error = str(e)
-            why = published.why_left_out(self.task, cells, row)
+            names.update(dict.fromkeys(cells))
+            why = published.why_left_out(self.task, cells)
             if why:
                 left_out[why] += 1
-            elif error:
-                errors.append(f"{place}: {error}")
-            else:
+                continue
+            try:
+                id = cells.get(columns.id, str(number))
+                row = self._of_cells(cells, id, need_labels)
+                self.check_row(row, seen)
                 rows.append(row)
-        if table.columns is None and names:
+            except ValueError as e:
+                errors.append(f"{place}: {e}")
+        for why, count in left_out.items():
+            _log.info("%s is read without %s %s", path, f"{count:,}", why)
+        if names:
             self._check_columns(path, need_labels, list(names))
-        self._report(path, rows, errors, left_out, need_labels)
-        return rows
-
-    def _id_of(self, cells: dict, index: int, names: dict) -> Any:
-        """The name of a row; "" of one without a name in a file with names of rows."""
-        columns = self.task.columns
-        if columns.id and (columns.id_required or columns.id in names):
-            return cells.get(columns.id)
-        return str(index)
-
-    def _report(
-        self,
-        path: str,
-        rows: list[Row],
-        errors: list[str],
-        left_out: dict,
-        need_labels: bool,
-    ) -> None:
-        """Raises UserError with the first of a file's errors, or warns of those that are skipped,
-        with a list; an empty file is an error."""
-        if not (rows or errors or left_out.keys() - {"empty rows"}):
-            raise wrong(path, "no rows", "some")
-        for why, number in left_out.items():
-            _log.info("%s is read without %s %s", path, f"{number:,}", why)
-        if not errors:
-            return
-        listed = "\n  ".join(["", *errors[:LISTED]])
         # Official files may have bad rows, which the authors of the set left out, too.
         skips = self.task.files.skips_errors or self.task.published.has_broken_rows
-        if skips and need_labels and rows:
-            what = f"{len(errors)} rows skipped"
-            _log.warning("note: %s: %s%s", path, what, listed)
-            return
-        others = ""
-        if len(errors) > 1:
-            _log.info("%d faulty rows, such as%s", len(errors), listed)
-            others = f" (and {len(errors) - 1} more faulty row(s))"
-        raise UserError(errors[0] + others)
+        if errors:
+            _report(path, errors, bool(skips and need_labels and rows))
+        return rows
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
     ) -> None:
-        """Raises UserError unless exactly one column has each name that is needed."""
+        """Raises UserError unless there is each column that is needed."""
         columns = self.task.columns
         form = readers.declared_form(self.task, path)
-        # A line of text has a part of the texts; the others are empty.
-        needed = [*(form.names if form.name == "text" else columns.texts)]
-        if columns.query:
-            needed.append(columns.query)
-        if need_labels:
-            needed += columns.label
-            if columns.group and self.task.files.dev_share:
-                needed.append(columns.group)
-        if columns.id and columns.id_required:
-            needed.append(columns.id)
-        is_table = form.name in forms.DELIMITERS
-        for name in needed:
-            if is_table and name.isdecimal() and not (form.header or form.names):
-                raise wrong(
-                    path, f"the number of a column, {name}", "names", "--header"
-                )
-            if names.count(name) == 1:
-                continue
-            flags = ["--delimiter", "--header", "--encoding"] if is_table else []
-            if self.task.name == CUSTOM and self.flag_of(name):
-                flags.insert(0, f"--{self.flag_of(name)}")
-            its = f"{names.count(name) or 'no'} column '{name}'"
-            others = ", ".join(each or "''" for each in names)
-            raise wrong(path, f"{its} in {others:.300}", "one", ", ".join(flags))
-
-    def flag_of(self, column: str) -> str:
-        """The flag that names a column of a user's own files; "": none does."""
-        columns = self.task.columns
-        by_flag = {
+        needed = {
             "text_a_column": columns.text_a,
             "text_b_column": columns.text_b,
-            "label_column": columns.label,
             "choice_columns": columns.choices,
             "query_id_column": (columns.query,),
-            "id_column": (columns.id,),
-            "group_column": (columns.group,),
+            "id_column": (columns.id,) if columns.id_required else (),
         }
-        for flag, names in by_flag.items():
-            if column in names:
-                return flag
-        return ""
+        if form.name == "text":  # a line has a part of the texts; the others are empty
+            needed = {"input_format": form.names}
+        if need_labels:
+            needed["label_column"] = columns.label
+            if self.task.files.dev_share:
+                needed["group_column"] = (columns.group,)
+        is_table = form.name in forms.DELIMITERS
+        for flag, wanted in needed.items():
+            for name in filter(None, wanted):
+                if is_table and name.isdecimal() and not form.header:
+                    found = f"the number of a column, {name}"
+                    raise wrong(path, found, "names", "--header")
+                if name in names:
+                    continue
+                flags = [f"--{flag}"] if self.task.name == CUSTOM else []
+                if is_table:
+                    flags += ["--delimiter", "--header", "--encoding"]
+                others = ", ".join(each or "''" for each in names)
+                found = f"no column '{name}' in {others:.300}"
+                raise wrong(path, found, "one", ", ".join(flags))
 
     # -- a row
 
@@ -336,12 +273,11 @@ class TableReader:
             f"column '{' '.join(columns.text_a)}'",
             f"column '{' '.join(columns.text_b)}'",
         )
-        id, query, group = readers.to_text(id), None, None
-        if columns.query and cells.get(columns.query) is not None:
-            query = readers.to_text(cells[columns.query])
-        if columns.group:  # a row without an author stands for itself
-            group = readers.to_text(cells.get(columns.group)) or None
-        if not is_text(id + (query or "")):
+        id = readers.to_text(id)
+        # A row without an author stands for itself.
+        query = readers.to_text(cells.get(columns.query))
+        group = readers.to_text(cells.get(columns.group))
+        if not is_text(id + query):
             raise ValueError(NOT_TEXT)
         label = None
         named = (*columns.label, *columns.choices)
@@ -351,7 +287,7 @@ class TableReader:
             # A label that is not needed may be wrong.
             if need_labels:
                 raise
-        return Row(id, pairs, label, query, group=group)
+        return Row(id, pairs, label, query or None, group=group or None)
 
     def row(self, id: str, asked: InlineExample) -> Row:
         """The row of texts without a file; a ValueError says in words what is wrong."""

@@ -19,8 +19,6 @@ from xlnet.support import files
 from xlnet.support.errors import wrong
 from xlnet.tasks.task import Form, Task
 
-_NAMES_SHOWN = 20  # of what a directory has
-
 
 def to_text(value: Any) -> str:
     """Text of a cell; numbers and booleans as JSON writes them."""
@@ -56,55 +54,43 @@ def to_number(text: str) -> float:
 # --- Which file
 
 
-class Paths(str):
-    """Several files that are read as one; as a str, their paths with commas between."""
-
-    each: tuple[str, ...]
-
-    @classmethod
-    def of(cls, patterns: str, what: str) -> str:
-        """The files of paths and glob patterns with commas between, a plain str if it is one. what:
-        the flag, for errors."""
-        found: list[str] = []
-        parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
-        for pattern in filter(None, map(str.strip, parts)):
-            matching = files.matching(pattern)
-            if not matching:
-                raise wrong(what, f"no such file: {pattern}", "one that exists")
-            for path in matching:
-                files.require_file(path, what)
-            found += map(os.path.abspath, matching)
-        if not found:
-            raise wrong(what, f"'{patterns}'", "the name of a file")
-        paths = cls(", ".join(found))
-        paths.each = tuple(dict.fromkeys(found))
-        return paths if len(paths.each) > 1 else found[0]
+def expanded(patterns: str, what: str) -> str:
+    """The files of paths and glob patterns with commas between, which are read as one: their
+    absolute paths with commas between. what: the flag, for errors."""
+    found: list[str] = []
+    for pattern in each_path(patterns):
+        matching = files.matching(pattern)
+        if not matching:
+            raise wrong(what, f"no such file: {pattern}", "one that exists")
+        for path in matching:
+            files.require_file(path, what)
+        found += map(os.path.abspath, matching)
+    if not found:
+        raise wrong(what, f"'{patterns}'", "the name of a file")
+    return ",".join(dict.fromkeys(found))
 
 
-def each_path(path: str) -> tuple[str, ...]:
-    """The paths of one file, or of several that are read as one."""
-    return path.each if isinstance(path, Paths) else (path,)
+def each_path(paths: str) -> list[str]:
+    """The paths of one file, or of several with commas between."""
+    if os.path.exists(paths):
+        return [paths]
+    return list(filter(None, map(str.strip, paths.split(","))))
 
 
 def require_file(data_dir: str, names: Any, split: str) -> str:
-    """As `find_file`; raises UserError with the names and the files that exist if there is none."""
+    """As `find_file`; raises UserError if there is no such file."""
     path = find_file(data_dir, names)
-    if isinstance(path, Paths) or os.path.exists(path):
+    if all(map(os.path.exists, each_path(path))):
         return path
-    there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
     expected = names if isinstance(names, str) else " or ".join(names)
-    raise wrong(
-        f"data_dir: no such file: {path}",
-        ", ".join(there[:_NAMES_SHOWN]) or "no files",
-        f"split {split} as {expected}",
-        f"--{split.partition('_')[0]}_file",
-    )
+    flag = f"--{split.partition('_')[0]}_file"
+    found = f"no such file: {path}"
+    raise wrong("data_dir", found, f"split {split} as {expected}", flag)
 
 
 def find_file(data_dir: str, names: Any) -> str:
-    """The path of the first of `names` that exists, else of the first; a str is one name."""
-    if isinstance(names, Paths):
-        return names
+    """The path of the first of `names` that exists, else of the first; a str is one name, or the
+    absolute paths of files that are read as one."""
     if isinstance(names, str):
         names = (names,)
     paths = [os.path.join(data_dir, name) for name in names]

@@ -47,10 +47,10 @@ class SpanReader(contract.Reader):
     cut_words = "the questions are cut, their contexts are not; see --max_query_length"
     texts = ("question", "context")
 
-    def table(self, path: str) -> forms.Table:
+    def table(self, path: str) -> forms.Records:
         form = readers.declared_form(self.task, path)
         if form.name == "json":
-            return forms.Table(None, squad.read_json(self.task, path, form))
+            return squad.read_json(self.task, path, form)
         return super().table(path)
 
     @property
@@ -289,7 +289,7 @@ def _own_columns(settings: SpanSettings) -> dict:
 def _with_settings(task: Task, settings: SpanSettings) -> Task:
     # The file to predict is evaluated, too, unless another one is named.
     if settings.file_to_predict and "dev" not in settings.named_files:
-        dev = readers.Paths.of(settings.file_to_predict, "predict_file")
+        dev = readers.expanded(settings.file_to_predict, "predict_file")
         files = {**task.files.by_split, "dev": dev}
         task = task.with_files(by_split=files)
     options = {}

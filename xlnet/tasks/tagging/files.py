@@ -137,20 +137,17 @@ def of_columns(
     Args:
       keys: those of the object by the names of columns; that of "" is the last column's.
     """
-    table = forms.read(path, form, WHAT)
-    columns = list(table.columns or ())
-    if "" in keys:
-        keys = {columns[-1]: keys[""], **keys}
     rows: list[dict[str, str]] = []
     first = ""  # place of the first word of a sentence
     error = None  # (place, error) of its first bad line
-    for place, cells in itertools.chain(table.rows, [("", {})]):
+    records = forms.read(path, form, WHAT)
+    for place, cells in itertools.chain(records, [("", {})]):
         if isinstance(cells, str):
             error = error or (place, cells)
         elif "\n" in "".join(cells.values()):
             several = "found a cell of several lines, expected a word; --quoting"
             error = error or (place, several)
-        elif cells and cells[columns[0]] != _DOCUMENT:
+        elif cells and next(iter(cells.values())) != _DOCUMENT:
             if not rows:
                 first = place
             rows.append(cells)
@@ -158,6 +155,8 @@ def of_columns(
             if error:
                 yield error
             elif rows:
+                columns = list(rows[0])
+                keys = {columns[-1]: keys.get("", columns[-1]), **keys}
                 found: dict[str, list[str]] = {}
                 for column in columns:
                     key = keys.get(column, column)

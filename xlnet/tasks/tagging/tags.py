@@ -83,13 +83,13 @@ class TaggingReader(contract.Reader):
     def from_model(self, stored: dict) -> Task:
         return super().from_model(stored).with_options(**stored["kind_options"])
 
-    def table(self, path: str) -> forms.Table:
+    def table(self, path: str) -> forms.Records:
         form = readers.declared_form(self.task, path)
         if form.name == "text":
             form = dataclasses.replace(form, names=(self._words_key,))
             return forms.read(path, form, files.WHAT)
         if form.name in ("jsonl", "ndjson", "json", "parquet"):
-            return forms.Table(None, files.of_objects(path, form))
+            return files.of_objects(path, form)
         # Columns have names if the task calls them so.
         (column,) = self.task.columns.text_a
         label = "".join(self.task.columns.label)
@@ -97,7 +97,7 @@ class TaggingReader(contract.Reader):
         header = form.header or ("none" if column.isdecimal() else "names")
         form = dataclasses.replace(form, name=name, header=header)
         keys = {column: self._words_key, label: self._marks_key or "tags"}
-        return forms.Table(None, files.of_columns(path, form, keys))
+        return files.of_columns(path, form, keys)
 
     @property
     def _words_key(self) -> str:
