@@ -91,9 +91,13 @@ def _with_ends(path: str, what: str, encoding: Optional[str]) -> Iterator[str]:
     """The lines with the characters that end them, as `csv` takes them."""
     is_empty = True
     with errors.reading(path, "--encoding"):
-        bytes_of = opened(path, what)
-        how = {"errors": "surrogateescape", "newline": "\n"}
-        with io.TextIOWrapper(bytes_of, encoding or "utf-8", **how) as file:
+        file = io.TextIOWrapper(
+            opened(path, what),
+            encoding or "utf-8",
+            errors="surrogateescape",
+            newline="\n",
+        )
+        with file:
             for line in file:
                 line = line.lstrip(_MARK)
                 is_empty = is_empty and not line.strip()
