@@ -215,7 +215,7 @@ def test_wrong_parameters_are_named(permuted):
         ),
         (
             [dict(text_a="a", text_b="b", choices=[["b"]] * 3)],
-            "expected an array of 3 strings",
+            'choices: found ["b"], expected a string',
         ),
         (
             [dict(text_a=1, text_b="b", choices=["b"] * 3)],

@@ -18,12 +18,7 @@ from xlnet.engine.devices import connect, set_up_process, without_registered_gra
 from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.inference import vectors
-from xlnet.inference.graph_text import (
-    GraphEncoder,
-    GraphTokenizer,
-    is_blank,
-    refused,
-)
+from xlnet.inference.graph_text import GraphEncoder, GraphTokenizer
 from xlnet.model import heads, modeling
 from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
@@ -162,14 +157,10 @@ def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
     )
     texts: dict[str, tf.Tensor] = {}
 
-    # The task type calls this for each text that it takes. A text that is empty, perhaps after the
-    # replacements of the task, is refused, as it is in calls from Python.
+    # The task type calls this for each text that it takes.
     def text(name: str, *shape: int) -> tf.Tensor:
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
-        if shape or (name == "text_b" and tuned.task.reader.takes_empty_text_b):
-            return texts[name]
-        is_empty = is_blank(encoder.replaced(texts[name]))
-        return refused(texts[name], is_empty, f"{name} is empty, expected a text")
+        return texts[name]
 
     features = tuned.task.head.graph_features(encoder, text)
     return Signature(texts, _answers(loaded, tuned, features))
@@ -179,23 +170,9 @@ def _answers(
     loaded: LoadedModel, tuned: FineTunedTask, features: dict[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     model = TaskModel(loaded.config, tuned, loaded.network)
-    outputs = _finite(model.outputs(features))
-    return tuned.task.head.named_outputs(outputs, features, tuned.settings.threshold)
-
-
-def _finite(outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The same outputs [B, ...] of the network; an error of the graph if they are not finite
-    numbers, by which a label would be chosen that looks like an answer."""
-    # Not tf.debugging.check_numerics, which would not say which examples of a batch they are.
-    found = {}
-    for name, values in outputs.items():
-        found[name] = values
-        if values.dtype.is_floating:
-            axes = list(range(1, values.shape.rank))
-            is_bad = tf.reduce_any(~tf.math.is_finite(values), axis=axes)  # [B]
-            said = "the outputs of the network are not finite numbers"
-            found[name] = refused(values, is_bad, said)
-    return found
+    return tuned.task.head.named_outputs(
+        model.outputs(features), features, tuned.settings.threshold
+    )
 
 
 def _of_vectors(loaded: LoadedModel) -> Signature:
@@ -223,4 +200,4 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
         padding=padding,
         use_proj=False,
     )
-    return Signature({"text_a": texts}, _finite({"vector": vector}))
+    return Signature({"text_a": texts}, {"vector": vector})

@@ -9,7 +9,6 @@ Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates, N heads
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
@@ -32,8 +31,7 @@ from xlnet.support.errors import escape_control_characters, wrong
 Ordered = tuple[Sequence[int], int, np.ndarray]
 
 
-@dataclasses.dataclass(frozen=True)
-class Factorization:
+class Factorization(NamedTuple):
     """The masks of both streams in a factorization order, and the predictions of the query stream.
     `print` shows them as a table, a row for each token in the order.
 

@@ -120,9 +120,9 @@ class GraphEncoder:
             expected = f"{' or '.join(_CUTS)}, which a graph has"
             instead = "serve the model directory, or take the signature ids"
             raise wrong("long_document", long_document, expected, instead)
-        ids = [self._tokenizer.ids(self.replaced(text_a))]
+        ids = [self._tokenizer.ids(self._replaced(text_a))]
         if text_b is not None:
-            ids.append(self._tokenizer.ids(self.replaced(text_b)))
+            ids.append(self._tokenizer.ids(self._replaced(text_b)))
         return self._laid_out(self._cut(ids))
 
     def records(
@@ -140,7 +140,7 @@ class GraphEncoder:
         features, count = self.pairs(*texts), tf.shape(firsts[0])[0]
         return {name: tf.reshape(features[name], [count, -1]) for name in features}
 
-    def replaced(self, texts: tf.Tensor) -> tf.Tensor:
+    def _replaced(self, texts: tf.Tensor) -> tf.Tensor:
         """Texts, string of any shape, after the replacements of the task."""
         for old, new in self._replacements:
             # RE2 matches a character that is given by its number literally, whatever it is.
@@ -208,17 +208,3 @@ def _left_padded(rows: tf.RaggedTensor, length: tf.Tensor, padding: int) -> tf.T
     shape = tf.stack([rows.nrows(), length])
     backward = tf.reverse(rows, [1]).to_tensor(padding, shape=shape)
     return tf.reverse(backward, [1])
-
-
-def is_blank(texts: tf.Tensor) -> tf.Tensor:
-    """Whether each text has nothing but spaces, bool of the shape of `texts`."""
-    return tf.strings.regex_full_match(texts, f"[{space_class()}]*")
-
-
-def refused(values: tf.Tensor, is_bad: tf.Tensor, said: str) -> tf.Tensor:
-    """The same values; an error of the graph if an example is bad, bool [N]: what is said, and the
-    numbers of these examples."""
-    what = [f"{said}; examples:", tf.where(is_bad)[:, 0]]
-    check = tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_bad)), what)
-    with tf.control_dependencies([check]):
-        return tf.identity(values)

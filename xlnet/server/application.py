@@ -19,7 +19,7 @@ import pathlib
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable
-from typing import Any, NamedTuple
+from typing import Any
 
 import prometheus_client
 import uvicorn
@@ -28,7 +28,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -59,14 +59,6 @@ _FIELDS = {  # of a request: the type of each, and its name in JSON
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1", "[")
 
 
-class Asked(NamedTuple):
-    """A request for predictions, checked."""
-
-    call: Call
-    rows: list[Row]
-    stream: bool
-
-
 class Application:
     """Serves a model under `/v1/models/NAME`, and a page for it at `/`.
 
@@ -80,11 +72,6 @@ class Application:
     def __init__(self, model: ServedModel, name: str, is_local: bool) -> None:
         self._model, self._name = model, name
         path = "/v1/models/{name}"
-        handlers: dict[Any, Any] = {
-            HTTPException: self._refused,
-            UserError: self._wrong,
-            Exception: self._failed,
-        }
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_LOCAL_HOSTS)
         self.asgi = Starlette(
             routes=[
@@ -92,12 +79,13 @@ class Application:
                 Route("/ready", self._ready),
                 Route("/metrics", self._metrics),
                 Route("/v1/models", self._names),
-                Route(path + "/metadata", self._metadata),
                 Route(path + ":predict", self._predict, methods=["POST"]),
                 Route(path, self._status),
                 Mount("/", StaticFiles(directory=PAGE, html=True)),
             ],
-            exception_handlers=handlers,
+            exception_handlers=dict.fromkeys(
+                (HTTPException, UserError, Exception), self._refused
+            ),
             middleware=[hosts] if is_local else [],
             lifespan=self._lifespan,
         )
@@ -123,25 +111,18 @@ class Application:
         self._computing = Computing(self._model.run, self._model.turns)
         yield
 
-    # ---- errors
-
-    async def _refused(self, request: Request, error: HTTPException) -> Response:
-        about = error.detail
-        if error.status_code in (404, 405):
-            about = f"{request.method} {request.url.path[:200]}: {about}"
-        return self._error(about, error.status_code, error.headers)
-
-    async def _wrong(self, request: Request, error: UserError) -> Response:
-        return self._error(str(error), 400)
-
-    async def _failed(self, request: Request, error: Exception) -> Response:
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        status, headers = 500, None
         reason = str(error).partition("\n")[0]
         about = f"the model failed on this: {type(error).__name__}: {reason}"
-        return self._error(about, 500)
-
-    def _error(self, about: str, status: int, headers: Any = None) -> Response:
+        if isinstance(error, UserError):
+            status, about = 400, str(error)
+        elif isinstance(error, HTTPException):
+            status, about, headers = error.status_code, error.detail, error.headers
+        if status in (404, 405):
+            about = f"{request.method} {request.url.path[:200]}: {about}"
         self._errors.labels(status).inc()
-        return _json({"error": about}, status, headers)
+        return JSONResponse({"error": about}, status, headers)
 
     # ---- the state
 
@@ -159,7 +140,7 @@ class Application:
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def _names(self, request: Request) -> Response:
-        return _json({"models": [{"name": self._name}]})
+        return JSONResponse({"models": [{"name": self._name}]})
 
     async def _status(self, request: Request) -> Response:
         """As of TensorFlow Serving, and what the page needs."""
@@ -169,22 +150,9 @@ class Application:
             "state": "AVAILABLE",
             "status": {"error_code": "OK", "error_message": ""},
         }
-        return _json({"model_version_status": [version], **self._model.describe()})
-
-    async def _metadata(self, request: Request) -> Response:
-        """As of TensorFlow Serving: the inputs of the signatures, texts."""
-        self._check_name(request)
-        signatures = {}
-        for name in self._model.names:
-            inputs = {}
-            for key, count in self._model.inputs(name).items():
-                sizes = [-1] if count is None else [-1, count]
-                shape = {"dim": [{"size": str(size)} for size in sizes]}
-                inputs[key] = {"dtype": "DT_STRING", "tensor_shape": shape, "name": key}
-            signatures[name] = {"inputs": inputs}
-        definition = {"signature_def": {"signature_def": signatures}}
-        spec = {"name": self._name, "signature_name": "", "version": "1"}
-        return _json({"model_spec": spec, "metadata": definition})
+        return JSONResponse(
+            {"model_version_status": [version], **self._model.describe()}
+        )
 
     def _check_name(self, request: Request) -> None:
         if request.path_params["name"] != self._name:
@@ -205,25 +173,24 @@ class Application:
             ) from None
         except ClientDisconnect:
             raise HTTPException(499, "the client has left") from None
-        asked = _asked(self._model, body)
-        if asked.stream:
-            parts = self._parts(asked)
+        call, rows, is_streamed = _asked(self._model, body)
+        if is_streamed:
+            parts = self._parts(call, rows[0])
             first = await parts.__anext__()  # an error before it is one of the response
             lines = _lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
-        answers = await _unless_left(request, self._answers(asked))
-        seconds = self._seconds.labels(asked.call.signature)
+        answers = await _unless_left(request, self._answers(call, rows))
+        seconds = self._seconds.labels(call.signature)
         seconds.observe(time.monotonic() - began)
         content: dict[str, Any] = {"predictions": [each.prediction for each in answers]}
         if self._model.labels:
             content["labels"] = self._model.labels
         for name in Answer._fields[1:]:
             content[name] = [getattr(each, name) for each in answers]
-        return _json(content)
+        return JSONResponse(content)
 
-    async def _answers(self, asked: Asked) -> list[Answer]:
+    async def _answers(self, call: Call, rows: list[Row]) -> list[Answer]:
         """The answers to the rows of a request."""
-        call, rows, _ = asked
         with self._computing.counted(len(rows)):
             batch = self._model.batch(call, rows)
             keeps_tokens = self._model.keeps_tokens(call)
@@ -233,48 +200,25 @@ class Application:
                 raise UserError(f"instance {number}: {each}")
         return found
 
-    async def _parts(self, asked: Asked) -> AsyncIterator[dict[str, Any]]:
+    async def _parts(self, call: Call, row: Row) -> AsyncIterator[dict[str, Any]]:
         """The parts of a generated text, each as it comes."""
-        # A slow client delays nobody: the parts, which `max_tokens` limits, wait for it here.
         computing, loop = self._computing, asyncio.get_running_loop()
-        parts: asyncio.Queue[Any] = asyncio.Queue()
         taken = loop.create_future()  # cancelled when nobody takes parts any more
         end = loop.time() + limits.MAX_SECONDS
-
-        def post(part: Any) -> None:
-            loop.call_soon_threadsafe(parts.put_nowait, part)
-
-        def generate() -> None:
-            try:
-                for part in self._model.stream(asked.call, asked.rows[0]):
-                    post(part)
-                post(None)
-            except Exception as e:  # raised where the parts are taken
-                post(e)
-
         with computing.counted(1):
             async with computing.reading:
-                work = asyncio.ensure_future(computing.compute([taken], generate))
+                parts = self._model.stream(call, row)
                 try:
                     while True:
-                        part = await asyncio.wait_for(parts.get(), end - loop.time())
+                        work = computing.compute([taken], next, parts, None)
+                        part = await asyncio.wait_for(work, end - loop.time())
                         if part is None:
                             break
-                        if isinstance(part, Exception):
-                            raise part
                         yield part
                 except asyncio.TimeoutError:
                     raise _out_of_time() from None
                 finally:
                     taken.cancel()
-                    await asyncio.wait([work])  # its copy of the graph is in use
-
-
-def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
-    # Lone surrogates of a request are JSON's escapes.
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    body = text.encode(errors="backslashreplace")
-    return Response(body, status, headers, "application/json")
 
 
 def _out_of_time() -> HTTPException:
@@ -295,8 +239,8 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _asked(model: ServedModel, body: bytes) -> Asked:
-    """The request of a body."""
+def _asked(model: ServedModel, body: bytes) -> tuple[Call, list[Row], bool]:
+    """The request of a body, checked: what is asked, of which rows, whether the answer streams."""
     try:
         given = files.parse_json(body, has_rows=True)
     except ValueError as e:
@@ -305,7 +249,7 @@ def _asked(model: ServedModel, body: bytes) -> Asked:
         raise wrong("the request", "no object", "an object with instances")
     for name, value in given.items():
         if name not in _FIELDS:
-            raise wrong("the request", f"'{name:.80}'", ", ".join(_FIELDS))
+            raise wrong("the request", f"{name!r:.80}", ", ".join(_FIELDS))
         kind, expected = _FIELDS[name]
         if not isinstance(value, kind):
             raise wrong(name, json.dumps(value)[:80], expected)
@@ -318,7 +262,7 @@ def _asked(model: ServedModel, body: bytes) -> Asked:
     if stream and (call.signature != "generate" or len(instances) != 1):
         found = f"{len(instances)} of {call.signature}"
         raise wrong("stream", found, "one of generate")
-    return Asked(call, model.rows(call, instances), stream)
+    return call, model.rows(call, instances), stream
 
 
 async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
@@ -357,13 +301,13 @@ def bind(host: str, port: int) -> socket.socket:
     """A socket with this address, port 0 for any free one; UserError if it is in use."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, _, _, _, address = found[0]
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # Without the protocol asyncio does not set TCP_NODELAY: the body of a response waits for
+        # the acknowledgement of its head, 40 ms.
+        family, kind, protocol, _, address = found[0]
+        made = socket.socket(family, kind, protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Without it the body of a response waits for the acknowledgement of its head, 40 ms.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.bind(address)
-    except (OSError, OverflowError) as e:
+    except OSError as e:
         shown = f"{host}, port {port}: {e}"
         raise wrong("host", shown, "an address to listen at", "--host") from None
     return made

@@ -7,11 +7,9 @@ instance is a dict: texts by name, or lists of texts (choices).
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -28,22 +26,14 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample
 
-_log = logging.getLogger(__name__)
-
-_METHODS = {  # of `Model`, in the order that the signatures are shown
-    "text": "predict",
-    "explain": "explain",
-    "fill": "fill",
-    "factorize": "factorize",
-    "generate": "generate",
-    "attention": "attention",
-    "vectors": "vectors",
-}
-_OF_LANGUAGE_MODELS = {  # the input of each
-    "fill": "text",
-    "factorize": "text",
-    "generate": "prompt",
-    "attention": "text",
+_OF_OBJECTIVE = {  # the signatures of pretrained models, with the input of each
+    "permutation": {
+        "fill": "text",
+        "factorize": "text",
+        "generate": "prompt",
+        "attention": "text",
+    },
+    "causal": {"generate": "prompt", "attention": "text"},
 }
 _SQUARE = ("factorize", "attention")  # whose answers have a number for each two tokens
 
@@ -98,46 +88,37 @@ class ServedModel:
         self._loaded, self._tuned = found, found.tuned
         self.path, self.verb = path, model.verb
         self.labels = list(model.labels) if model.labels else None
-        # The signatures with their inputs.
-        self._inputs: dict[str, tuple[str, ...]] = {"vectors": ("text_a",)}
+        # The signatures with their inputs, in the order that they are shown.
+        self._inputs: dict[str, tuple[str, ...]] = {}
         if self._tuned:
             self._inputs["text"] = self._tuned.task.reader.texts
             if self.verb in explanation.VERBS:
                 self._inputs["explain"] = self._inputs["text"]
         else:
-            for name, text in _OF_LANGUAGE_MODELS.items():
+            for name, text in _OF_OBJECTIVE.get(found.objective, {}).items():
                 self._inputs[name] = (text,)
-        self._warm_up()
-        self.names = [name for name in _METHODS if name in self._inputs]
+        self._inputs["vectors"] = ("text_a",)
+        self.names = list(self._inputs)
         self.default = self.names[0]
+        self._warm_up()
 
     def close(self) -> None:
         """Frees the memory of the weights."""
         self._model.close()
 
     def _warm_up(self) -> None:
-        """Builds all graphs, so that no request waits for them; removes the signatures that a
-        pretrained model cannot have."""
+        """Builds all graphs, so that no request waits for them."""
         # One piece fills a blank where pieces are words, two where they are characters.
-        parameters: dict[str, Any] = {
-            "fill": {"most_pieces": 2},
-            "generate": {"max_tokens": 1},
-        }
-        for name in list(self._inputs):
+        parameters = {"fill": {"most_pieces": 2}, "generate": {"max_tokens": 1}}
+        for name in self.names:
             row: Row = {}
             for key, count in self.inputs(name).items():
                 text = "a " + BLANK if name == "fill" else "a"
                 row[key] = [text] * count if count else text
-            try:
-                (found,) = self.run(self.call(name, parameters.get(name, {})), [row])
-            except UserError as e:
-                found = e
+            (found,) = self.run(self.call(name, parameters.get(name, {})), [row])
             if isinstance(found, UserError):
-                if name not in _OF_LANGUAGE_MODELS:
-                    raise found
-                _log.info("note: no signature %s: %s", name, found)
-                del self._inputs[name]
-        if "generate" in self._inputs:
+                raise found
+        if "generate" in self.names:
             self._model.language_model().prepare(limits.READING)
 
     def describe(self) -> dict[str, Any]:
@@ -172,23 +153,20 @@ class ServedModel:
         """A signature with the parameters of a request, checked."""
         if signature not in self._inputs:
             expected = "one of " + ", ".join(self._inputs)
-            raise wrong("signature_name", f"'{signature:.80}'", expected)
+            raise wrong("signature_name", f"{signature!r:.80}", expected)
         if parameters and signature in ("text", "vectors"):
             found = ", ".join(parameters)[:80]
             raise wrong("parameters", found, f"none for {signature}")
         for name, most in limits.MAX_OF_PARAMETER.items():
             value = parameters.get(name, 0)
-            if isinstance(value, (int, float)) and value > most:
-                raise wrong(f"parameters: {name}", value, f"at most {most}")
-        layers = parameters.get("layers", ())
-        if isinstance(layers, list) and len(layers) > limits.MAX_LAYERS:
-            expected = f"at most {limits.MAX_LAYERS}"
-            raise wrong("parameters: layers", len(layers), expected)
+            size = len(value) if isinstance(value, list) else value
+            if isinstance(size, (int, float)) and size > most:
+                raise wrong(f"parameters: {name}", size, f"at most {most}")
+        verb = "predict" if signature == "text" else signature
         try:
-            of_model = self._model.call(_METHODS[signature], **parameters)
+            return Call(signature, parameters, self._model.call(verb, **parameters))
         except (UserError, TypeError) as e:  # TypeError: an unknown name
             raise UserError(f"parameters: {e}") from None
-        return Call(signature, parameters, of_model)
 
     def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
         """Instances in JSON, dicts or the value of the only input, as rows, checked."""
@@ -204,14 +182,25 @@ class ServedModel:
             if set(row) != set(inputs):
                 raise wrong(where, ", ".join(row)[:200] or "nothing", expected)
             for name, count in inputs.items():
-                _check_text(f"{where}: {name}", row[name], count)
-                if call.signature in _SQUARE:
-                    tokens = len(self._model.tokenizer.ids(row[name]))
-                    if tokens > limits.MAX_SQUARE:
-                        expected = f"at most {limits.MAX_SQUARE}"
-                        raise wrong(f"{where}: {name}", f"{tokens} tokens", expected)
+                texts = [row[name]] if count is None else row[name]
+                if not isinstance(texts, list) or len(texts) != (count or 1):
+                    shown = json.dumps(row[name])[:80]
+                    expected = f"an array of {count} strings"
+                    raise wrong(f"{where}: {name}", shown, expected)
+                for text in texts:
+                    self._check_text(f"{where}: {name}", text, call.signature)
             rows.append(row)
         return rows
+
+    def _check_text(self, where: str, text: Any, signature: str) -> None:
+        most = limits.MAX_CHARACTERS
+        if not isinstance(text, str) or not is_text(text) or len(text) > most:
+            expected = f"a string of up to {most} characters"
+            raise wrong(where, json.dumps(text)[:80], expected)
+        if signature in _SQUARE:
+            tokens = len(self._model.tokenizer.ids(text))
+            if tokens > limits.MAX_SQUARE:
+                raise wrong(where, f"{tokens} tokens", f"at most {limits.MAX_SQUARE}")
 
     def batch(self, call: Call, rows: Sequence[Row]) -> Optional[str]:
         """What a request is computed together with: the name of its call, if the model computes
@@ -224,7 +213,7 @@ class ServedModel:
 
     def keeps_tokens(self, call: Call) -> bool:
         """Whether a request keeps tokens on the device."""
-        return call.signature in _OF_LANGUAGE_MODELS
+        return call.signature in _OF_OBJECTIVE["permutation"]
 
     # ---- answers
 
@@ -263,10 +252,9 @@ class ServedModel:
 
     def _answer(self, call: Call, row: Row, found: Computed) -> Answer:
         prediction = found.result
-        if call.signature == "text":
-            # By the names of an exported model; a score stands for itself.
-            if hasattr(prediction, "named"):
-                prediction = prediction.named(self.labels)
+        # By the names of an exported model; a score stands for itself.
+        if call.signature == "text" and hasattr(prediction, "named"):
+            prediction = prediction.named(self.labels)
         return Answer(
             _plain(prediction),
             found.tokens,
@@ -286,9 +274,8 @@ class ServedModel:
             if isinstance(text, str):
                 if self._tuned and self._tuned.task.published.replaced(text) != text:
                     return None
-                blank = " " * len(BLANK)  # of a text to be filled
-                text = text.replace(BLANK, blank)
-                parts[name] = self._model.unknown_parts(text)
+                no_blanks = text.replace(BLANK, " " * len(BLANK))
+                parts[name] = self._model.unknown_parts(no_blanks)
         return parts
 
 
@@ -298,31 +285,14 @@ def _has_gpu(device: DeviceSettings) -> bool:
     return device.device != "cpu" and bool(tf.config.list_physical_devices("GPU"))
 
 
-def _check_text(where: str, value: Any, count: Optional[int]) -> None:
-    """Checks an input: a text, or a list of `count` texts."""
-    texts = [value] if count is None else value
-    is_list = isinstance(texts, list) and len(texts) == (count or 1)
-    if not is_list or not all(isinstance(text, str) for text in texts):
-        expected = "a string" if count is None else f"an array of {count} strings"
-        raise wrong(where, json.dumps(value)[:80], expected)
-    for text in texts:
-        if not is_text(text):
-            raise wrong(where, "half a character, as \\ud800 by itself", "whole ones")
-        if len(text) > limits.MAX_CHARACTERS:
-            expected = f"at most {limits.MAX_CHARACTERS}"
-            raise wrong(where, f"{len(text)} characters", expected)
-
-
 def _plain(value: Any) -> Any:
     """A value for `json`: arrays as lists, results by the names of their attributes, nan as null,
     and the fewest digits of float32."""
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        value = value.tolist()
     if hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    if dataclasses.is_dataclass(value):
-        return _plain(vars(value))
-    if isinstance(value, Mapping):
+        value = value._asdict()
+    if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]

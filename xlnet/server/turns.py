@@ -104,13 +104,11 @@ class Computing:
         name = str(id(one)) if batch is None else batch
         self._gathered.setdefault(name, []).append(one)
         if len(self._gathered[name]) == 1:
-            self._start(self._answer(call, name, batch is not None, keeps_tokens))
+            answering = self._answer(call, name, batch is not None, keeps_tokens)
+            task = asyncio.ensure_future(answering)
+            self._tasks.add(task)  # the event loop has a weak reference
+            task.add_done_callback(self._tasks.discard)
         return await one.answers
-
-    def _start(self, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)  # the event loop has a weak reference
-        task.add_done_callback(self._tasks.discard)
 
     async def _answer(
         self, call: Any, name: str, is_batch: bool, keeps_tokens: bool
@@ -124,31 +122,19 @@ class Computing:
                 await asyncio.sleep(limits.GATHER_SECONDS)
         elif is_batch:
             context = self._one_batch
-        async with context:
-            waiting = self._gathered.pop(name)
-            waiting = [one for one in waiting if not one.answers.cancelled()]
-            batch: list[_Waiting] = []
-            rows: list = []
-            while waiting and (
-                not batch or len(rows) + len(waiting[0].rows) <= limits.MAX_BATCH
-            ):
-                batch.append(waiting.pop(0))
-                rows += batch[-1].rows
-            if waiting:
-                self._gathered[name] = waiting
-                self._start(self._answer(call, name, is_batch, keeps_tokens))
-            if batch:
-                await self._answer_batch(call, batch, rows)
-
-    async def _answer_batch(self, call: Any, batch: list[_Waiting], rows: list) -> None:
-        error: Optional[Exception] = None
         answers: list = []
-        try:
-            waiting = [one.answers for one in batch]
-            answers = await self.compute(waiting, self._run, call, rows)
-        except Exception as e:
-            error = e
-        for one in batch:
+        error: Optional[Exception] = None
+        async with context:
+            gathered = self._gathered.pop(name)
+            waiting = [one for one in gathered if not one.answers.cancelled()]
+            rows = [row for one in waiting for row in one.rows]
+            try:
+                if waiting:
+                    futures = [one.answers for one in waiting]
+                    answers = await self.compute(futures, self._run, call, rows)
+            except Exception as e:
+                error = e
+        for one in waiting:
             own, answers = answers[: len(one.rows)], answers[len(one.rows) :]
             if one.answers.done():  # it is left
                 continue
