@@ -335,10 +335,9 @@ def test_locked_packages_are_those_that_are_required(name, inputs, tensorflow, v
     "words, status, said",
     (
         ("--help", 0, "data make"),
-        ("data", 0, "data make"),
+        ("data", 2, "found 'data', expected a subcommand: data"),
         ("--version", 0, "xlnet "),
         ("exprot", 2, "found 'exprot', expected a subcommand"),
-        ("data mkae", 2, "expected a subcommand: data vocabulary, data make"),
     ),
 )
 def test_the_words_after_xlnet(words, status, said):

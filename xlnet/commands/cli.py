@@ -8,7 +8,6 @@ import inspect
 import logging
 import os
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, NoReturn, Union
 
@@ -28,7 +27,7 @@ from xlnet.support.errors import UserError, escape_control_characters, wrong
 
 FLAGS = flags.FlagValues()  # of the latest call of `run`: a notebook has several
 _preset: dict[str, Any] = {}  # the values of the file of --config, of that call, too
-WIDTH = 100  # of the help
+_PRESETS = "Presets"  # title of the help of --config
 # Flags of the original implementation that are accepted where they have no effect.
 UNUSED = tuple(
     """d_embed gcp_project high_only init_global_vars iterations mask_alpha mask_beta master
@@ -91,7 +90,7 @@ def run(
             _define(groups, unused)
             if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
                 about = about or main.__doc__ or ""
-                print(help_text(program, about, settings_of(groups)))
+                print(_help_text(program, about, settings_of(groups)))
             else:
                 _parse(groups, positional)
                 if FLAGS.config:
@@ -109,7 +108,8 @@ def run(
         # on what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except (UserError, OSError) as e:
+    # the latter of a name whose bytes are not UTF-8
+    except (UserError, OSError, UnicodeEncodeError) as e:
         _end(program, e, getattr(e, "status", 1), getattr(e, "ends_at_once", False))
     except KeyboardInterrupt:
         _end(program, "stopped", 130)
@@ -189,31 +189,46 @@ def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
     return fields
 
 
+def by_help_group(fields: Fields) -> dict[str, list[str]]:
+    """The names of settings by the title of their group; groups without settings are left out."""
+    groups: dict[str, list[str]] = {}
+    for group in HelpGroup:
+        for name, field in fields.items():
+            if (field.metadata["help_group"] or HelpGroup.OTHER) is group:
+                groups.setdefault(group.value, []).append(name)
+    return groups
+
+
 def _define(groups: Sequence[type], unused: Sequence[str]) -> None:
-    flags.DEFINE_string("config", None, _CONFIG, flag_values=FLAGS)
-    for name, field in settings_of(groups).items():
-        default = default_of(field)
-        if default is REQUIRED:
-            default = None
-        how: dict[str, Any] = {"flag_values": FLAGS}
-        define = _DEFINE[setting_type(field)]
-        if field.metadata["choices"]:
-            define, how["enum_values"] = flags.DEFINE_enum, field.metadata["choices"]
-        elif field.metadata["minimum"] is not None:
-            how["lower_bound"] = field.metadata["minimum"]
-        define(name=name, default=default, help=field.metadata["help"], **how)
-        for alias in field.metadata["aliases"]:
-            flags.DEFINE_alias(alias, name, flag_values=FLAGS)
+    """Makes the flags, in absl's modules by the titles of their groups."""
+    fields = settings_of(groups)
+    for title, names in by_help_group(fields).items():
+        how: dict[str, Any] = {"flag_values": FLAGS, "module_name": title}
+        for name in names:
+            field = fields[name]
+            default, meaning = default_of(field), field.metadata["help"]
+            if default is REQUIRED:
+                default, meaning = None, f"(required) {meaning}"
+            define, limits = _DEFINE[setting_type(field)], {}
+            if field.metadata["choices"]:
+                define = flags.DEFINE_enum
+                limits["enum_values"] = field.metadata["choices"]
+            elif field.metadata["minimum"] is not None:
+                limits["lower_bound"] = field.metadata["minimum"]
+            define(name=name, default=default, help=meaning, **limits, **how)
+            for alias in field.metadata["aliases"]:
+                flags.DEFINE_alias(alias, name, **how)
     for name in unused:
         if name not in FLAGS:
             define = _DEFINE[bool if name in _SWITCHES else str]
             define(name, None, _NO_EFFECT, flag_values=FLAGS)
+    flags.DEFINE_string(
+        "config", None, _CONFIG, flag_values=FLAGS, module_name=_PRESETS
+    )
 
 
 def _parse(groups: Sequence[type], positional: str) -> None:
     """Gives the flags their values on the command line."""
-    for argument in sys.argv[1:]:
-        files.require_utf8(argument, "argument")
     stray = FLAGS(sys.argv)[1:]
     if stray and positional and not on_command_line(positional):
         FLAGS[positional].value = ",".join(stray)
@@ -279,40 +294,10 @@ def _collect(group: type) -> object:
 # ---- --help
 
 
-def by_help_group(fields: Fields) -> dict[str, list[str]]:
-    """The names of settings by the title of their group; groups without settings are left out."""
-    groups: dict[str, list[str]] = {}
-    for group in HelpGroup:
-        for name, field in fields.items():
-            if (field.metadata["help_group"] or HelpGroup.OTHER) is group:
-                groups.setdefault(group.value, []).append(name)
-    return groups
-
-
-def help_text(program: str, about: str, fields: Fields) -> str:
-    """The help of a program: its name, what it does, and its settings by name."""
+def _help_text(program: str, about: str, fields: Fields) -> str:
+    """The help of a program: its name, what it does, and its flags by group."""
     about = inspect.cleandoc(about)
-    lines = [f"{program}: {about[:1].lower()}{about[1:]}".strip(), ""]
-    for title, names in by_help_group(fields).items():
-        lines.append(title)
-        for name in names:
-            lines.append(_flag_text(fields[name]))
-        lines.append("")
-    lines.append(_wrapped(f"--config=  {_CONFIG}"))
-    return "\n".join(lines)
-
-
-def _flag_text(field: dataclasses.Field[Any]) -> str:
-    """A flag with its default, meaning, choices and other names."""
-    default, meaning = default_of(field), field.metadata["help"]
-    if field.metadata["choices"]:
-        meaning += f" ({', '.join(field.metadata['choices'])})"
-    for alias in field.metadata["aliases"]:
-        meaning += f"; also called --{alias}"
-    return _wrapped(f"--{field.name}={'' if default is None else default}  {meaning}")
-
-
-def _wrapped(line: str) -> str:
-    return textwrap.fill(
-        line, WIDTH - 4, initial_indent="  ", subsequent_indent=" " * 6
-    )
+    text = f"{program}: {about[:1].lower()}{about[1:]}\n"
+    for title in (*by_help_group(fields), _PRESETS):
+        text += "\n" + FLAGS.module_help(title).strip() + "\n"
+    return text

@@ -72,20 +72,16 @@ def main() -> None:
             sys.argv[:] = ["xlnet " + name, *words[count:]]
             COMMANDS[name].run()
             return
-    is_help = not words or {"-h", "-help", "--help", "--helpfull"} & set(words)
-    of_group = [name for name in COMMANDS if words and name.startswith(words[0] + " ")]
-    if is_help or of_group and len(words) == 1:
+    if not words or {"-h", "-help", "--help", "--helpfull"} & set(words):
         print(_help())
     elif words[0] == "--version":
         import xlnet
 
         print("xlnet " + xlnet.__version__)
     else:
-        found = " ".join(words[:2] if of_group else words[:1])
-        known = ", ".join(of_group or COMMANDS)
-        print(
-            f"xlnet: found '{found}', expected a subcommand: {known}", file=sys.stderr
-        )
+        found, known = " ".join(words[:2]), ", ".join(COMMANDS)
+        line = f"xlnet: found '{found}', expected a subcommand: {known}"
+        print(line, file=sys.stderr)
         sys.exit(2)
 
 

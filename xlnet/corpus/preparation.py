@@ -278,12 +278,12 @@ def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
     if files.exists(counts_path):
         return files.read_json(counts_path, "tokens")
     counts: Counter[str] = collections.Counter()
-    with files.writing(path, is_lasting=False) as f:
+    with files.writing(path) as f:
         for part in tokenized.tokenize(
             job.chunks[index], job.settings, job.tokenizer, counts
         ):
             f.write(part.astype("<u4", copy=False).tobytes())
-    with files.writing(counts_path, is_lasting=False) as f:
+    with files.writing(counts_path) as f:
         f.write(json.dumps(counts).encode())
     return counts
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
 from xlnet.support import cores, errors
+from xlnet.support.errors import wrong
 
 _Result = TypeVar("_Result")
 _work: Callable[[int], Any]  # of a worker process
@@ -72,11 +73,18 @@ def _finished(
 ) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) of all parts, in any order."""
     count = min(num_workers or cores.available(), parts)
-    pool = cores.process_pool(count, _start_worker, (work,))
-    if pool is None:
+    if count < 2:
         for index in range(parts):
             yield index, work(index)
         return
+    # They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock that
+    # nobody frees.
+    try:
+        pool = concurrent.futures.ProcessPoolExecutor(
+            count, multiprocessing.get_context("spawn"), _start_worker, (work,)
+        )
+    except (OSError, ImportError) as e:  # /dev/shm is missing or read-only
+        raise wrong("num_workers", f"{count}, but {e}", "1 on this machine") from None
     try:
         with errors.translated_errors(
             fewer="give fewer --num_workers; run the same command again to resume"

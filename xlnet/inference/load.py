@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.support import files, quiet
+from xlnet.support import quiet
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
@@ -93,5 +93,4 @@ def _plain(name: str, path: Optional[Path]) -> Optional[str]:
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, str) and (name == "path" or path is not None):
         raise wrong(name, repr(path), "a path")
-    files.require_utf8(path or "", name)
     return path

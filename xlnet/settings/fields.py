@@ -11,15 +11,7 @@ from typing import Any, Literal, Optional, Union
 
 from xlnet.support.errors import wrong
 
-
-class _Required:
-    """The value of a setting that has no default and was not given."""
-
-    def __repr__(self) -> str:
-        return "required"
-
-
-REQUIRED = _Required()
+REQUIRED = object()  # the value of a setting that has no default and was not given
 
 
 class HelpGroup(enum.Enum):

@@ -42,22 +42,17 @@ def sync(path: str) -> None:
         os.fsync(descriptor)
     except OSError as e:
         if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # the file system cannot sync
-            raise OSError(e.errno, e.strerror, path) from None
+            raise
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
-def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
+def replacing(path: str) -> Iterator[str]:
     """Yields the name of a temporary file, which becomes the file `path` if the block succeeds.
 
     A symbolic link stays, and the file that it leads to is replaced. A device or a FIFO is written
     to itself.
-
-    Args:
-      path: the file to write.
-      is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
-        their checksum is wrong.
     """
     target = os.path.realpath(path)
     if os.path.isdir(target):
@@ -69,10 +64,7 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
     temporary = _temporary(target)
     try:
         yield temporary
-        if is_lasting:
-            sync_and_rename(temporary, target)
-        else:
-            os.replace(temporary, target)
+        sync_and_rename(temporary, target)
     except OSError as e:
         if e.filename is None:  # a failed write; NumPy's has no number, and only a text
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
@@ -113,22 +105,26 @@ def remove_unfinished(start: str) -> None:
         number = path.rpartition("-")[2]
         if not number.isdecimal():
             continue
+        process = int(number)
         # a killed run may have had our number: in containers it is often 1
-        is_alive = int(number) != os.getpid()
+        is_alive = process != os.getpid()
         try:
-            os.kill(int(number), 0)
-        except (ProcessLookupError, OverflowError):
+            os.kill(process, 0)
+        except ProcessLookupError:
             is_alive = False
-        except PermissionError:
-            is_alive = True
-        if not is_alive:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        except PermissionError:  # of somebody else
+            continue
+        if is_alive:
+            continue
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
 
 
 def is_standard_output(path: object) -> bool:
     """Whether the value of a flag is a name of the standard output."""
-    return path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+    return path in ("-", "/dev/stdout")
 
 
 def write_text(path: str, text: str) -> None:
@@ -136,25 +132,23 @@ def write_text(path: str, text: str) -> None:
     write_lines(path, [text])
 
 
-def write_lines(path: str, lines: Iterable[str], encoding: str = "utf-8") -> None:
-    """As `write_text`, with lines that include their ends, of which files get another encoding
-    where that is given."""
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """As `write_text`, with lines that include their ends."""
     if is_standard_output(path):
         for line in lines:
             print(line, end="")
         sys.stdout.flush()
         return
     with replacing(path) as temporary:
-        with open(temporary, "w", encoding=encoding, newline="\n") as f:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as f:
             f.writelines(lines)
 
 
 def write_json(path: str, value: object) -> None:
     """Writes `value` as indented JSON, as `write_text` does. NaN, which JSON does not have, is
     null."""
-    text = json.dumps(
-        _without_nan(value), indent=2, ensure_ascii=False, allow_nan=False
-    )
+    value = _without_nan(value)
+    text = json.dumps(value, indent=2, ensure_ascii=False)
     write_text(path, text + "\n")
 
 
@@ -170,29 +164,28 @@ def _without_nan(value: Any) -> Any:
 
 
 def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
-    """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16; a ValueError
-    if it is not JSON."""
-    # In rows NaN is null: Python and pandas write it for a missing value. A key that an object has
-    # twice would have one of two meanings.
+    """The value of JSON, as text or in one of its encodings; a ValueError if it is not JSON.
+
+    In rows NaN is null: Python and pandas write it for a missing value.
+    """
+    constant = _constant_of_rows if has_rows else None
     try:
-        return json.loads(
-            text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
-            parse_constant=(lambda name: None if name == "NaN" else float(name))
-            if has_rows
-            else None,
-            object_pairs_hook=_unique,
-        )
+        return json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
+def _constant_of_rows(name: str) -> Optional[float]:
+    return None if name == "NaN" else float(name)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a ValueError if it has a key twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        again = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key '{again}' twice in an object")
+    """An object of JSON; a ValueError if it has a key twice, which would have two meanings."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key '{key}' twice in an object")
+        found[key] = value
     return found
 
 
@@ -276,11 +269,7 @@ def check_output(
     if output.endswith(os.sep) or os.path.isdir(output):
         raise wrong(what, f"the directory {output}", "a file")
     for path in paths:
-        if (
-            os.path.isfile(output)
-            and os.path.exists(path)
-            and os.path.samefile(path, output)
-        ):
+        if os.path.realpath(path) == os.path.realpath(output):
             raise wrong(what, f"{output}, which is an input", "another name")
     directory = os.path.dirname(os.path.realpath(output))
     if not os.path.exists(directory):  # a misspelt one is not made
@@ -301,13 +290,6 @@ def is_writable(directory: str) -> bool:
     while not os.path.exists(there):
         there = os.path.dirname(there)
     return os.path.isdir(there) and os.access(there, os.W_OK)
-
-
-def require_utf8(path: str, what: str) -> None:
-    """Raises UserError for a path of bytes that are not UTF-8, which TensorFlow and SentencePiece
-    do not take."""
-    if any("\udc80" <= character <= "\udcff" for character in path):
-        raise wrong(what, f"{path}, with a byte that is not UTF-8", "another name")
 
 
 def require_no_pattern(path: str, what: str) -> None:
@@ -419,10 +401,10 @@ def local(path: str) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
+def writing(path: str) -> Iterator[IO[bytes]]:
     """Yields a new file, local or remote, that has its name only once it is complete."""
     if not is_remote(path):
-        with replacing(path, is_lasting) as temporary, open(temporary, "wb") as f:
+        with replacing(path) as temporary, open(temporary, "wb") as f:
             yield f
         return
     temporary = _temporary(path)
