@@ -3,20 +3,23 @@ its compiler says of memory, operations and bytes.
 
     pip install "jax[cuda13]==0.11.2"       for h100
     pip install "jax[tpu]==0.10.2"          for v5e, v6e, v5p: brings libtpu, the compiler of TPUs
-    python benchmarks/compile_step.py steps/pretrain v5e --output=compiled.txt
+    python benchmarks/accelerators/compile_step.py steps/pretrain v5e --output=compiled.txt
 
 Nothing runs. A program that does not fit the memory is refused. For h100 XLA's flags are read
 from XLA_FLAGS, so their effect on the kernels can be seen; give --xla_gpu_autotune_level=0, as
-kernels cannot be timed.
+kernels cannot be timed. With --replicas=4 the loss and the gradients are summed over four chips, as
+tf.distribute does after this program.
 """
 
 import argparse
-import io
+import json
 import math
 import os
 import re
 import time
 from typing import NamedTuple
+
+import numpy as np
 
 H100 = """
 gpu_device_info {
@@ -80,70 +83,60 @@ def devices_of(chip):
     return topologies.get_topology_desc(**arguments).devices
 
 
-def stablehlo(directory):
-    """The program in JAX's form. XLA's dump is an HloProto; the module is its field 1."""
-    from jax.extend import mlir
-
-    with open(os.path.join(directory, "step.hlo.pb"), "rb") as file:
-        proto = file.read()
-    position = 0
-    while True:
-        key, position = varint(proto, position)
-        size, position = varint(proto, position)
-        if key == 1 << 3 | 2:
-            module = proto[position : position + size]
-            return without_tilings(mlir.hlo_to_stablehlo(module))
-        position += size
-
-
-def varint(data, position):
-    """(number, the position after it) of a varint of Protocol Buffers."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 128:
-            return value, position
-
-
-def without_tilings(program):
-    """The program without an attribute of custom calls that is empty, and that the format which
-    compilers are given does not have yet."""
-    if b"xla.gpu.ptx" not in program:
-        return program
-    from jax._src.interpreters import mlir
+def sum_results(module, replicas, kept):
+    """Sums over replicas what the program returns, loss and gradients; but not the last `kept`
+    results."""
     from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects import hlo
 
-    def remove(operation):
-        if "result_tilings" in operation.attributes:
-            del operation.attributes["result_tilings"]
-        return ir.WalkResult.ADVANCE
+    main = next(
+        operation
+        for operation in module.body.operations
+        if ir.StringAttr(operation.attributes["sym_name"]).value == "main"
+    )
+    block = main.regions[0].blocks[0]
+    done = list(block.operations)[-1]
+    groups = ir.DenseElementsAttr.get(
+        np.arange(replicas, dtype="int64").reshape(1, replicas)
+    )
+    for index, value in enumerate(list(done.operands)[: len(done.operands) - kept]):
+        kind = ir.RankedTensorType(value.type)
+        with ir.InsertionPoint(done), ir.Location.unknown():
+            total = hlo.AllReduceOp([kind], [value], groups)
+            scalar = ir.RankedTensorType.get([], kind.element_type)
+            adder = total.regions[0].blocks.append(scalar, scalar)
+            with ir.InsertionPoint(adder):
+                hlo.return_([hlo.add(*adder.arguments)])
+        done.operands[index] = total.results[0]
 
-    with mlir.make_ir_context():
-        module = ir.Module.parse(program)
-        module.operation.walk(remove)
-        written = io.BytesIO()
-        module.operation.write_bytecode(written)
-        return written.getvalue()
 
-
-def compiled(directory, chip):
+def compiled(directory, chip, replicas):
     """(the compiled program, the name of the chip, the seconds that it took)."""
     devices = devices_of(chip)
     import jax
 
-    jax.config.update("jax_enable_x64", True)  # token ids are int64, seeds uint64
+    jax.config.update("jax_enable_x64", True)
     from jax._src.interpreters import mlir
     from jax._src.lib import xla_client
     from jax._src.lib.mlir import ir
+    from run_step import stablehlo
 
+    options = xla_client.CompileOptions()
+    options.num_replicas = replicas
+    assignment = np.arange(replicas).reshape(replicas, 1)
     with mlir.make_ir_context():
         module = ir.Module.parse(stablehlo(directory))
+        if replicas > 1:
+            with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
+                has_memory = json.load(file)["work"]["memory"] > 0
+            sum_results(
+                module, replicas, int(has_memory)
+            )  # each replica has its own memory
+            options.device_assignment = xla_client.DeviceAssignment.create(assignment)
         began = time.time()
-        chips = xla_client.DeviceList((devices[0],))
-        options = xla_client.CompileOptions()
-        found = devices[0].client.compile(module, chips, options)
+        found = devices[0].client.compile(
+            module, xla_client.DeviceList(tuple(devices[:replicas])), options
+        )
     return found, devices[0].device_kind, time.time() - began
 
 
@@ -175,14 +168,11 @@ def print_traffic(module, top):
     above, is not counted. Of a stacked tensor only the slice that a kernel reads or writes counts.
     """
     kernels = kernels_of(computations_of(module), "ENTRY")
-    count = read = written = cycles = 0
-    for kernel in kernels:
-        count += kernel.times
-        read += kernel.times * kernel.read
-        written += kernel.times * kernel.written
-        cycles += kernel.times * kernel.cycles
+    read, written, cycles = (
+        sum(kernel.times * kernel[part] for kernel in kernels) for part in (1, 2, 3)
+    )
     print(
-        f"{count} kernels and copies, of {len(kernels)} in the "
+        f"{sum(kernel.times for kernel in kernels)} kernels and copies, of {len(kernels)} in the "
         f"program, read {read / 1e9:.1f} GB and write {written / 1e9:.1f} GB, "
         f"{(read + written) / 1e9:.1f} GB together"
     )
@@ -193,6 +183,10 @@ def print_traffic(module, top):
     for one in kernels[:top]:
         size = (one.read + one.written) / 1e6
         print(f"{one.times:3} x {size:8.1f} MB  {one.name}  {one.shape[:80]}")
+    reduced = re.findall(r"= (\(.*?\)|\S+) all-reduce(?:-start)?\(", module)
+    if reduced:
+        total = sum(bytes_of(shape) for shape in reduced)
+        print(f"{len(reduced)} all-reduces of {total / 1e6:.0f} MB together")
 
 
 def computations_of(module):
@@ -265,8 +259,10 @@ def kernels_of(computations, computation):
 def loop_of(computations, rest):
     """How often a loop runs, and the name of its body. The network's loops count from 0 to a
     constant; the compiler of GPUs writes the number down."""
-    condition = re.search(r"condition=%?([\w.\-]+)", rest).group(1)
-    body = re.search(r"body=%?([\w.\-]+)", rest).group(1)
+    condition, body = (
+        re.search(part + r"=%?([\w.\-]+)", rest).group(1)
+        for part in ("condition", "body")
+    )
     lines = "\n".join(computations[condition])
     found = re.search(r'"known_trip_count":\{"n":"(\d+)"', rest) or re.search(
         r" s32\[\]\S* constant\((\d+)\)", lines
@@ -292,8 +288,9 @@ def slices_of(lines):
         of_it = users.get(parameter, [])
         if all(kind.startswith("dynamic-") and not place for kind, place, _ in of_it):
             # An update of a slice reads nothing of the tensor that it is put into.
-            read = [sizes[user] for kind, _, user in of_it if kind == "dynamic-slice"]
-            of_slices[index] = sum(read)
+            of_slices[index] = sum(
+                sizes[user] for kind, _, user in of_it if kind == "dynamic-slice"
+            )
     return of_slices, old
 
 
@@ -315,11 +312,14 @@ def main():
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("directory")
     flags.add_argument("chip", choices=["h100", *TPUS])
+    flags.add_argument(
+        "--replicas", type=int, default=1, help="chips that sum their gradients"
+    )
     flags.add_argument("--output", help="file for the compiled program, as text")
     flags.add_argument("--top", type=int, default=40, help="kernels to list")
     given = flags.parse_args()
     try:
-        program, name, seconds = compiled(given.directory, given.chip)
+        program, name, seconds = compiled(given.directory, given.chip, given.replicas)
     except Exception as error:  # JAX's: the classes differ between its versions
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
@@ -327,7 +327,9 @@ def main():
             f"{given.directory}: refused for {given.chip}: {str(error).splitlines()[0]}"
         )
         return
-    print(f"{given.directory}: compiled for {name} in {seconds:.0f} s")
+    print(
+        f"{given.directory}: compiled for {name} x {given.replicas} in {seconds:.0f} s"
+    )
     print_costs(program, given.chip)
     module = program.hlo_modules()[0].to_string()
     if given.output:

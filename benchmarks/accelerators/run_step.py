@@ -1,0 +1,307 @@
+"""Runs the program that export_step.py wrote, with JAX: no TensorFlow needed.
+
+In benchmarks/accelerators:
+
+    python run_step.py steps/check                        compares the outputs
+    python run_step.py steps/pretrain --peak_tflops=989   times the step
+    python run_step.py steps/pretrain --profile=40        also lists the kernels
+    python run_step.py steps/tuned steps/fused            also compares the outputs
+
+Two steps of one network have the same random weights here; with "dropout": 0 in export_step.py
+their outputs are the same up to rounding. The status is 1 if outputs that should be the same are
+not.
+
+What is timed is loss and gradients of a step, as the XLA of the installed JAX compiles them, with
+random weights. The update (norm, clipping, AdamW) is not in this program.
+"""
+
+import argparse
+import collections
+import glob
+import gzip
+import io
+import json
+import os
+import sys
+import tempfile
+import time
+
+import jax
+import numpy as np
+from jax._src.interpreters import mlir as internal
+from jax._src.lib.mlir import ir
+from jax.extend import mlir
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+
+jax.config.update("jax_enable_x64", True)  # token ids are int64, seeds uint64
+
+# How far outputs may be apart that are the same up to rounding, by precision: of the largest value,
+# or of the norms. Measured: 1.2e-3 on an H100, whose float32 is TF32; 0.023 in bfloat16.
+TOLERANCES = {"fp32": 5e-3, "bf16": 0.05, "fp16": 0.05}
+
+DTYPES = {
+    "f32": "f4",
+    "bf16": "bfloat16",
+    "f16": "f2",
+    "i64": "i8",
+    "i32": "i4",
+    "ui64": "u8",
+    "i1": "?",
+}
+
+
+def stablehlo(directory):
+    """The program in JAX's form. XLA's dump is an HloProto; the module is its field 1."""
+    with open(os.path.join(directory, "step.hlo.pb"), "rb") as file:
+        proto = file.read()
+    position = 0
+    while True:
+        key, position = varint(proto, position)
+        size, position = varint(proto, position)
+        if key == 1 << 3 | 2:
+            return without_tilings(
+                mlir.hlo_to_stablehlo(proto[position : position + size])
+            )
+        position += size
+
+
+def without_tilings(program):
+    """The program without an attribute of custom calls that is empty, and that the format which
+    compilers are given does not have yet."""
+    if b"xla.gpu.ptx" not in program:
+        return program
+
+    def remove(operation):
+        if "result_tilings" in operation.attributes:
+            del operation.attributes["result_tilings"]
+        return ir.WalkResult.ADVANCE
+
+    with internal.make_ir_context():
+        module = ir.Module.parse(program)
+        module.operation.walk(remove)
+        written = io.BytesIO()
+        module.operation.write_bytecode(written)
+        return written.getvalue()
+
+
+def varint(data, position):
+    """(number, the position after it) of a varint of Protocol Buffers."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 127) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 128:
+            return value, position
+
+
+def parameters(text):
+    """Shape and dtype of each parameter of the main function."""
+    with internal.make_ir_context():
+        module = ir.Module.parse(text)
+        main = next(
+            operation
+            for operation in module.body.operations
+            if str(operation.attributes["sym_name"]) == '"main"'
+        )
+        types = [ir.RankedTensorType(each) for each in main.type.inputs]
+        return [(tuple(each.shape), DTYPES[str(each.element_type)]) for each in types]
+
+
+def compare(directory, executable, shapes, tolerance):
+    """Prints the largest relative difference of loss, gradients and memories to TensorFlow's;
+    returns whether it is within `tolerance`."""
+    values = np.load(os.path.join(directory, "values.npz"))
+    given = iter(
+        values[f"in{i}"] for i in range(sum(n.startswith("in") for n in values.files))
+    )
+    # Inputs that are constants for XLA are not parameters.
+    kept = [
+        np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
+        for shape, dtype in shapes
+    ]
+    outputs = run(executable, placed(kept))
+    wanted = [values[f"out{i}"] for i in range(len(outputs))]
+    # NumPy's maximum, as Python's leaves out a NaN that is not the first number.
+    worst = np.max(
+        [
+            np.abs(np.asarray(a, "f8") - b).max() / (np.abs(b).max() + 1e-30)
+            for a, b in zip(outputs, wanted)
+        ]
+    )
+    print(
+        f"{directory}: loss {outputs[0]:.7f}, TensorFlow's {wanted[0]:.7f}; largest difference of "
+        f"{len(outputs)} outputs: {worst:.2g} of the largest value"
+    )
+    return is_within(worst, tolerance)
+
+
+def is_within(difference, tolerance):
+    """Whether a difference is no larger, which NaN is not; prints it if not."""
+    if difference <= tolerance:
+        return True
+    print(f"WRONG: {difference:.2g}, expected at most {tolerance:.2g}")
+    return False
+
+
+def compare_steps(directory, outputs, first_directory, first, tolerance):
+    """Prints how far the outputs of a step are from those of another one of the same network;
+    returns whether their median is within `tolerance`, and none is NaN.
+
+    Gradients that are zero but for rounding differ by much of their norms: the largest difference
+    says nothing.
+    """
+    differences = []
+    for a, b in zip(outputs, first):
+        a, b = np.asarray(a, "f8"), np.asarray(b, "f8")
+        differences.append(float(np.linalg.norm(a - b) / (np.linalg.norm(b) + 1e-30)))
+    print(
+        f"{directory}: the outputs differ from those of {first_directory} by at most "
+        f"{np.max(differences):.2g} of their norms, in the median by {np.median(differences):.2g}; "
+        "those that differ most:"
+    )
+    for index in np.argsort(differences)[::-1][:5]:
+        norms = [
+            float(np.linalg.norm(np.asarray(x[index], "f8"))) for x in (outputs, first)
+        ]
+        print(
+            f"  {index}: {outputs[index].shape}, {differences[index]:.2g}, norms "
+            f"{norms[0]:.3g} and {norms[1]:.3g}"
+        )
+    return is_within(np.median(differences), tolerance)
+
+
+def random_inputs(shapes, work, config):
+    """Token ids and ranks of `work`, random weights of standard deviation 0.02."""
+    import work as works
+
+    random, arrays = np.random.RandomState(0), works.batch(work, config["n_token"])
+    inputs = []
+    for shape, dtype in shapes:
+        name = next((name for name in arrays if arrays[name].shape == shape), None)
+        if dtype in ("f4", "bfloat16", "f2"):
+            is_norm = shape == (config["d_model"],)
+            values = np.ones(shape) if is_norm else 0.02 * random.randn(*shape)
+        else:
+            values = arrays.pop(name) if name else np.ones(shape)
+        inputs.append(np.asarray(values).astype(dtype))
+    return inputs
+
+
+def placed(inputs):
+    return [jax.device_put(x, jax.devices()[0]) for x in inputs]
+
+
+def run(executable, arrays):
+    """The outputs of a call, once they are there."""
+    found = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
+    return [output[0].block_until_ready() for output in found]
+
+
+def timed(executable, arrays, steps, warm_up):
+    """Median seconds of a call, and the loss."""
+    seconds = []
+    for call in range(warm_up + steps):
+        start = time.perf_counter()
+        loss = float(run(executable, arrays)[0])
+        if call >= warm_up:
+            seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds)), loss
+
+
+def list_kernels(executable, arrays, top):
+    """Prints the time by kernel, from the profiler's trace of three calls."""
+    with tempfile.TemporaryDirectory() as directory:
+        with jax.profiler.trace(directory):
+            timed(executable, arrays, 3, 0)
+        (path,) = glob.glob(directory + "/**/*.trace.json.gz", recursive=True)
+        with gzip.open(path) as file:
+            events = json.load(file)["traceEvents"]
+    lanes = {
+        (e["pid"], e["tid"]): e["args"]["name"]
+        for e in events
+        if e.get("name") == "thread_name"
+    }
+    total, count = collections.Counter(), collections.Counter()
+    for event in events:
+        if event.get("ph") == "X" and "Stream" in lanes.get(
+            (event["pid"], event["tid"]), ""
+        ):
+            total[event["name"]] += event["dur"] / 3e3
+            count[event["name"]] += 1
+    print(
+        f"{sum(total.values()):.1f} ms in {sum(count.values()) / 3:.0f} kernels a step"
+    )
+    for name, ms in total.most_common(top):
+        print(f"{ms:8.3f} ms {count[name] / 3:5.0f} x {name[:100]}")
+
+
+def main():
+    import costs
+    import work as works
+
+    flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    flags.add_argument("directories", nargs="+")
+    flags.add_argument(
+        "--peak_tflops", type=float, help="of the device, from its data sheet"
+    )
+    flags.add_argument("--steps", type=int, default=10)
+    flags.add_argument(
+        "--profile", type=int, default=0, help="kernels to list; 0: none"
+    )
+    given = flags.parse_args()
+    client = jax.devices()[0].client
+    print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
+    first = None  # the first step: its directory, what it is, the shapes of its inputs, its outputs
+    is_right = True
+    for directory in given.directories:
+        with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
+            about = json.load(file)
+        text, start = stablehlo(directory), time.perf_counter()
+        executable = client.compile_and_load(text, client.devices()[:1])
+        print(f"{directory}: compiled in {time.perf_counter() - start:.1f} s")
+        shapes, work = parameters(text), works.Work(**about["work"])
+        if os.path.exists(os.path.join(directory, "values.npz")):
+            is_right &= compare(
+                directory, executable, shapes, TOLERANCES[about["precision"]]
+            )
+            continue
+        arrays = placed(random_inputs(shapes, work, about["config"]))
+        seconds, loss = timed(executable, arrays, given.steps, 3)
+        used = costs.step_operations(about["config"], work) / seconds / 1e12
+        share = (
+            f", {100 * used / given.peak_tflops:.1f} % of the peak"
+            if given.peak_tflops
+            else ""
+        )
+        memory = (jax.devices()[0].memory_stats() or {}).get(
+            "peak_bytes_in_use", 0
+        ) / 2**30
+        print(
+            f"{work.kind} {work.batch} x {work.length}, {about['precision']}: {seconds:.4f} s, "
+            f"{work.tokens / seconds:.0f} tokens/s, {used:.1f} TFLOP/s{share}, loss {loss:.3f}, "
+            f"peak {memory:.2f} GiB"
+        )
+        outputs = run(executable, arrays)
+        if first is None:
+            first = directory, about, shapes, outputs
+        elif shapes == first[2]:
+            both = about, first[1]
+            # Steps with dropout drop other numbers.
+            has_dropout = any(each.get("dropout", 0.1) for each in both)
+            tolerance = max(TOLERANCES[each["precision"]] for each in both)
+            is_right &= compare_steps(
+                directory,
+                outputs,
+                first[0],
+                first[3],
+                np.inf if has_dropout else tolerance,
+            )
+        if given.profile:
+            list_kernels(executable, arrays, given.profile)
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

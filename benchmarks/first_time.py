@@ -1,0 +1,268 @@
+"""Thirteen small settings as a newcomer runs them: no flag but files and columns.
+
+Each is fine-tuned from the sample's model or from random weights, and is compared with the constant
+answer and with a logistic regression on words, on the same held-out rows. A table has the metric,
+both of these, the seconds and the verdict of the run.
+
+    python scripts/run_sample.py
+    python benchmarks/first_time.py --data=shared/data
+"""
+
+import csv
+import dataclasses
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import repository
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.multiclass import OneVsRestClassifier
+
+from xlnet.commands import cli
+from xlnet.settings.fields import setting
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.support import files
+from xlnet.tasks import custom
+from xlnet.tasks.evaluation import best_threshold
+from xlnet.tasks.files import parsing
+from xlnet.tasks.types.contract import THRESHOLD
+
+ROWS = 500  # of a setting; other numbers are in `settings_in`
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """first_time.py: where the data and the sample's model are."""
+
+    data: str = setting("shared/data", "directory of the sets")
+    sample: str = setting("sample_run", "directory of scripts/run_sample.py")
+    only: str = setting(
+        "", "names of the settings, with semicolons between; all if not given"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A setting: its file and its columns.
+
+    Attributes:
+      path: of the file.
+      flags: of its columns.
+      program: the command.
+      is_pretrained: whether it starts from the sample's model.
+    """
+
+    path: str
+    flags: dict
+    program: str = "classify"
+    is_pretrained: bool = True
+
+
+def settings_in(data, directory):
+    """The settings by name; their files are written into `directory`."""
+
+    def table(name, header, rows):
+        path = os.path.join(directory, name)
+        with open(path, "w", encoding="utf-8", newline="") as f:
+            csv.writer(f).writerows([header, *rows])
+        return path
+
+    def lines_of(*parts):
+        with open(os.path.join(data, *parts), encoding="utf-8-sig") as f:
+            return f.read().split("\n")
+
+    def cells_of(*parts):
+        return [line.split("\t") for line in lines_of(*parts)[1:] if line]
+
+    text = dict(text_a_column="text", label_column="label")
+    pair = dict(text_a_column="a", text_b_column="b", label_column="label")
+    sst = cells_of("glue", "SST-2", "train.tsv")
+    with open(os.path.join(data, "ag_news_csv", "train.csv"), encoding="utf-8") as f:
+        news = [[row[1] + " " + row[2], row[0]] for row in csv.reader(f)]
+    sports = [[body, str(topic == "2")] for body, topic in news if topic != "3"]
+    rare = [row for row in sports if row[1] == "True"][:50]
+    rare += [row for row in sports if row[1] == "False"][:950]
+    mrpc = cells_of("glue", "MRPC", "train.tsv")
+    sts = cells_of("glue", "STS-B", "train.tsv")
+    topics = ("world", "sports", "business", "science")
+    # Two news in a row have the topics of both.
+    several = []
+    for first, second in zip(news[0:1000:2], news[1:1000:2]):
+        names = sorted({topics[int(each[1]) - 1] for each in (first, second)})
+        several.append([f"{first[0][:200]} {second[0][:200]}", ",".join(names)])
+    choices = []
+    for path in sorted(glob.glob(os.path.join(data, "RACE", "train", "middle", "*")))[
+        :125
+    ]:
+        article = files.read_json(path, "article")
+        for question, options, answer in zip(
+            article["questions"], article["options"], article["answers"]
+        ):
+            choices.append([article["article"], question, *options[:4], answer])
+    chinese = cells_of("ChnSentiCorp", "train.tsv")
+    with open(os.path.join(directory, "ner.txt"), "w", encoding="utf-8") as f:
+        sentences = "\n".join(lines_of("conll2003_bio2", "train.txt")).split("\n\n")
+        f.write("\n\n".join(sentences[1:ROWS]) + "\n")
+    squad = files.read_json(os.path.join(data, "squad", "train-v1.1.json"), "squad")
+    with open(os.path.join(directory, "squad.json"), "w", encoding="utf-8") as f:
+        json.dump(dict(squad, data=squad["data"][:3]), f)
+    letters = ["first", "second", "third", "fourth"]
+    sentiment = table("sst.csv", ["text", "label"], sst[:ROWS])
+    topic = table("news.csv", ["text", "label"], news[:ROWS])
+    return {
+        "SST-2": Case(sentiment, text),
+        "SST-2, 2,000 rows": Case(
+            table("more.csv", ["text", "label"], sst[:2000]), text
+        ),
+        "topics": Case(topic, text),
+        "topics, from scratch": Case(topic, text, is_pretrained=False),
+        "topics, 64 rows": Case(table("few.csv", ["text", "label"], news[:64]), text),
+        "imbalanced, 5 %": Case(table("rare.csv", ["text", "label"], rare), text),
+        "multi-label": Case(
+            table("several.csv", ["text", "label"], several),
+            dict(text, multi_label=True),
+        ),
+        "regression, STS-B": Case(
+            table("sts.csv", ["a", "b", "label"], [row[7:10] for row in sts[:ROWS]]),
+            dict(pair, is_regression=True),
+        ),
+        "pairs, MRPC": Case(
+            table(
+                "mrpc.csv",
+                ["a", "b", "label"],
+                [[row[3], row[4], row[0]] for row in mrpc[:ROWS]],
+            ),
+            pair,
+        ),
+        "choices, RACE": Case(
+            table("race.csv", ["text", "question", *letters, "label"], choices),
+            dict(text, text_b_column="question", choice_columns=",".join(letters)),
+        ),
+        "CoNLL-2003": Case(os.path.join(directory, "ner.txt"), {}, "tag"),
+        "SQuAD": Case(os.path.join(directory, "squad.json"), {}, "squad"),
+        "Chinese, from scratch": Case(
+            table(
+                "chinese.csv", ["text", "label"], [row[::-1] for row in chinese[:1000]]
+            ),
+            text,
+            is_pretrained=False,
+        ),
+    }
+
+
+def main(arguments):
+    wanted = [name for name in arguments.only.split(";") if name]
+    with tempfile.TemporaryDirectory() as directory:
+        cases = settings_in(arguments.data, directory)
+        print(
+            "| setting | metric | ours | constant | words | seconds | verdict |\n"
+            "|---|---|---|---|---|---|---|"
+        )
+        for name, case in cases.items():
+            if not wanted or name in wanted:
+                print(row_of(name, case, arguments.sample, directory), flush=True)
+
+
+def row_of(name, case, sample, directory):
+    """Trains a setting; its row of the table."""
+    model_dir = os.path.join(directory, "model " + name)
+    flags = dict(case.flags, model_dir=model_dir)
+    if case.is_pretrained:
+        flags["init_checkpoint"] = os.path.join(sample, "pretrained", "latest")
+    else:
+        flags.update(from_scratch(name, case, sample, directory))
+    source = "train_file" if case.program == "squad" else "data_dir"
+    command = [sys.executable, "-m", "xlnet", case.program, "--task_name=custom"]
+    command += ["--do_train", "--do_eval", f"--{source}={case.path}"]
+    command += [f"--{flag}={value}" for flag, value in flags.items()]
+    began = time.time()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = time.time() - began
+    if done.returncode:
+        return f"| {name} | failed: {done.stderr[-300:]} |"
+    found = files.read_json(
+        os.path.join(model_dir, "results", "eval_results_dev.json"), "results"
+    )
+    best = found["checkpoints"][-1]
+    metric = next(key for key in best if key != "step")
+    constant = (found["constant_answer"] or {}).get(metric)
+    words = of_words(case, metric) if case.program == "classify" else None
+    verdict = [line[9:] for line in done.stderr.split("\n") if line[:9] == "verdict: "]
+    verdict = verdict or [
+        line[9:] for line in done.stdout.split("\n") if line[:9] == "verdict: "
+    ]
+    numbers = [
+        "" if value is None else f"{value:.3f}"
+        for value in (best[metric], constant, words)
+    ]
+    said = "; ".join(verdict[1:]) or "nothing to complain about"
+    return f"| {name} | {metric} | {' | '.join(numbers)} | {seconds:.0f} | {said} |"
+
+
+def from_scratch(name, case, sample, directory):
+    """The flags of a vocabulary and of an architecture."""
+    config = os.path.join(sample, "pretrained", "xlnet_config.json")
+    spiece = os.path.join(sample, "spiece.model")
+    if "Chinese" in name:
+        spiece = os.path.join(directory, "chinese.model")
+        command = [sys.executable, "-m", "xlnet", "data", "vocabulary"]
+        command += [f"--input_glob={case.path}", f"--sp_path={spiece}"]
+        command += ["--vocab_size=3000"]
+        subprocess.run(command, check=True, capture_output=True)
+        values = dict(files.read_json(config, "config"), n_token=3000)
+        config = os.path.join(directory, "chinese.json")
+        files.write_json(config, values)
+    return dict(spiece_model_file=spiece, model_config_path=config)
+
+
+def of_words(case, metric):
+    """The metric of a logistic regression, or of a ridge regression, on words; of several labels
+    with the threshold that is best for these rows, as ours."""
+    settings = ClassifierSettings(
+        task_name="custom",
+        data_dir=case.path,
+        model_dir=".",
+        do_train=True,
+        **case.flags,
+    )
+    task = custom.resolve_task(settings)
+    parts = parsing.read_parts(task, case.path, "train", True)
+    gold = {part: task.scorer.gold_labels(rows) for part, rows in parts.items()}
+    words = TfidfVectorizer(token_pattern=r"\w" if "chinese" in case.path else r"\w+")
+    choices = task.head.num_choices(False)
+    texts = {}
+    for part, rows in parts.items():
+        texts[part] = [
+            " ".join(filter(None, pair)) for row in rows for pair in row.pairs
+        ]
+    train, dev = words.fit_transform(texts["train"]), words.transform(texts["dev"])
+    if choices > 1:  # whether an answer is the right one
+        right = np.eye(choices)[gold["train"]].ravel()
+        learned = LogisticRegression(max_iter=1000).fit(train, right)
+        values = learned.predict_proba(dev)[:, 1].reshape(-1, choices)
+    elif task.labels is None:
+        values = Ridge().fit(train, gold["train"]).predict(dev)
+    elif gold["train"].ndim > 1:
+        learned = OneVsRestClassifier(LogisticRegression(max_iter=1000))
+        values = learned.fit(train, gold["train"]).predict_proba(dev)
+    else:
+        learned = LogisticRegression(max_iter=1000).fit(train, gold["train"])
+        values = learned.predict_proba(dev)
+    threshold = THRESHOLD
+    if gold["dev"].ndim > 1:
+        threshold = best_threshold(values, gold["dev"])
+    return task.scorer.evaluate(values, gold["dev"], threshold)[metric]
+
+
+if __name__ == "__main__":
+    cli.run(
+        main,
+        Arguments,
+        about="thirteen small settings as a newcomer runs them",
+    )
