@@ -7,7 +7,7 @@ from xlnet.support.errors import UserError
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.questions.answers import BestSpans
-from xlnet.tasks.tagging import files
+from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Row, Task
 
@@ -107,7 +107,9 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
 )
 def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
     rows = [
-        row._replace(query="q", source=files.sentence_of({"tokens": ["x"]}, "tokens"))
+        row._replace(
+            query="q", source=sentences.sentence_of({"tokens": ["x"]}, "tokens")
+        )
         for row in ROWS
     ]
     with pytest.raises(UserError, match="predictions are not finite numbers"):

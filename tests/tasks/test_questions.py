@@ -21,6 +21,7 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks import custom, known
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.questions.answers import BestSpans
@@ -237,7 +238,7 @@ def widest(count, room, stride):
 def test_windows_cover_all_and_each_piece_has_one_with_most_context(room):
     for count in range(60):
         for stride in range(1, room + 1):
-            found = squad.windows_of(count, room, stride)
+            found = encoding.windows_of(count, room, stride)
             spans, best = widest(count, room, stride)
             assert [window[:2] for window in found] == spans
             owners = [

@@ -24,7 +24,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import custom, known
-from xlnet.tasks.tagging import schemes
+from xlnet.tasks.tagging import sentences
 
 NAME = "config.json"
 
@@ -46,7 +46,7 @@ _THEIRS = {
     "tagging": (TOKENS, None),
     "spans": (SPANS, None),
 }
-_SCHEMES = ("bio2", "bioes", "bmes", schemes.PLAIN)
+_SCHEMES = ("bio2", "bioes", "bmes", sentences.PLAIN)
 
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
@@ -239,7 +239,7 @@ def describe_theirs(
 def _scheme(tags: Sequence[str]) -> str:
     """The scheme whose tags these are."""
     for scheme in _SCHEMES:
-        if set(schemes.all_tags(tags, scheme)) == set(tags):
+        if set(sentences.all_tags(tags, scheme)) == set(tags):
             break
     return scheme
 

@@ -18,7 +18,7 @@ from xlnet.inference.session import require_finite
 from xlnet.inference.texts import count_unknown, example_of, texts_of
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.tagging.files import find_words
+from xlnet.tasks.tagging.sentences import find_words
 from xlnet.tasks.task import Row
 
 VERBS = ("classify", "score", "rank")  # of models with one output for a text

@@ -149,6 +149,46 @@ def _windows(ids: list, length: int, long_document: str) -> list[list]:
     return [ids[:length]]
 
 
+class Window(NamedTuple):
+    """Pieces `start` to before `end` of a text; those from `widest_start` to before
+    `widest_end` have more context in this window than in any other."""
+
+    start: int
+    end: int
+    widest_start: int
+    widest_end: int
+
+
+def windows_of(count: int, room: int, stride: int) -> list[Window]:
+    """The windows of a text of `count` pieces: of at most `room` pieces, each beginning
+    `stride` pieces after the one before; one, perhaps empty, if all pieces fit.
+
+    With 10 pieces, a room of 6 and a stride of 2, and * for the widest context:
+
+        piece      0  1  2  3  4  5  6  7  8  9
+        window 0   *  *  *  *  .  .
+        window 1         .  .  *  *  .  .
+        window 2               .  .  *  *  *  *
+    """
+
+    found, start, border = [], 0, 0
+    while start + room < count:
+        # As in the original, the context of a piece is the number of pieces on its shorter side,
+        # plus a hundredth of the length of the window. The border to the next window is the first
+        # piece that has more context there.
+        end, following = start + room, start + min(room, stride)
+        next_end = min(following + room, count)
+        piece = np.arange(following, end)
+        here = np.minimum(piece - start, end - 1 - piece) + 0.01 * room
+        there = np.minimum(piece - following, next_end - 1 - piece)
+        is_wider = there + 0.01 * (next_end - following) > here
+        next_border = following + int(np.argmax([*is_wider, True]))
+        found.append(Window(start, end, border, next_border))
+        start, border = following, next_border
+    found.append(Window(start, count, border, count))
+    return found
+
+
 # ---- arrays ----
 
 

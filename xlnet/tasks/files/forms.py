@@ -50,9 +50,25 @@ def read(path: str, form: Form, what: str) -> Records:
     """
     if form.name in DELIMITERS:
         yield from _read_table(path, form, what)
-        return
-    for place, value in objects(path, form, what):
-        yield place, flattened(value)
+    elif form.name == "parquet":
+        yield from _read_parquet(path, what)
+    elif form.name == "json":
+        found = parsed("".join(_with_ends(path, what, form.encoding)))
+        if isinstance(found, dict):
+            found = found.get("data")
+        if isinstance(found, ValueError):
+            raise UserError(f"{path}: {found}; --input_format")
+        if not isinstance(found, list):
+            expected = "a list of JSON objects, or an object whose data is that list"
+            raise wrong(path, "another JSON document", expected, "--input_format")
+        for number, value in enumerate(found, 1):
+            yield f"{path}: item {number}", _object(value)
+    elif form.name in FORMS:
+        for number, line in enumerate(lines(path, what, form.encoding), 1):
+            yield f"{path}:{number}", _object(parsed(line)) if line.strip() else {}
+    else:
+        found = f"the form {form.name}" if form.name else "no form"
+        raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
 
 
 def is_blank(cells: dict[str, Any]) -> bool:
@@ -211,32 +227,6 @@ def _quoted(
 # --- Objects
 
 
-def objects(path: str, form: Form, what: str) -> Records:
-    """Yields (place, value) of the records of JSON or Parquet; arguments as of `read`.
-
-    A value is any one of JSON: {} for an empty line, a ValueError for a line that is not JSON.
-    """
-    if form.name == "parquet":
-        yield from _parquet_rows(path, what)
-    elif form.name == "json":
-        found = parsed("".join(_with_ends(path, what, form.encoding)))
-        if isinstance(found, dict):
-            found = found.get("data")
-        if isinstance(found, ValueError):
-            raise UserError(f"{path}: {found}; --input_format")
-        if not isinstance(found, list):
-            expected = "a list of JSON objects, or an object whose data is that list"
-            raise wrong(path, "another JSON document", expected, "--input_format")
-        for number, value in enumerate(found, 1):
-            yield f"{path}: item {number}", value
-    elif form.name in FORMS:
-        for number, line in enumerate(lines(path, what, form.encoding), 1):
-            yield f"{path}:{number}", parsed(line) if line.strip() else {}
-    else:
-        found = f"the form {form.name}" if form.name else "no form"
-        raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
-
-
 def parsed(text: str) -> Any:
     """The value of JSON, in which NaN is null, or its ValueError."""
     try:
@@ -245,27 +235,29 @@ def parsed(text: str) -> Any:
         return ValueError(f"not valid JSON: {e}")
 
 
-def flattened(value: Any) -> Any:
-    """An object with the values of its objects by longer names: {"a": {"b": 1}} has "a.b", too.
-    Anything but an object gives an error, a str."""
+def _object(value: Any) -> Any:
+    """A value of JSON that is an object, or the error of another one."""
     if isinstance(value, ValueError):
         return str(value)
-    if not isinstance(value, dict):
-        return f"found {type(value).__name__}, expected a JSON object; --input_format"
-    flat: dict[str, Any] = {}
-    waiting = [("", value)]
-    for before, each in waiting:
-        for key, inner in each.items():
-            name = before + key
-            if name in flat:
-                return f"the key '{name}' twice"
-            flat[name] = inner
-            if isinstance(inner, dict):
-                waiting.append((f"{name}.", inner))
+    if isinstance(value, dict):
+        return value
+    return f"found {type(value).__name__}, expected a JSON object; --input_format"
+
+
+def flattened(cells: Any) -> Any:
+    """A record with the cells of its objects by longer names, too: {"a": {"b": 1}} has "a.b"."""
+    if isinstance(cells, str):
+        return cells
+    flat, waiting = dict(cells), list(cells.items())
+    for name, cell in waiting:
+        if isinstance(cell, dict):
+            for key, inner in cell.items():
+                flat.setdefault(f"{name}.{key}", inner)
+                waiting.append((f"{name}.{key}", inner))
     return flat
 
 
-def _parquet_rows(path: str, what: str) -> Records:
+def _read_parquet(path: str, what: str) -> Records:
     try:
         from pyarrow import parquet
     except ImportError:

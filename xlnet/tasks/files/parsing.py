@@ -135,7 +135,9 @@ class TableReader:
         """The records of one file, or of a directory, in its declared form."""
         form = readers.declared_form(self.task, path)
         what = f"task {self.task.name}"
-        return published.read(self.task, path) or forms.read(path, form, what)
+        records = published.read(self.task, path) or forms.read(path, form, what)
+        for place, cells in records:
+            yield place, forms.flattened(cells)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """The pairs of the `Row`; a ValueError says in words what is wrong.

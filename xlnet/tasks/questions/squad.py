@@ -56,8 +56,8 @@ class Question(NamedTuple):
 def read_json(task: Task, path: str, form: Form) -> Iterator[tuple[str, Any]]:
     """Yields (place, cells or error) of the questions of SQuAD's articles, or of the rows of a JSON
     list."""
-    for place, value in forms.objects(path, form, "questions"):
-        if not isinstance(value, dict) or "paragraphs" not in value:
+    for place, value in forms.read(path, form, "questions"):
+        if isinstance(value, str) or "paragraphs" not in value:
             yield place, forms.flattened(value)
             continue
         try:
@@ -165,46 +165,6 @@ def window_features(length: int) -> tuple[Feature, ...]:
     )
 
 
-class ParagraphWindow(NamedTuple):
-    """Pieces `start` to before `end` of a paragraph; those from `widest_start` to before
-    `widest_end` have more context in this window than in any other."""
-
-    start: int
-    end: int
-    widest_start: int
-    widest_end: int
-
-
-def windows_of(count: int, room: int, stride: int) -> list[ParagraphWindow]:
-    """The windows of a paragraph of P = `count` pieces: of at most `room` pieces, each beginning
-    `stride` pieces after the one before; one, perhaps empty, if all pieces fit.
-
-    With 10 pieces, a room of 6 and a stride of 2, and * for the widest context:
-
-        piece      0  1  2  3  4  5  6  7  8  9
-        window 0   *  *  *  *  .  .
-        window 1         .  .  *  *  .  .
-        window 2               .  .  *  *  *  *
-    """
-
-    found, start, border = [], 0, 0
-    while start + room < count:
-        # As in the original, the context of a piece is the number of pieces on its shorter side,
-        # plus a hundredth of the length of the window. The border to the next window is the first
-        # piece that has more context there.
-        end, following = start + room, start + min(room, stride)
-        next_end = min(following + room, count)
-        piece = np.arange(following, end)
-        here = np.minimum(piece - start, end - 1 - piece) + 0.01 * room
-        there = np.minimum(piece - following, next_end - 1 - piece)
-        is_wider = there + 0.01 * (next_end - following) > here
-        next_border = following + int(np.argmax([*is_wider, True]))
-        found.append(ParagraphWindow(start, end, border, next_border))
-        start, border = following, next_border
-    found.append(ParagraphWindow(start, count, border, count))
-    return found
-
-
 def encode(
     questions: Sequence[Question], tokenizer: Tokenizer, length: int, options: Any
 ) -> tuple:
@@ -234,7 +194,7 @@ def encode(
         if question.start >= 0:
             first, last = piece_span(paragraph, question.start, question.end)
         room = length - len(query) - QUESTION_SPECIAL_TOKENS
-        windows = windows_of(pieces, room, options.doc_stride)
+        windows = encoding.windows_of(pieces, room, options.doc_stride)
         counts.append(len(windows))
         for start, end, widest_start, widest_end in windows:
             size = end - start

@@ -26,11 +26,12 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
 from xlnet.tasks.output.prediction_files import PredictionFile, json_lines
 from xlnet.tasks.output.results import Entity, Tagged
-from xlnet.tasks.tagging import files, schemes
-from xlnet.tasks.tagging.schemes import TagSpan
+from xlnet.tasks.tagging import sentences
+from xlnet.tasks.tagging.sentences import TagSpan
 from xlnet.tasks.task import InlineExample, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tasks.types.simple import softmax_loss
 
 
 class Tags(NamedTuple):
@@ -71,9 +72,9 @@ class TaggingReader(contract.Reader):
         tags: set[str] = set()
         for row in rows:
             tags.update(row.label)
-        if tags == {schemes.OUTSIDE}:
+        if tags == {sentences.OUTSIDE}:
             raise wrong(path, "no tag but O", "some entities", "--label_column")
-        names = schemes.all_tags(tags, self.options.scheme)
+        names = sentences.all_tags(tags, self.options.scheme)
         unspaced = sum(is_unspaced(row.source.words[0]) for row in rows)
         return dataclasses.replace(self.task, labels=names).with_options(
             is_spaced=unspaced <= len(rows) / 2,
@@ -87,9 +88,8 @@ class TaggingReader(contract.Reader):
         form = readers.declared_form(self.task, path)
         if form.name == "text":
             form = dataclasses.replace(form, names=(self._words_key,))
-            return forms.read(path, form, files.WHAT)
-        if form.name in ("jsonl", "ndjson", "json", "parquet"):
-            return files.of_objects(path, form)
+        if form.name in ("text", "jsonl", "ndjson", "json", "parquet"):
+            return forms.read(path, form, sentences.WHAT)
         # Columns have names if the task calls them so.
         (column,) = self.task.columns.text_a
         label = "".join(self.task.columns.label)
@@ -97,7 +97,7 @@ class TaggingReader(contract.Reader):
         header = form.header or ("none" if column.isdecimal() else "names")
         form = dataclasses.replace(form, name=name, header=header)
         keys = {column: self._words_key, label: self._marks_key or "tags"}
-        return files.of_columns(path, form, keys)
+        return sentences.of_columns(path, form, keys)
 
     @property
     def _words_key(self) -> str:
@@ -117,11 +117,11 @@ class TaggingReader(contract.Reader):
         """Each sentence has cells of its own."""
 
     def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
-        sentence, tags = files.sentence_of(cells, self._words_key), None
+        sentence, tags = sentences.sentence_of(cells, self._words_key), None
         usual = "entities" if sentence.text else "tags"
         key, scheme = self._marks_key or usual, self.options.scheme
         try:
-            sentence, tags = files.tagged(sentence, key, scheme)
+            sentence, tags = sentences.tagged(sentence, key, scheme)
             known = self.task.labels or tags
             unknown = set(tags) - set(known)
             if unknown:
@@ -159,37 +159,30 @@ class TaggingReader(contract.Reader):
             tags = [names.index(tag) for tag in row.label]
         return TaggedExample(sentence.words, marks, tags)
 
-    @property
-    def record_options(self) -> tuple:
-        return self.options.is_spaced, self.options.knows_spaces
-
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         length = layout.max_seq_length
+        room = length - 2  # for subword tokens, as <sep> and <cls> are on the right
         texts, labels, starts, counts, tokens = [], [], [], [], []
         for example in examples:
             pieces = tokenizer.encode_words(example.words, example.after_space)
             ids = list(itertools.chain.from_iterable(pieces))
-            tokens.append(len(ids))
             sizes = [len(of_word) for of_word in pieces]
             first = np.cumsum([0, *sizes[:-1]])  # the first piece of each word
-            places = list(range(len(ids)))
-            windows = encoding.fit_to_length(places, None, layout)
+            # A word is tagged in the window in which its first piece has the most context.
+            windows = encoding.windows_of(len(ids), room, max(room // 2, 1))
+            tokens.append(len(ids))
             counts.append(len(windows))
-            # A word is tagged in the window in which its first piece has the most context, the one
-            # with the nearest centre, as all are of one length.
-            centres = np.array([(window[0] + window[-1]) / 2 for window, _ in windows])
-            owner = np.searchsorted((centres[1:] + centres[:-1]) / 2, first)
-            for number, (window, _) in enumerate(windows):
-                texts.append(([ids[place] for place in window], None))
+            for window in windows:
+                texts.append((ids[window.start : window.end], None))
                 # The first piece of a word of the window's own has its tag, and a 1; the others,
-                # context and padding have 0. On the right are <sep> and <cls>.
-                begin, end = np.searchsorted(owner, (number, number + 1))
-                place = first[begin:end] - window[-1] + length - 3
+                # context and padding have 0.
+                is_own = (window.widest_start <= first) & (first < window.widest_end)
+                place = first[is_own] - window.end + room
                 label = np.zeros(length, np.int32)
                 start = np.zeros(length, np.int32)
                 start[place] = 1
                 if example.tags:
-                    label[place] = np.add(example.tags[begin:end], 1)
+                    label[place] = np.add(example.tags, 1)[is_own]
                 labels.append(label)
                 starts.append(start)
         arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
@@ -227,10 +220,7 @@ class TaggingHead(contract.Head):
         labels = features["label_ids"][:, -length:]  # int32 [B,T']
         weights = tf.cast(labels > 0, tf.float32)
         ids = tf.maximum(labels - 1, 0)
-        smoothing, class_weights = options or LossOptions()
-        loss = weights * nn.softmax_cross_entropy(logits, ids, smoothing)
-        if class_weights is not None:
-            loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
+        loss = weights * softmax_loss(nn, logits, ids, options or LossOptions())
         # With `keepdims` the gradient computes no shapes on the host, for which a GPU would wait.
         total = tf.reduce_sum(loss, axis=1, keepdims=True)
         count = tf.reduce_sum(weights, axis=1, keepdims=True)
@@ -301,7 +291,7 @@ class TaggingScorer(contract.Scorer):
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
             tags = [self.task.class_names[id] for id in found.ids]
-            spans = schemes.spans(tags, self.options.scheme)
+            spans = sentences.spans(tags, self.options.scheme)
             for span, (start, end, label) in zip(spans, sentence.located(spans)):
                 score = found.probabilities[span[0] : span[1]].mean()
                 text = sentence.text_at(start, end)
@@ -309,38 +299,28 @@ class TaggingScorer(contract.Scorer):
             results.append(Tagged(sentence.words, tuple(tags), tuple(entities)))
         return results
 
-    def _counts(
-        self, rows: Sequence[Row], results: Sequence[Tagged]
-    ) -> dict[str, np.ndarray]:
+    def _spans(self, rows: Sequence[Row], results: Sequence[Tagged]) -> tuple:
+        """The entities of each row that are found, and those that are true."""
         found, true = [], []
         for row, one in zip(rows, results):
-            found.append(_spans(one))
-            # The entities of a text are where its file has them, even inside of words; with plain
-            # labels each word is one.
-            gold, scheme = row.source.entities, self.options.scheme
-            if not row.source.text or scheme == schemes.PLAIN:
-                gold = row.source.located(schemes.spans(row.label, scheme))
-            true.append(gold)
-        return schemes.by_label(found, true)
+            found.append(_spans_of(one))
+            true.append(row.source.entities)
+        return found, true
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
         results = self.results(gold_labels, values)
-        counts = self._counts(gold_labels, results)
-        ratios = schemes.ratios(schemes.total(counts))
+        ratios = sentences.ratios(*self._spans(gold_labels, results))
         found = dict(zip(("precision", "recall", "f1"), ratios))
-        right = words = 0
-        for row, one in zip(gold_labels, results):
-            for label, tag in zip(row.label, one.tags):
-                right += label == tag
-            words += len(one.tags)
-        found["accuracy"] = right / words
+        gold = np.concatenate([row.label for row in gold_labels])
+        tags = np.concatenate([one.tags for one in results])
+        found["accuracy"] = float(np.mean(gold == tags))
         return {name: found[name] for name in self.task.metrics}
 
-    def table(self, values: Any, gold_labels: Any, threshold: float) -> str:
+    def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
         results = self.results(gold_labels, values)
-        return schemes.table(self._counts(gold_labels, results))
+        return sentences.table(*self._spans(gold_labels, results))
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -349,12 +329,12 @@ class TaggingScorer(contract.Scorer):
         words."""
         objects = []
         for row, one in zip(rows, self.results(rows, values)):
-            predicted = _spans(one) if row.source.text else one.tags
+            predicted = _spans_of(one) if row.source.text else one.tags
             objects.append({**row.source.cells, "predicted": predicted})
         return [PredictionFile("jsonl", None, json_lines(objects))]
 
 
-def _spans(tagged: Tagged) -> list[TagSpan]:
+def _spans_of(tagged: Tagged) -> list[TagSpan]:
     return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
 
 

@@ -1,0 +1,362 @@
+"""Sentences with tagged words, as objects of JSON; their tags, and the entities that these mark.
+
+    form      extension          content
+    conll     any other          a word a line with its columns, an empty line between sentences
+    jsonl     .jsonl, .ndjson    an object a line: a text and its entities, or tokens and tags
+    json      .json              a list of such objects, or an object whose `data` is the list
+    parquet   .parquet           a table whose rows are such objects
+    text      -                  a sentence a line, without tags
+
+A form is declared by --input_format, or by the extension. The columns of a sentence are lists, so
+that it is an object, too. Columns are split at the declared delimiter, or at spaces and tabs, and
+have numbers from 1 on, or the names in the first line. A row whose first cell is -DOCSTART- is no
+word. An object has a text and its entities, [start, end, label] or an object with these keys, in
+characters; or a list of tokens and a list of tags.
+
+A tag is O, outside of entities, or a prefix and a label, such as B-PER. Any sequence of tags is
+read by one rule, that of conlleval and seqeval: an entity begins at B, S and U, and at any other
+tag but O if the word before does not belong to an open entity of the same label; it ends at E, L, S
+and U, before the next one begins, and before O. So the tags of IOB1, BIO2 (IOB2), BIOES, BMES and
+BILOU are read alike. They are learned and predicted in one scheme:
+
+    scheme   one word   two   three words
+    bio2     B          B I   B I I
+    bioes    S          B E   B I E
+    bmes     S          B E   B M E
+
+In the scheme plain, a tag is a label without a prefix, such as a part of speech or a language: each
+word is an entity of its own. O is a label like others, but not an entity.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from xlnet.corpus.tokenizer import is_text, is_unspaced
+from xlnet.tasks.files import forms
+from xlnet.tasks.files.parsing import NOT_TEXT
+from xlnet.tasks.task import Form
+
+OUTSIDE = "O"
+PLAIN = "plain"
+
+# Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
+_PREFIXES = {"bio2": "BIIB", "bioes": "BIES", "bmes": "BMES"}
+_BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
+# A prefix may be alone. The tags of nested entities, B-LOC|B-ORG, are none of ours; other bars
+# within a label are characters of it.
+_TAG = re.compile(r"O|[BIESMLU](-(?!.*\|[BIESMLU]-).+)?")
+
+_DOCUMENT = "-DOCSTART-"
+WHAT = "sentences with tagged words"  # the role of a file in errors
+
+TagSpan = tuple[int, int, str]  # (start, end, label), in words or in characters
+
+
+class Sentence(NamedTuple):
+    """A sentence of W words, from a text or a list of words."""
+
+    words: tuple[str, ...]
+    cells: dict[str, Any]  # its object, to which predictions are added
+    text: str = ""  # "": it has words alone
+    places: tuple[tuple[int, int], ...] = ()  # of the words in the text [characters]
+    entities: Sequence[TagSpan] = ()  # the true ones, as of `located`
+
+    def located(self, spans: Iterable[TagSpan]) -> list[TagSpan]:
+        """Spans of words in the characters of the text or, if there is none, as they are."""
+        if not self.text:
+            return list(spans)
+        found = []
+        for first, last, label in spans:
+            found.append((self.places[first][0], self.places[last - 1][1], label))
+        return found
+
+    def text_at(self, start: int, end: int) -> str:
+        """The text of an entity of `located`."""
+        return self.text[start:end] or " ".join(self.words[start:end])
+
+
+# ---- the words of a text
+
+
+def find_words(text: str) -> Iterator[tuple[int, int]]:
+    """Yields (start, end) of the words of a text: runs of letters, runs of digits, each other sign,
+    each letter of a script without spaces between words, such as Chinese, and each syllable of
+    Hangul, whose words end in particles that do not belong to an entity. Combining marks belong to
+    the word before."""
+    start, word = 0, ""  # of the word before: its start and the kind of its characters
+    for i, char in enumerate(f"{text} "):
+        kind = _kind(char)
+        if word and (kind == "mark" or kind == word != "single"):
+            continue
+        if word:
+            yield start, i
+        start, word = i, kind
+
+
+def _kind(char: str) -> str:
+    """The kind of a character: "letter", "digit"; "single", a word alone; "mark", which belongs to
+    the word before; "", which is not in a word."""
+    category = unicodedata.category(char)[0]
+    if category in "ZC" or char.isspace():
+        return ""
+    if category == "M":
+        return "mark"
+    if category == "N":
+        return "digit"
+    is_hangul = unicodedata.name(char, "").startswith("HANGUL")
+    if category == "L" and not is_unspaced(char) and not is_hangul:
+        return "letter"
+    return "single"
+
+
+def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
+    """The sentence of an object, which has a text with a word or more, or a list of words, none of
+    them empty, under a key; raises ValueError."""
+    content = cells.get(key)
+    line = json.dumps(cells, ensure_ascii=False)
+    if not is_text(line):
+        raise ValueError(NOT_TEXT)
+    text = content if isinstance(content, str) else ""
+    places = tuple(find_words(text))
+    words = [text[start:end] for start, end in places]
+    if isinstance(content, (list, tuple)):
+        words = list(content)
+    are_words = all(isinstance(each, str) and each for each in words)
+    if not words or not are_words:
+        expected = f"'{key}' with words, a text or a list; --text_a_column"
+        raise ValueError(f"found {line:.200}, expected {expected}")
+    return Sentence(tuple(words), cells, text, places)
+
+
+# ---- files
+
+
+def of_columns(path: str, form: Form, keys: Mapping[str, str]) -> forms.Records:
+    """Yields (place, object or error) of each sentence of a file with columns; a line that cannot
+    be read is the error of its sentence.
+
+    Args:
+      keys: those of the object by the names of columns; that of "" is the last column's.
+    """
+    rows: list[dict[str, str]] = []
+    first = ""  # place of the first word of a sentence
+    error = None  # (place, error) of its first bad line
+    records = forms.read(path, form, WHAT)
+    for place, cells in itertools.chain(records, [("", {})]):
+        if isinstance(cells, dict) and "\n" in "".join(cells.values()):
+            cells = "found a cell of several lines, expected a word; --quoting"
+        if isinstance(cells, str):
+            error = error or (place, cells)
+        elif cells and next(iter(cells.values())) != _DOCUMENT:
+            first = first if rows else place
+            rows.append(cells)
+        else:
+            if error:
+                yield error
+            elif rows:
+                last = list(rows[0])[-1]
+                keys = {last: keys.get("", last), **keys}
+                found = {}
+                for column in rows[0]:
+                    cells_of = [row[column] for row in rows]
+                    found[keys.get(column, column)] = cells_of
+                yield first, found
+            rows, error = [], None
+
+
+# ---- the entities of a sentence
+
+
+def tagged(
+    sentence: Sentence, key: str, scheme: str
+) -> tuple[Sentence, tuple[str, ...]]:
+    """(the sentence with its entities or tags as they are read, its tags); raises ValueError.
+
+    Args:
+      key: of its entities, if it is a text, or of the tags of its words, which are lists.
+      scheme: of the tags that are returned.
+    """
+    count = len(sentence.words)
+    marks = sentence.cells.get(key)
+    if not isinstance(marks, list) or not sentence.text and len(marks) != count:
+        expected = "entities" if sentence.text else f"a tag for each of {count} words"
+        found = f"{json.dumps(marks):.200} in '{key}'"
+        raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
+    cells = sentence.cells
+    if sentence.text:
+        entities = _entities(sentence.text, marks)
+        tags = tags_of(_words_of(sentence, entities), count, scheme)
+    else:
+        entities = spans(marks, scheme)
+        tags = tags_of(entities, count, scheme)
+        cells = {**cells, key: tags}
+    if scheme == PLAIN:
+        entities = sentence.located(spans(tags, scheme))
+    return sentence._replace(cells=cells, entities=entities), tags
+
+
+def _entities(text: str, marks: Sequence[Any]) -> tuple[TagSpan, ...]:
+    """Sorted (start, end, label), without spaces at their ends; raises ValueError."""
+    entities: list[TagSpan] = []
+    for entity in marks:
+        parts = entity if isinstance(entity, list) else []
+        if isinstance(entity, dict):
+            parts = [entity.get(key) for key in ("start", "end", "label")]
+        is_entity = [type(part) for part in parts] == [int, int, str]
+        start, end, label = parts if is_entity else (0, 0, "")
+        part = text[start:end]
+        is_inside = 0 <= start < end <= len(text)
+        if not label or not is_inside or not any(find_words(part)):
+            found = f"{json.dumps(entity):.200} in a text of {len(text)} characters"
+            expected = "[start, end, label] around a word"
+            raise ValueError(f"found {found}, expected {expected}; --label_column")
+        start += len(part) - len(part.lstrip())
+        end -= len(part) - len(part.rstrip())
+        entities.append((start, end, label))
+    return tuple(sorted(entities))
+
+
+def _words_of(sentence: Sentence, entities: Sequence[TagSpan]) -> list[TagSpan]:
+    """The spans of words of entities of a text: all words that one overlaps. Raises ValueError."""
+    spans = []
+    starts, ends = zip(*sentence.places)
+    free = 0  # the first word that belongs to no entity yet
+    for start, end, label in entities:
+        # Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
+        first = bisect.bisect_right(ends, start)
+        last = bisect.bisect_left(starts, end)
+        if first < free:
+            word = sentence.words[first]
+            raise ValueError(f"found '{word}' in two entities, expected one")
+        spans.append((first, last, label))
+        free = last
+    return spans
+
+
+# ---- tags
+
+
+def split(tag: str) -> tuple[str, str]:
+    """(prefix, label) of a tag; label "" for "O" and a prefix alone."""
+    prefix, _, label = tag.partition("-")
+    return prefix, label
+
+
+def _join(prefix: str, label: str) -> str:
+    return f"{prefix}-{label}" if label else prefix
+
+
+def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
+    """The entities of a sequence; raises ValueError for what is no tag."""
+    for tag in tags:
+        is_label = isinstance(tag, str) and tag != ""
+        if not is_label or scheme != PLAIN and not _TAG.fullmatch(tag):
+            expected = "O, or a prefix and a label, as in B-PER"
+            raise ValueError(
+                f"found tag '{tag}', expected {expected}; --label_column, --scheme"
+            )
+    if scheme == PLAIN:
+        return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag != OUTSIDE]
+    found: list[TagSpan] = []
+    begin, open_label = 0, None  # the entity that the word before belongs to
+    for i, tag in enumerate([*tags, OUTSIDE]):
+        prefix, label = split(tag)
+        is_outside = tag == OUTSIDE
+        ends_before = is_outside or prefix in _BEGIN or label != open_label
+        if open_label is not None and ends_before:
+            found.append((begin, i, open_label))
+            open_label = None
+        if open_label is None and not is_outside:
+            begin, open_label = i, label
+        if prefix in _END:
+            found.append((begin, i + 1, label))
+            open_label = None
+    return found
+
+
+def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str, ...]:
+    """The tags of `length` words with these entities, which do not overlap."""
+    tags = [OUTSIDE] * length
+    for start, end, label in entities:
+        if scheme == PLAIN:
+            tags[start:end] = [label] * (end - start)
+            continue
+        first, inside, last, only = tuple(_PREFIXES[scheme])
+        middle = max(end - start - 2, 0) * inside
+        prefixes = only if end - start == 1 else first + middle + last
+        for i, prefix in enumerate(prefixes, start):
+            tags[i] = _join(prefix, label)
+    return tuple(tags)
+
+
+def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
+    """All tags of a scheme that have the labels of these tags, by labels; of entities O first."""
+    if scheme == PLAIN:
+        return tuple(sorted(set(tags)))
+    found = [OUTSIDE]
+    labels = {split(tag)[1] for tag in tags if tag != OUTSIDE}
+    for label in sorted(labels):
+        for prefix in dict.fromkeys(_PREFIXES[scheme]):
+            found.append(_join(prefix, label))
+    return tuple(found)
+
+
+# ---- scores of the entities of n sentences
+
+
+def ratios(
+    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
+) -> tuple[float, float, float]:
+    """Precision, recall and F1 of all labels together. NaN where nothing is found, true, or
+    either."""
+    from sklearn import metrics
+
+    labels, are_true, are_found = _aligned(found, true)
+    if not labels:
+        return math.nan, math.nan, math.nan
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        are_true, are_found, labels=labels, average="micro", zero_division=np.nan
+    )
+    return float(precision), float(recall), float(f1)
+
+
+def table(
+    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
+) -> Optional[str]:
+    """Precision, recall, F1 and true entities of each label and of all, as text. An undefined ratio
+    is shown as 0, as in seqeval's report. None: there is no entity."""
+    from sklearn import metrics
+
+    labels, are_true, are_found = _aligned(found, true)
+    if not labels:
+        return None
+    return metrics.classification_report(
+        are_true, are_found, labels=labels, digits=4, zero_division=0
+    )
+
+
+def _aligned(
+    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
+) -> tuple[list[str], list[str], list[str]]:
+    """The labels, and of each entity that is true or found its label among the true ones and among
+    the found ones; "": it is not one of them."""
+    # The first one is none, so that scikit-learn shows micro averages where all entities are right.
+    are_true, are_found = [""], [""]
+    for ours, gold in zip(found, true):
+        # A span is (start, end, label): both have it only if words and label are the same.
+        for span in {*ours, *gold}:
+            label = span[2] or "_"
+            are_true.append(label if span in gold else "")
+            are_found.append(label if span in ours else "")
+    labels = {*are_true, *are_found} - {""}
+    return sorted(labels), are_true, are_found
