@@ -192,7 +192,7 @@ def tagged(
         expected = "entities" if sentence.text else f"a tag for each of {count} words"
         found = f"{json.dumps(marks):.200} in '{key}'"
         raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
-    cells = sentence.cells
+    cells, entities = sentence.cells, sentence.entities
     if sentence.text:
         entities = _entities(sentence.text, marks)
         tags = tags_of(_words_of(sentence, entities), count, scheme)
