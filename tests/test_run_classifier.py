@@ -42,10 +42,10 @@ def test_training_leaves_a_directory_that_is_complete(place, trained):
     described = document["task"]
     assert described["labels"] == ["animal", "plant", "stone"]
     assert (described["task"], described["head"]) == ("custom", "classification_custom")
-    assert (described["is_regression"], document["text"]["uncased"]) == (False, False)
+    assert document["text"]["uncased"] is False
     assert described["dev_share"] == 0.0 and len(document["read"]["train"]) == 1
     for line in (
-        "task +custom: 21 rows, labels animal, plant, stone",
+        "task +custom: 21 examples",
         "steps +0 to 2",
         "start +random weights",
         r"step 2/2  loss +\d",
@@ -260,7 +260,7 @@ def faulty(place):
             "found summary_type last, expected summary_type mean",
         ),
         (dict(task_name="sts-b", data_dir="sts"), "task: found custom, expected sts-b"),
-        (dict(is_regression=True, allow_changes=True), "is_regression True"),
+        (dict(is_regression=True, allow_changes=True), "kind regression"),
         (dict(model_config_path="wide.json"), "found d_inner 24, expected 32"),
     ],
 )

@@ -97,7 +97,7 @@ def trained(place):
 
 def test_it_learns_evaluates_selects_and_predicts(place, trained):
     model = place / "model"
-    assert "120 questions" in trained.stdout
+    assert "120 examples" in trained.stdout
     results = json.loads((model / "results" / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
     assert best["f1"] > 45
@@ -221,7 +221,7 @@ WRONG = (
         2,
         "found no questions, expected it, or train_file",
     ),
-    (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
+    (dict(task_name="cola"), 1, "found cola, a task of xlnet classify"),
     (dict(metric="accuracy"), 1, "metric of task custom: found accuracy"),
 )
 

@@ -155,7 +155,7 @@ TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]
 # A task as data, then its parts; each imports from those before it. Lazy imports count.
 PARTS_OF_TASKS = (
     "task",
-    "output",
+    "results",
     "files",
     "features",
     "metrics",
@@ -187,14 +187,14 @@ for module in %r:
     importlib.import_module(module)
 import numpy as np
 from xlnet.tasks.files import parsing
-from xlnet.tasks.output import prediction_files
-from xlnet.tasks import known
+from xlnet.tasks import evaluation, known
 task = known.find_task("cola")
 rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
 truth = task.scorer.gold_labels(rows)
 values = np.array([[.2, .8], [.7, .3]])
 assert task.scorer.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}
-prediction_files.write("out", task, "dev", rows, values, step=1, threshold=.5, is_official=False)
+how = dict(step=1, threshold=.5, is_official=False)
+evaluation.write_predictions("out", task, "dev", rows, values, **how)
 assert "tensorflow" not in sys.modules
 """
 

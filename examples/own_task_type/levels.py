@@ -1,4 +1,4 @@
-"""A task type of one's own in a few lines: classification into levels, scored by their distance."""
+"""A task type of one's own in a few lines: classification into levels, scored by distance."""
 
 import dataclasses
 
@@ -8,17 +8,16 @@ from xlnet import tasks
 from xlnet.tasks.types.simple import CLASSIFICATION
 
 
-def distance(labels, decisions, values):
-    """The mean distance between the predicted and the gold level, in levels."""
-    return np.abs(decisions - labels).mean()
+def closeness(labels, decisions, values):
+    """1 where all levels are right, 1/2 where they are wrong by one level on average."""
+    return 1 / (1 + np.abs(decisions - labels).mean())
 
 
 LEVELS = tasks.register(
     dataclasses.replace(
         CLASSIFICATION,
         name="levels",
-        metrics={**CLASSIFICATION.metrics, "distance": distance},
-        default_metrics=("distance", "accuracy"),  # the first chooses the checkpoint
-        lower_is_better=frozenset({"distance"}),
+        metrics={**CLASSIFICATION.metrics, "closeness": closeness},
+        default_metrics=("closeness", "accuracy"),  # the first chooses the checkpoint
     )
 )

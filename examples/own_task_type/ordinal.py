@@ -7,7 +7,7 @@ one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13)
 import numpy as np
 
 from xlnet import tasks
-from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks import metrics
 from xlnet.tasks.types import contract, simple
 
 
@@ -40,7 +40,7 @@ ORDINAL = tasks.register(
         activation="sigmoid",
         decide=simple.above_threshold,
         label_of=level_of,
-        metrics={"closeness": closeness, "accuracy": split_metrics.accuracy},
+        metrics={"closeness": closeness, "accuracy": metrics.accuracy},
         default_metrics=("closeness", "accuracy"),
         column="level",
         has_labels=True,

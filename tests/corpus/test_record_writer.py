@@ -1,10 +1,8 @@
 """record_writer: the bytes of sequences, checked by TensorFlow's own readers."""
 
-import types
-
 import numpy as np
 import pytest
-from helpers.sequences import CLS, SEP, TOKENIZER, all_segments, readings, small_text
+from helpers.sequences import CLS, SEP, VOCABULARY, all_segments, readings, small_text
 
 from xlnet.corpus import feature_spec, record_writer, sequences
 
@@ -36,7 +34,7 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
     found = written(
         tmp_path,
         sequences.Cell(reading, begins, drawn),
-        TOKENIZER,
+        VOCABULARY,
         seq_len,
         reuse_len,
         direction,
@@ -69,12 +67,8 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
 
 @pytest.mark.parametrize("vocab_size", [10, 129, 250000])
 def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
-    vocabulary = types.SimpleNamespace(
-        vocab_size=vocab_size,
-        is_word_start=np.ones(vocab_size, bool),
-        stands_alone=np.zeros(vocab_size, bool),
-        sep_id=SEP,
-        cls_id=CLS,
+    vocabulary = sequences.Vocabulary(
+        np.ones(vocab_size, bool), np.zeros(vocab_size, bool), SEP, CLS
     )
     ids = np.random.default_rng(0).integers(5, vocab_size, 4000).astype(np.uint32)
     ids[:2] = [5, vocab_size - 1]

@@ -123,6 +123,72 @@ def test_bad_ids_are_refused_with_their_line(tmp_path, word):
         tokenize(path, from_raw_text=False)
 
 
+# Blocks and passes.
+
+
+def marked_documents(count, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, count)
+    tokens = np.arange(lengths.sum(), dtype=np.uint32)
+    tokens[np.cumsum(lengths) - lengths] |= sequences.SENTENCE | sequences.DOCUMENT
+    return tokens
+
+
+def documents(tokens):
+    return [
+        tuple(part.tolist())
+        for part in np.split(tokens, starts(tokens, sequences.DOCUMENT)[1:])
+    ]
+
+
+def test_shuffling_keeps_documents_whole():
+    tokens = marked_documents(40)
+    other = tokenized.shuffle_documents(tokens, np.random.default_rng(1))
+    assert documents(other) != documents(tokens)
+    assert sorted(documents(other)) == sorted(documents(tokens))
+    beginless = tokens[1:]  # a block that begins within a document
+    assert sorted(
+        tokenized.shuffle_documents(beginless, np.random.default_rng(1))
+    ) == sorted(beginless)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_pass_reads_every_token_once(monkeypatch, number):
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
+    chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
+    plan = sequences.StreamPlan(1, False, sum(map(len, chunks)), 1)
+    layout = tokenized.TokenLayout(plan, [len(c) for c in chunks], seed=3)
+    read = layout.part_reader(
+        lambda chunk, begin, end: chunks[chunk][begin:end], 0, number
+    )
+    whole = read(0, plan.part_len)
+    assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
+    assert (number == 0) == np.array_equal(whole, np.concatenate(chunks))
+    for low, high in (
+        (0, 1),
+        (5, 30),
+        (15, 17),
+        (16, 32),
+        (plan.part_len - 3, plan.part_len),
+    ):
+        assert np.array_equal(read(low, high), whole[low:high])
+
+
+def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
+    monkeypatch.setattr(tokenized, "BLOCK_TOKENS", 16)
+    text = marked_documents(40)
+    plan = sequences.StreamPlan(1, False, len(text), 1)
+    seen = []
+    for edges in ([], [3, 3, 50], [16, 32], range(1, len(text))):
+        chunks = np.split(text, list(edges))
+        layout = tokenized.TokenLayout(plan, [len(chunk) for chunk in chunks], seed=3)
+        read = layout.part_reader(
+            lambda chunk, begin, end: chunks[chunk][begin:end], 0, 1
+        )
+        seen.append(read(0, len(text)).tolist())
+    assert seen[0] != text.tolist() and seen == seen[:1] * 4
+
+
 # Text that goes on without a space.
 
 

@@ -8,8 +8,6 @@ import pytest
 import typed_script
 from helpers.paths import ROOT
 
-from xlnet.tasks.output.results import Label, Labels
-
 SCRIPT = ROOT / "examples" / "typed_script.py"
 
 
@@ -61,15 +59,7 @@ def test_what_does_not_fit_is_found(tmp_path):
 
 def test_the_script_runs(model_of, permuted, quick_start):
     texts = ["Pack a button.", "Log a level."]
-    labels = typed_script.labels_of(str(model_of("multi_label")), texts)
+    labels = typed_script.labels_of(str(model_of("imdb")), texts)
     assert list(labels) == texts
     text, probability = typed_script.filled(str(permuted.folder), "kamat ___ telok")
     assert "___" not in text and 0 < probability < 1
-
-
-def test_one_label_and_several_have_the_same_attributes():
-    """So that code for `classify` need not ask which of the two it has."""
-    one = Label("a", 0.7, {"a": 0.7, "b": 0.3})
-    assert one.labels == ("a",)
-    several = Labels((), {"a": 0.2, "b": 0.4})
-    assert (several.label, several.probability) == ("b", 0.4)

@@ -183,7 +183,6 @@ def test_questions_with_different_numbers_of_choices(place, tmp_path):
             learning_rate=0.02,
             dropout=0,
             dropatt=0,
-            label_smoothing=0.1,
             predict_split="dev",
             spiece_model_file=place / "sp.model",
             model_config_path=place / "config.json",

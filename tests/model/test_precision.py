@@ -15,6 +15,7 @@ from xlnet.pretraining import objectives
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.tasks import custom
 from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.task import Columns, Task
 from xlnet.tasks.types.contract import LossOptions
@@ -127,8 +128,7 @@ def test_heads(kind):
         (),
         TASK_TYPES[kind],
     )
-    if task.type.with_settings:
-        task = task.type.with_settings(task, settings)
+    task = custom.with_options(task, settings)
     length = FineTunedTask(task, settings).layout.max_seq_length
     choices = task.head.num_choices(True)
     random = np.random.RandomState(0)

@@ -116,12 +116,12 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
     [
         (
             dict(task=dict(kind="leveled")),
-            "of task type leveled, which is not installed.*spans, tagging",
+            "task type leveled, which no module has registered.*spans, tagging",
         ),
         (dict(task=dict(labels=[])), "labels: found .*, expected a list of names"),
         (
             dict(task=dict(kind=["spans"])),
-            r"of task type \['spans'\], which is not installed",
+            r"task type \['spans'\], which no module has registered",
         ),
         (
             dict(text=dict(spiece_sha256="0")),

@@ -268,7 +268,7 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
 
 @pytest.mark.parametrize("damage", [dict(labels=[1, 2])])
 def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
-    wanted = dict.fromkeys(("task", "is_regression", "head", "module", "summary_type"))
+    wanted = dict.fromkeys(("task", "head", "summary_type"))
     wanted = dict(
         wanted, kind="regression", use_summ_proj=None, labels=None, dev_share=0.1
     )

@@ -136,10 +136,10 @@ def test_paths_in_run_json_lead_nowhere(model, outside):
         (dict(task="../secret", resolved=dict(task_name="../secret")), "unknown task"),
         (dict(task="/etc", resolved=dict(task_name="/etc")), "unknown task"),
         (dict(head="../../secret"), "head"),
-        (dict(kind="../secret"), "of task type ../secret, which is not installed"),
+        (dict(kind="../secret"), "task type ../secret, which no module has registered"),
         (
             dict(kind="levels", module="os.py"),
-            r"of task type levels, which is not installed; .*os.py",
+            "task type levels, which no module has registered",
         ),
         (dict(labels=[["../secret"]]), "expected a list of names"),
     ],

@@ -47,7 +47,7 @@ def test_some_text_is_on_each_side():
             assert part
 
 
-def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
+def test_equal_texts_and_the_rows_of_a_query_stay_together():
     for share in (0.02, 0.2):
         words = [f"text{' ' * (1 + i % 2)}{i // 20}" for i in range(80)]
         train, dev = parsing.hold_out(rows_of(words), share)
@@ -60,66 +60,16 @@ def test_equal_texts_and_the_rows_of_a_query_or_a_group_stay_together(tmp_path):
         train, dev = parsing.hold_out(rows, share)
         assert train and dev
         assert not {row.query for row in train} & {row.query for row in dev}
-    lines = [f"{i},{'ab'[i % 2]},author {i % 7}" for i in range(70)]
-    write(tmp_path, "by.csv", "text_a,label,by", *lines)
-    asked = settings(tmp_path / "by.csv", group_column="by")
-    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
-    authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
-    assert all(authors) and len(authors[0] | authors[1]) == 7
-    assert not authors[0] & authors[1]
-    # A file that is not divided needs no groups.
-    (tmp_path / "both").mkdir()
-    write(tmp_path / "both", "train.csv", "text_a,label,by", *lines)
-    write(tmp_path / "both", "test.csv", "text_a,label", "x,a")
-    task = custom.resolve_task(settings(tmp_path / "both", group_column="by"))
-    parts = parsing.read_parts(task, str(tmp_path / "both"), "test", True)
-    assert len(parts["test"]) == 1
-    # A row without an author stands for itself.
-    lines = [f"{i},{'ab'[i % 2]}," for i in range(70)]
-    write(tmp_path, "by.csv", "text_a,label,by", *lines)
-    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
-    assert 0 < len(parts["dev"]) < 20
-    asked = settings(tmp_path / "by.csv", group_column="author")
-    with pytest.raises(UserError, match="no column 'author'"):
-        custom.resolve_task(asked)
 
 
 def test_a_file_of_one_text_is_refused(tmp_path):
     write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
     task = custom.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
-    with pytest.raises(UserError, match="two texts, or groups, or more; --dev_file"):
+    with pytest.raises(UserError, match="two texts, or queries, or more; --dev_file"):
         parsing.read_parts(task, "", "train", True)
 
 
-@pytest.mark.parametrize(
-    "name, files",
-    [("sst-2", ["dev.tsv"]), ("mnli", ["dev_matched.tsv", "dev_mismatched.tsv"])],
-)
-def test_a_known_task_holds_out_where_its_file_of_dev_is_missing(tmp_path, name, files):
-    write(
-        tmp_path, "train.tsv", "sentence\tlabel", "a\t0", "b\t1", "c\t1", "d\t0", "e\t1"
-    )
-    asked = settings(tmp_path, task_name=name, dev_share=0.4)
-    task = custom.resolve_task(asked)
-    assert task.files.dev_share == 0.4 and not {"dev", "dev_matched"} & {
-        *task.files.by_split,
-        *task.files.groups,
-    }
-    if name == "sst-2":
-        parts = parsing.read_parts(task, str(tmp_path), "dev", True)
-        assert sum(map(len, parts.values())) == 5 and parts["dev"]
-    # A model that was trained so is evaluated on the rows that it has not seen.
-    evaluated = settings(tmp_path, task_name=name, do_train=False, do_eval=True)
-    assert custom.resolve_task(evaluated, dict(dev_share=0.4)).files == task.files
-    # Otherwise the file is missing, or it is read.
-    assert custom.resolve_task(settings(tmp_path, task_name=name)).files.dev_share == 0
-    write(tmp_path, files[-1], "")
-    assert custom.resolve_task(asked).files.dev_share == 0
-
-
-@pytest.mark.parametrize(
-    "name, share", [("sst-2", 0.05), ("imdb", 0.05), ("custom", 0.1)]
-)
+@pytest.mark.parametrize("name, share", [("sst-2", 0.05), ("custom", 0.1)])
 def test_the_share_of_a_train_file_that_a_flag_names(tmp_path, name, share):
     """As the help of --dev_share says."""
     write(tmp_path, "mine.tsv", "text_a\tlabel", "a\t0", "b\t1")

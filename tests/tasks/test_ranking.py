@@ -311,9 +311,9 @@ def test_prediction_files():
         "q1 Q0 a 2 -1 xlnet",
         "q1 Q0 c 3 -1.5 xlnet",
     ]
-    lines = [line.split("\t") for line in "".join(table.lines).splitlines()]
+    lines = list(table.lines)
     assert lines[0] == ["query", "id", "score", "gold"]
-    assert [line[:2] for line in lines[1:]] == [[row.query, row.id] for row in rows]
+    assert [line[:2] for line in lines[1:]] == [(row.query, row.id) for row in rows]
     assert lines[5][2] == "0.333333343"
 
 

@@ -167,7 +167,7 @@ def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
         Row(id, ((text, other),), label) for id, text, other, label in expected
     ]
     if task == "sts-b":
-        assert TASKS[task].reader.label_array(rows).dtype == np.float32
+        assert TASKS[task].scorer.gold_labels(rows).dtype == np.float32
 
 
 def test_both_parts_of_mnli(tmp_path):

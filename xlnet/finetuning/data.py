@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
@@ -17,12 +17,12 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
 from xlnet.runs import task_settings
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.finetuning import SpanSettings
+from xlnet.settings.finetuning import SpanSettings, TaskSettings
 from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.task import Row, Task, expand_split, splits_of
+from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +42,12 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     return multiple * math.ceil(step / multiple)
 
 
-def own_code(task: Task) -> list[str]:
-    """The digests of the files with the code of an own task type, on which records depend; [] for
-    the library's types."""
-    digests = []
-    for name in task.type.own_modules:
-        path = getattr(sys.modules.get(name), "__file__", None)
-        if path:
-            digests.append(own_modules.digest_of(path))
-    return sorted(digests)
+def own_code(settings: TaskSettings) -> list[str]:
+    """The digest of the file of `own_module`, on which records depend; [] without one."""
+    if not settings.own_module:
+        return []
+    module = own_modules.load(settings.own_module, "own_module")
+    return [own_modules.digest_of(str(module.__file__))]
 
 
 class TaskData:
@@ -149,9 +146,8 @@ class TaskData:
             label_features=self._label_features(),
             label_names=task.labels,
             encode=task.reader.encode,
-            options=(*task.reader.record_options, *own_code(task)),
+            options=(dataclasses.asdict(task.options), *own_code(settings)),
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
-            cut_words=task.reader.cut_words,
         )
 
     def batches(
@@ -207,9 +203,7 @@ class TaskData:
             cut += int(is_cut[batch["is_first"] > 0].sum())
             yield batch
         if cut:
-            _log.warning(
-                "note: %d of %d rows: %s", cut, len(rows), self._task.reader.cut_words
-            )
+            _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
 
     def types_and_shapes(
         self,
@@ -247,9 +241,8 @@ def make_records(settings: SpanSettings) -> None:
     rows = data.to_train()
     made = data.records(rows)
     _log.info(
-        "train: %d %s, %d records: %s",
+        "train: %d rows, %d records: %s",
         len(rows),
-        tuned.task.reader.unit,
         made.count,
         made.path,
     )

@@ -22,9 +22,12 @@ from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
-from xlnet.tasks.evaluation import Evaluation, best_threshold
+from xlnet.tasks.evaluation import (
+    Evaluation,
+    best_threshold,
+    write_predictions,
+)
 from xlnet.tasks.files import readers
-from xlnet.tasks.output import prediction_files
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
 
@@ -122,7 +125,7 @@ class Evaluator:
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
-        to `eval_results_<split>.json`, with a table of the errors."""
+        to `eval_results_<split>.json`, with a table of the labels."""
         task, evaluation = self._task, self._evaluation
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results: list[dict[str, Any]] = []
@@ -135,14 +138,9 @@ class Evaluator:
                 results, task.metrics[0], task.lower_is_better
             )
             name = self._name_of(split)
-            thresholds = {}
-            if task.scorer.has_threshold:
-                thresholds["predict_threshold"] = evaluation.threshold
-            constant = evaluation.constant_answer(rows)
-            evaluation.keep_results(name, rows, constant, results, best, thresholds)
             # The table shows the best checkpoint; if none is better than others, the newest.
             shown = results.index(best) if best else -1
-            evaluation.keep_table(name, rows, values[shown])
+            evaluation.keep(name, rows, results, best, values[shown])
 
     def note_verdict(self) -> None:
         """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
@@ -203,7 +201,7 @@ class Evaluator:
         result = {**self._evaluation.score(predictions, rows), **chosen}
         if (split, step) not in self._reported:
             self._reported.add((split, step))
-            self._evaluation.report(split, f"step {step}", result, rows)
+            self._evaluation.report(split, step, result, rows)
         return result, predictions
 
     def _name_of(self, split: str) -> str:
@@ -228,7 +226,7 @@ class Evaluator:
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
         for split, rows in rows_of.items():
-            prediction_files.write(
+            write_predictions(
                 self._directory,
                 task,
                 split,

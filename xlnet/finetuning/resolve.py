@@ -91,7 +91,7 @@ def resolve(
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
     read = {
         "train": data.digests("train"),
-        "code": own_code(task),
+        "code": own_code(settings),
     }
     document = dataclasses.replace(run.document, resolved=resolved, read=read)
     run_document.check_resumed(
@@ -224,7 +224,7 @@ def check(run: TaskRun, devices: Devices) -> None:
         raise wrong(
             "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"
         )
-    if settings.label_smoothing and "label_smoothing" not in task.type.loss_options:
+    if settings.label_smoothing and not task.type.loss_options:
         raise wrong(
             "label_smoothing",
             settings.label_smoothing,

@@ -139,10 +139,7 @@ class FineTuningRun:
         )
         return {
             "precision": self.devices.precision_in_words(self.model.network),
-            "task": (
-                f"{task.name}: {len(self.rows):,} {task.reader.unit}, "
-                f"{task.head.in_words()}{held_out}"
-            ),
+            "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": task.scorer.counts_in_words(
                 data.of_split("train", True)["train"]
             ),

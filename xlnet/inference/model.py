@@ -90,7 +90,7 @@ class Model(Inference):
         tuned = self.loaded.tuned
         what = "pretrained"
         if tuned:
-            what = f"{self.task}, {self.verb}(): {tuned.task.head.in_words()}"
+            what = f"{self.task}, {self.verb}()"
         return f"<xlnet model {self.loaded.prefix}: {what}>"
 
     def close(self) -> None:

@@ -19,8 +19,7 @@ from xlnet.inference.texts import (
 )
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import wrong
-from xlnet.tasks import ranking
-from xlnet.tasks.output import results
+from xlnet.tasks import ranking, results
 from xlnet.tasks.task import InlineExample, Row
 from xlnet.tasks.types.contract import Scorer
 

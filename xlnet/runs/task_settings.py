@@ -44,7 +44,6 @@ _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 _OF_WEIGHTS = (
     "task",
     "labels",
-    "is_regression",
     "head",
     "summary_type",
     "use_summ_proj",
@@ -395,10 +394,8 @@ def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
     return {
         "task": task.published.trained_as or task.name,
         "kind": task.type.name,
-        "module": known.module_of(task.type),
         "kind_options": dataclasses.asdict(task.options),
         "labels": None if task.labels is None else list(task.labels),
-        "is_regression": task.is_regression,
         "head": task.head.scope(settings.cls_scope),
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,

@@ -270,6 +270,10 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     summary_type, use_summ_proj = "last", True
     predict_threshold = cast(Optional[float], None)
     is_regression = False
+    text_b_column = label_form = cast(Optional[str], None)
+    choice_columns = query_id_column = cast(Optional[str], None)
+    id_column = file_to_predict = cast(Optional[str], None)
+    requires_id = True  # of files, where an `id_column` is named
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
 
@@ -357,10 +361,6 @@ class ClassifierSettings(
     id_column: Optional[str] = setting(
         None,
         "custom: column of an example's name; row number if not given",
-    )
-    group_column: Optional[str] = setting(
-        None,
-        "custom: column of the author or the document; an automatic split keeps its rows together",
     )
     choice_columns: Optional[str] = setting(
         None,
@@ -586,10 +586,16 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     )
 
     program = "xlnet squad"
+    requires_id = False
     only_predicted = ("output",)  # predict_file is evaluated, too
 
     @property
-    def file_to_predict(self) -> Optional[str]:
+    def query_id_column(self) -> str:  # type: ignore[override]
+        """The questions on a paragraph are held out together."""
+        return self.text_a_column
+
+    @property
+    def file_to_predict(self) -> Optional[str]:  # type: ignore[override]
         """`predict_file` where it is a file, not the standard input."""
         return None if self.predict_file == "-" else self.predict_file
 

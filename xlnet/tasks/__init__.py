@@ -1,11 +1,11 @@
 """Tasks without a network: types, data files, records, metrics, prediction files.
 
 Nothing here imports TensorFlow, so that files can be checked and metrics used without it; training
-is in `finetuning`. Each of these imports from those before it: `task`, a task as data; `output`
-writes predictions; `files` reads files; `features` makes arrays of the examples; `metrics` scores
+is in `finetuning`. Each of these imports from those before it: `task`, a task as data; `results`,
+predictions; `files` reads files; `features` makes arrays of the examples; `metrics` scores
 predictions; `types` is what a task type is, and the simple ones; `tagging`, `questions` and
 `ranking` are a room each; `known` registers all types and has the published tasks, `custom` makes
-a task of a file of one's own; `evaluation` reports metrics.
+a task of a file of one's own; `evaluation` writes metrics and predictions.
 """
 
 from typing import TypeVar
@@ -14,8 +14,8 @@ _Registered = TypeVar("_Registered")
 
 
 def register(part: _Registered) -> _Registered:
-    """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it. A module
-    with such calls is imported by --own_module, or is an entry point of the group xlnet.tasks."""
+    """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it.
+    --own_module imports a module with variables of such calls."""
     from xlnet.tasks import known
 
     return known.register(part)

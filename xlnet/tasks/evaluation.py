@@ -1,4 +1,5 @@
-"""Evaluation of predictions: the task's metrics, logged and written to files."""
+"""What is written of predictions: the task's metrics, and the predictions themselves, also for the
+servers of GLUE and CLUE."""
 
 from __future__ import annotations
 
@@ -11,13 +12,11 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.support import files
-from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks import results
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 
 _log = logging.getLogger(__name__)
-
-CONSTANT = "constant answer"  # what its results are called
 
 
 def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[dict]:
@@ -69,7 +68,6 @@ class Evaluation:
         self._task = task
         self._directory = directory
         self.threshold = threshold
-        self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
 
     def constant_answer(self, rows: Sequence[Row]) -> Optional[dict]:
         """As the function, for rows."""
@@ -84,101 +82,124 @@ class Evaluation:
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         return result
 
-    def mean(self, results: Sequence[dict]) -> dict:
+    def mean(self, found: Sequence[dict]) -> dict:
         """The result of a split of several files: the mean."""
         result = {}
         for name in (*self._task.metrics, "loss"):
-            result[name] = float(np.mean([one[name] for one in results]))
+            result[name] = float(np.mean([one[name] for one in found]))
         return result
 
-    def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
-        """Logs a result in a line; why a checkpoint's metric is undefined in another one, once for
-        a split."""
+    def report(self, split: str, step: int, result: dict, rows: Sequence[Row]) -> None:
+        """Logs the result of a checkpoint in a line."""
         numbers = []
         for name, value in result.items():
-            numbers.append(f"{name} {in_words(value)}")
-        for name in self._task.metrics:
-            is_undefined = name in result and math.isnan(result[name])
-            if is_undefined and (split, name) not in self._explained:
-                self._explained.add((split, name))
-                _log.warning(
-                    "note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
-                    self._task.name,
-                    split,
-                    name,
-                    split_metrics.why_undefined(name),
-                )
-        main_metric, constant = self._task.metrics[0], self.constant_answer(rows)
-        more = ""
-        if constant and not math.isnan(constant[main_metric]):
-            more += f"  {CONSTANT}: {in_words(constant[main_metric])}"
-        _log.info(
-            "eval %s %s  %s  %s  (%d rows)%s",
-            self._task.name,
-            split,
-            what,
-            "  ".join(numbers),
-            len(rows),
-            more,
-        )
+            numbers.append(f"{name} {_in_words(value)}")
+        line = f"eval {self._task.name} {split}  step {step}  {'  '.join(numbers)}"
+        line += f"  ({len(rows)} rows)"
+        constant = (self.constant_answer(rows) or {}).get(self._task.metrics[0])
+        if constant is not None and not math.isnan(constant):
+            line += f"  constant answer: {_in_words(constant)}"
+        _log.info("%s", line)
 
-    def keep_results(
+    def keep(
         self,
         split: str,
         rows: Sequence[Row],
-        constant: Optional[dict],
-        results: Sequence[dict],
+        checkpoints: Sequence[dict],
         best: Optional[dict],
-        thresholds: dict,
+        values: Any,
     ) -> None:
-        """Writes `eval_results_<split>.json`.
+        """Writes `eval_results_<split>.json`; writes and logs the table of the labels, if the task
+        type has one.
 
         Args:
           split: the split, or what its files are called.
           rows: those evaluated.
-          constant: as of `constant_answer`.
-          results: of the checkpoints: dicts as `score` returns them, with their step.
+          checkpoints: their results: dicts as `score` returns them, with their step.
           best: one of them; None: none is better than others.
-          thresholds: the settings that have decided, by name.
+          values: the predictions of the best one, or of the newest.
         """
-        main_metric = self._task.metrics[0]
-        if len(results) > 1 and best:
-            _log.info(
-                "best %s %s  step %d  %s %.4f",
-                self._task.name,
-                split,
-                best["step"],
-                main_metric,
-                best[main_metric],
-            )
-        if self._directory:
-            files.write_json(
-                os.path.join(self._directory, f"eval_results_{split}.json"),
-                {
-                    "task": self._task.name,
-                    "split": split,
-                    "rows": len(rows),
-                    **thresholds,
-                    "constant_answer": constant,
-                    "best_step": best["step"] if best else None,
-                    "checkpoints": results,
-                },
-            )
-
-    def keep_table(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes and logs the table of the errors, if the task type has one. values: as in
-        `contract.Predictions`."""
         scorer = self._task.scorer
-        text = scorer.table(values, scorer.gold_labels(rows), self.threshold)
-        if text is None:
-            return
+        kept = {
+            "task": self._task.name,
+            "split": split,
+            "rows": len(rows),
+            "constant_answer": self.constant_answer(rows),
+            "best_step": best["step"] if best else None,
+            "checkpoints": checkpoints,
+        }
+        if scorer.has_threshold:
+            kept["predict_threshold"] = self.threshold
+        table = scorer.table(values, scorer.gold_labels(rows), self.threshold)
+        if table and len(self._task.labels or ()) <= LABELS_SHOWN:
+            _log.info("%s", table)
+        if len(checkpoints) > 1 and best:
+            name = self._task.metrics[0]
+            value = _in_words(best[name])
+            line = f"{self._task.name} {split}  step {best['step']}  {name} {value}"
+            _log.info("best %s", line)
         if self._directory:
-            path = os.path.join(self._directory, f"eval_table_{split}.txt")
-            files.write_text(path, text + "\n")
-        if len(self._task.labels or ()) <= LABELS_SHOWN:
-            _log.info("%s", text)
+            stem = os.path.join(self._directory, "eval_")
+            files.write_json(f"{stem}results_{split}.json", kept)
+            if table:
+                files.write_text(f"{stem}table_{split}.txt", table + "\n")
 
 
-def in_words(value: float) -> str:
+def _in_words(value: float) -> str:
     """A metric for a line of text."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"
+
+
+# ---- predictions
+
+
+def write_predictions(
+    directory: str,
+    task: Task,
+    split: str,
+    rows: Sequence[Row],
+    values: Any,
+    *,
+    step: int,
+    threshold: float,
+    is_official: bool,
+    output: Optional[str] = None,
+) -> None:
+    """Writes the predictions for a split in every form of its task type.
+
+    Args:
+      step: of the checkpoint.
+      is_official: whether rows are those of the split's official file, which may be submitted.
+      output: path of the main file, the only one that is then written; "-": the standard output. A
+        table has commas between its cells if the name ends in .csv, else tabs.
+    """
+    contents = task.scorer.prediction_files(rows, values, threshold)
+    stem = os.path.join(directory, f"predictions_{task.name}_{split}")
+    for extension, what, lines in contents[:1] if output else contents:
+        path = output or f"{stem}.{extension}"
+        if extension == "tsv":
+            is_csv = path.lower().endswith(".csv")
+            lines = results.separated(lines, "," if is_csv else "\t")
+        files.write_lines(path, lines)
+        what = what or f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
+        _log.info("%s: %s", what, path)
+    if output or not is_official or split not in task.published.submissions:
+        return
+
+    # The form of a benchmark's server. A network's scores may be outside of the range that the
+    # server accepts; metrics and our own file have them as they are.
+    path = os.path.join(directory, task.published.submissions[split])
+    if task.published.submitted_range:
+        values = np.clip(values, *task.published.submitted_range)
+    named = []
+    for row, label in zip(rows, task.scorer.labels(values, threshold)):
+        named.append((row.id, task.scorer.text_of(label)))
+    lines = results.separated([("index", "prediction"), *named])
+    if task.published.submission_form == "json":
+        objects = []
+        for name, text in named:
+            id = int(name) if name.isdecimal() else name
+            objects.append({"id": id, "label": text})
+        lines = results.json_lines(objects)
+    files.write_lines(path, lines)
+    _log.info("for the server of %s: %s", task.name, path)

@@ -8,14 +8,12 @@ group has in common first. An entry with `each` is one for each of these names, 
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.resources
 import json
-import os
 from typing import Any, Optional
 
-from xlnet.support import files, own_modules
-from xlnet.support.errors import UserError
+from xlnet.support import own_modules
+from xlnet.support.errors import wrong
 from xlnet.tasks.questions.spans import SPANS
 from xlnet.tasks.ranking import RANKING
 from xlnet.tasks.tagging.tags import TAGGING
@@ -28,8 +26,7 @@ from xlnet.tasks.types.simple import (
     REGRESSION,
 )
 
-# The task types by name; the flags for your own files choose the first one that fits. `register`
-# adds others.
+# The task types by name. `register` adds others.
 TASK_TYPES = {
     "spans": SPANS,
     "tagging": TAGGING,
@@ -39,9 +36,6 @@ TASK_TYPES = {
     "multi_label": MULTI_LABEL,
     "classification": CLASSIFICATION,
 }
-
-DEV_SHARE = 0.05  # of the train file of a known task that has no file of dev
-
 
 # ---- the library's tasks
 
@@ -101,12 +95,10 @@ def _filled(value: Any, name: str) -> Any:
 TASKS = _read_tasks()
 
 
-# ---- own task types
+_OURS = frozenset([*TASK_TYPES, *TASKS])
 
-_GROUP = "xlnet.tasks"  # of entry points
-_OURS = frozenset(TASK_TYPES)
-# The types that a module registered: Python runs it once in a process.
-_of_module: dict[str, tuple[TaskType, ...]] = {}
+
+# ---- own task types
 
 
 def is_built_in(its_type: TaskType) -> bool:
@@ -118,58 +110,29 @@ def register(part: Any) -> Any:
     """As `tasks.register`."""
     if not isinstance(part, (TaskType, Task)):
         raise TypeError(f"found {type(part).__name__}, expected a TaskType or a Task")
-    if isinstance(part, TaskType) and part.name in _OURS:
-        raise ValueError(
-            f"task type '{part.name}' is the library's, expected another name"
-        )
+    if part.name in _OURS:
+        raise ValueError(f"'{part.name}' is the library's, expected another name")
     registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
     registry[part.name] = part
     return part
 
 
-def load(module: Optional[str]) -> tuple[TaskType, ...]:
-    """Imports `module`, FILE.py or the name of an installed one, which registers own task types;
-    returns those that it has. None: imports nothing."""
+def load(module: Optional[str]) -> list[TaskType]:
+    """Imports `module`, FILE.py or the name of an installed one, which registers own task types or
+    tasks, its variables; returns the types. None: imports nothing."""
     if not module:
-        return ()
-    if module.endswith(".py"):
-        files.require_file(module, "own_module")
-        # A relative path is another file after a `chdir`.
-        module = os.path.abspath(module)
-    own_modules.require_unchanged(module, "own_module")
-    if module not in _of_module:
-        before = [*TASK_TYPES.values(), *TASKS.values()]
-        variables = vars(own_modules.load(module, "own_module")).values()
-        parts = []
-        for part in (*TASK_TYPES.values(), *TASKS.values()):
-            # A module that was imported before may have its parts as variables.
-            is_new = not any(part is each for each in before)
-            if is_new or any(part is each for each in variables):
-                parts.append(part)
-        if not parts:
-            raise UserError(
-                f"own_module: {module} calls xlnet.tasks.register with no task type"
-            )
-        types = [each for each in parts if isinstance(each, TaskType)]
-        _of_module[module] = tuple(each for each in types if not is_built_in(each))
-    return _of_module[module]
-
-
-def _load_packages() -> None:
-    """Imports the entry points of the group, as packages declare them."""
-    points: Any = importlib.metadata.entry_points()
-    if hasattr(points, "select"):
-        points = points.select(group=_GROUP)
-    else:  # Python 3.9
-        points = points.get(_GROUP, ())
-    for point in points:
-        try:
-            point.load()
-        except Exception as e:
-            raise UserError(
-                f"entry point {point.name} of {_GROUP}, {point.value}, cannot be "
-                f"imported: {type(e).__name__}: {e}"
-            ) from e
+        return []
+    variables = vars(own_modules.load(module, "own_module")).values()
+    registered = [*TASK_TYPES.values(), *TASKS.values()]
+    own = []
+    for part in variables:
+        is_registered = any(part is each for each in registered)
+        if is_registered and part.name not in _OURS:
+            own.append(part)
+    if not own:
+        expected = "NAME = xlnet.tasks.register(...)"
+        raise wrong(f"own_module: {module}", "no task type", expected)
+    return [part for part in own if isinstance(part, TaskType)]
 
 
 def type_of(stored: dict, path: str) -> TaskType:
@@ -177,41 +140,22 @@ def type_of(stored: dict, path: str) -> TaskType:
     may come from a stranger."""
     kind = str(stored.get("kind"))
     if kind not in TASK_TYPES:
-        _load_packages()
-    if kind not in TASK_TYPES:
-        module = f" ({stored['module']})" if stored.get("module") else ""
-        raise UserError(
-            f"{path}: of task type {kind}, which is not installed; import the module that "
-            f"registers it{module}, or give --own_module=FILE.py (there are "
-            f"{', '.join(TASK_TYPES)})"
-        )
+        found = f"task type {kind}, which no module has registered"
+        expected = f"one of {', '.join(TASK_TYPES)}"
+        raise wrong(path, found, expected, "--own_module=FILE.py")
     return TASK_TYPES[kind]
-
-
-def module_of(its_type: TaskType) -> Optional[str]:
-    """The module of an own task type; None: the library's."""
-    own = its_type.own_modules
-    return own[0] if own else None
 
 
 # ---- which task
 
 
 def find_task(name: str) -> Task:
-    """The known task of that name; case, hyphens and underscores do not matter. `mnli_matched` and
-    `mnli_mismatched` are MNLI with this half of its dev and test files."""
-    wanted = canonical_name(name)
-    if wanted not in map(canonical_name, TASKS):
-        _load_packages()
+    """The known task of that name; case, hyphens and underscores do not matter."""
     for task in TASKS.values():
-        if canonical_name(task.name) == wanted:
+        if canonical_name(task.name) == canonical_name(name):
             return task
-    for half in ("matched", "mismatched"):
-        if wanted == "mnli" + half:
-            groups = {"dev": ("dev_" + half,), "test": ("test_" + half,)}
-            return TASKS["mnli"].with_files(groups=groups)
-    names = [*TASKS, CUSTOM]
-    raise UserError(f"task_name: unknown task '{name}' (tasks: {', '.join(names)})")
+    names = ", ".join([*TASKS, CUSTOM])
+    raise wrong("task_name", f"unknown task '{name}'", f"one of {names}")
 
 
 def canonical_name(name: str) -> str:

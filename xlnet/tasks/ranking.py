@@ -38,7 +38,7 @@ import numpy as np
 
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Form, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions, checked
@@ -109,8 +109,6 @@ def parse_grade(task: Task, cells: list) -> float:
 class RankingReader(contract.Reader):
     """Documents of queries; in training pairs of documents. `Row.source` has the relevance of all
     judged documents of the query, if they come from the judgements of a run."""
-
-    unit = "pairs"
 
     def _form_of(self, path: str) -> str:
         """A key of `_COLUMNS`; "" for other files."""
@@ -423,9 +421,7 @@ RANKING = dataclasses.replace(
     parse=parse_grade,
     metrics={},
     default_metrics=("ndcg@10", "map", "err@10"),
-    lower_is_better=frozenset(),
     verb="rank",
-    selecting_flag="query_id_column",
     reader=RankingReader,
     head=RankingHead,
     scorer=RankingScorer,

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 # a `Task` refers to its type, while the types are made of this module
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ CUSTOM = "custom"  # the task of one's own files
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
 # as of `Reader.parse_label`, or None if not known. query: name of the query of a document; None in
-# tasks other than ranking. source: whatever else a reader keeps of the file. group: name of the
-# author or the document whose rows are on one side of an automatic split; None: not declared.
+# tasks other than ranking. source: whatever else a reader keeps of the file.
 Row = collections.namedtuple(
-    "Row", "id pairs label query source group", defaults=(None, None, None)
+    "Row", "id pairs label query source", defaults=(None, None)
 )
 
 # A row without a file, in a call from Python. text_a: a text, or a tuple of words to be tagged.
@@ -51,7 +50,6 @@ class Columns:
       id_required: whether a file without the column `id` is refused.
       choices: the columns of the answers of a multiple choice, or one that lists them.
       query: the column of the query's name; rows are then documents to be ranked.
-      group: the column of the author or the document whose rows an automatic split keeps together.
       label_form: how a cell has its labels, as --label_form says; None: not declared.
     """
 
@@ -62,7 +60,6 @@ class Columns:
     id_required: bool = False
     choices: tuple[str, ...] = ()
     query: Optional[str] = None
-    group: Optional[str] = None
     label_form: Optional[str] = None
 
     @property
@@ -190,17 +187,7 @@ class Task:
     @property
     def lower_is_better(self) -> bool:
         """Whether a lower value of the main metric is the better one."""
-        own = self.own_metrics.get(self.metrics[0])
-        return (
-            own.endswith(":min")
-            if own
-            else self.metrics[0] in self.type.lower_is_better
-        )
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether predictions are scores, as the flag of this name says."""
-        return self.labels is None
+        return self.own_metrics.get(self.metrics[0], "").endswith(":min")
 
     # The objects of the type for this task, as `types.contract` describes them.
 
@@ -245,18 +232,9 @@ def expand_split(task: Task, split: str) -> tuple[str, ...]:
     """Returns the parts of `split`, each of one file: MNLI's dev has two."""
     if split in task.files.groups:
         return task.files.groups[split]
-    known = splits_of(task)
-    if split not in known:
-        remedy = ""
-        if task.published.trained_as:
-            remedy = f"; train on task {task.published.trained_as}"
-        elif split in ("train", "dev", "test"):
-            remedy = f"; --{split}_file names its file"
-            if split == "test":
-                remedy += ", --predict_split another split to predict"
-        raise UserError(
-            "task {} has no split '{}' (splits: {}){}".format(
-                task.name, split, ", ".join(known), remedy
-            )
-        )
+    splits = splits_of(task)
+    if split not in splits:
+        flag = f"--{split}_file" if split in ("train", "dev") else ""
+        expected = f"one of {', '.join(splits)}"
+        raise wrong(f"task {task.name}", f"no split '{split}'", expected, flag)
     return (split,)

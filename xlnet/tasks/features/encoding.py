@@ -54,7 +54,8 @@ _RECORDS_VERSION = 3
 _EXAMPLES_AT_ONCE = 1000
 
 
-CUT_WORDS = "the rows are cut; see --max_seq_length and --long_document"
+# In a note: windows cover all of the context of a question.
+CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
 
 
 class TokenCounts(NamedTuple):
@@ -292,7 +293,6 @@ def write_records(
     encode: Callable = arrays_of,
     options: tuple = (),
     num_choices: int = 1,
-    cut_words: str = CUT_WORDS,
 ) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already:
     `<directory>/<name>.<hash>.tfrecord`.
@@ -302,8 +302,7 @@ def write_records(
         thousands at a time.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
         without the counts of tokens.
-      options: what else it depends on, `Reader.record_options`.
-      cut_words: what a note says where texts were cut when they were written.
+      options: what else it depends on, the options of the task.
     """
     check_max_seq_length(layout.max_seq_length)
     # The name has a hash of everything that the content depends on.
@@ -352,7 +351,7 @@ def write_records(
         _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
     if cut > _NOTED * len(examples):
         ratio = 100 * cut / len(examples)
-        _log.warning("note: train: %.1f %% of %s", ratio, cut_words)
+        _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
     return Records(path, count)
 
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from xlnet.tasks.output import results
-from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks import results
+from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Row
 
 

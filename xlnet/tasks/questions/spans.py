@@ -9,12 +9,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.settings.finetuning import SpanSettings, names_in
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
 from xlnet.tasks.questions import answers, squad
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
@@ -40,11 +39,8 @@ class SpanReader(contract.Reader):
     """A row's pair is (context, question), its label the answers, `squad.GoldAnswer`s, () where
     there is none."""
 
-    unit = "questions"
     takes_empty_text_b = True  # CMRC has empty questions
     pads = "right"
-    # Sliding windows cover all of a context.
-    cut_words = "the questions are cut, their contexts are not; see --max_query_length"
     texts = ("question", "context")
 
     def table(self, path: str) -> forms.Records:
@@ -52,10 +48,6 @@ class SpanReader(contract.Reader):
         if form.name == "json":
             return squad.read_json(self.task, path, form)
         return super().table(path)
-
-    @property
-    def record_options(self) -> tuple:
-        return self.options.doc_stride, self.options.max_query_length
 
     def parse_label(self, cells: list) -> tuple:
         return squad.parse_answers(cells)
@@ -272,33 +264,6 @@ class SpanScorer(contract.Scorer):
         return answers.answers(rows, values, self.options.n_best_size, threshold)
 
 
-# ---- from the command line to a task
-
-
-def _own_columns(settings: SpanSettings) -> dict:
-    """With `query`, the questions on a paragraph are held out together."""
-    return dict(
-        text_a=(settings.text_a_column,),
-        text_b=(settings.text_b_column,),
-        label=names_in(settings.label_column),
-        id=settings.id_column,
-        query=settings.text_a_column,
-    )
-
-
-def _with_settings(task: Task, settings: SpanSettings) -> Task:
-    # The file to predict is evaluated, too, unless another one is named.
-    if settings.file_to_predict and "dev" not in settings.named_files:
-        dev = readers.expanded(settings.file_to_predict, "predict_file")
-        files = {**task.files.by_split, "dev": dev}
-        task = task.with_files(by_split=files)
-    options = {}
-    for field in dataclasses.fields(SpanOptions):
-        if field.name != "scoring":  # of the known task
-            options[field.name] = getattr(settings, field.name)
-    return task.with_options(**options)
-
-
 SPANS = contract.TaskType(
     "spans",
     default_metrics=("f1", "exact"),
@@ -308,9 +273,6 @@ SPANS = contract.TaskType(
     scorer=SpanScorer,
     verb="answer",
     program="xlnet squad",
-    selecting_flag="task_name",
-    own_columns=_own_columns,
-    with_settings=_with_settings,
 )
 
 

@@ -20,12 +20,10 @@ import numpy as np
 
 from xlnet.corpus.feature_spec import Feature
 from xlnet.corpus.tokenizer import is_unspaced
-from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.output.prediction_files import PredictionFile, json_lines
-from xlnet.tasks.output.results import Entity, Tagged
+from xlnet.tasks.results import Entity, PredictionFile, Tagged, json_lines
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
 from xlnet.tasks.task import InlineExample, Row, Task
@@ -63,7 +61,6 @@ class TaggingReader(contract.Reader):
     """Sentences. The labels of a task are all tags of its scheme; the label of a row is its tags in
     that scheme, its source the `Sentence`."""
 
-    unit = "sentences"
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
@@ -80,9 +77,6 @@ class TaggingReader(contract.Reader):
             is_spaced=unspaced <= len(rows) / 2,
             knows_spaces=all(row.source.text for row in rows),
         )
-
-    def from_model(self, stored: dict) -> Task:
-        return super().from_model(stored).with_options(**stored["kind_options"])
 
     def table(self, path: str) -> forms.Records:
         form = readers.declared_form(self.task, path)
@@ -338,26 +332,10 @@ def _spans_of(tagged: Tagged) -> list[TagSpan]:
     return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
 
 
-# ---- from the command line to a task
-
-
-def _own_columns(settings: TaggerSettings) -> dict:
-    return dict(
-        text_a=(settings.text_a_column,),
-        text_b=(),
-        id=None,
-        label=(settings.label_column,) if settings.label_column else (),
-    )
-
-
-def _with_settings(task: Task, settings: TaggerSettings) -> Task:
-    return task.with_options(scheme=settings.scheme or task.options.scheme)
-
-
 TAGGING = contract.TaskType(
     "tagging",
     default_metrics=("f1", "precision", "recall", "accuracy"),
-    loss_options=("label_smoothing", "class_weights"),
+    loss_options=True,
     options=TaggingOptions(),
     reader=TaggingReader,
     head=TaggingHead,
@@ -365,7 +343,4 @@ TAGGING = contract.TaskType(
     has_labels=True,
     verb="tag",
     program="xlnet tag",
-    selecting_flag="task_name",
-    own_columns=_own_columns,
-    with_settings=_with_settings,
 )

@@ -17,29 +17,29 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.corpus.feature_spec import Feature
 from xlnet.support.errors import UserError, wrong
+from xlnet.tasks import metrics, results
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.files.readers import to_number
-from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output import results
-from xlnet.tasks.output.prediction_files import PredictionFile, tsv
+from xlnet.tasks.metrics import Metric
+from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Row, Task
 
 THRESHOLD = (
     0.5  # of a label's probability, where labels are independent or there are two
 )
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
-_LABELS_OF_A_MATRIX = 40  # with more, the table of confusions is left out
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label, or
 # of each of several labels that a row has; None: all 1.
@@ -95,14 +95,6 @@ class Reader(_TaskComponent, TableReader):
         "parquet",
     )
     pads: ClassVar[str] = "left"  # the side of the padding in a record
-    unit: ClassVar[str] = "rows"  # a word for what `training_rows` returns
-    # What a note says where texts lost some tokens.
-    cut_words: ClassVar[str] = encoding.CUT_WORDS
-
-    @property
-    def record_options(self) -> tuple:
-        """The options that `encode` depends on."""
-        return ()
 
     def from_train_file(self, path: str) -> Task:
         """The task with what its train file determines: its labels, which are the columns of
@@ -113,17 +105,11 @@ class Reader(_TaskComponent, TableReader):
         names: set[str] = set()
         for row in self.read(path, True):
             names.update(row.label if isinstance(row.label, tuple) else (row.label,))
-        where = f"{path}: column '{columns[0]}'"
-        if not names:
-            raise wrong(where, "no label", "one or more")
-        if len(names) == 1 and not self.label_shape:
-            found = f"a single label, '{names.pop()}'"
+        if len(names) < 2:
+            found = f"a single label, '{names.pop()}'" if names else "no label"
+            where = f"{path}: column '{columns[0]}'"
             raise wrong(where, found, "two or more", "--label_column")
         return dataclasses.replace(self.task, labels=sorted_names(names))
-
-    def from_model(self, stored: dict) -> Task:
-        """The same from what a model was trained for, the section `task` of its `run.json`."""
-        return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
     def files_of(self, path: str) -> Sequence[str]:
         """The files that `read` reads for `path`."""
@@ -138,13 +124,9 @@ class Reader(_TaskComponent, TableReader):
         """The rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
-    def label_array(self, rows: Sequence[Row]) -> np.ndarray:
-        """The labels of rows as numbers [n, ...], int32 or float32; 0 where a row has none."""
-        return self.type.targets(self.task, rows)
-
     def examples(self, rows: Sequence[Row]) -> Collection[Any]:
         """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON."""
-        labels = self.label_array(rows).tolist()
+        labels = self.type.targets(self.task, rows).tolist()
         return [encoding.Example(row.pairs, each) for row, each in zip(rows, labels)]
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
@@ -221,13 +203,6 @@ class Head(_TaskComponent):
             loss=mean_over_windows(outputs["loss"], windows),
         )
 
-    def in_words(self) -> str:
-        """The outputs in words: the labels, of many the first ones, or the name of the type."""
-        names = self.task.labels or ()
-        more = ", ..." if len(names) > LABELS_SHOWN else ""
-        listed = ", ".join(names[:LABELS_SHOWN])
-        return f"labels {listed}{more}" if names else self.type.name
-
     # The same in the graph of an exported model.
 
     def graph_features(self, encoder: Any, text: Callable) -> dict:
@@ -286,20 +261,20 @@ class Scorer(_TaskComponent):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
 
     @property
-    def metrics(self) -> Mapping[str, split_metrics.Metric]:
+    def metrics(self) -> Mapping[str, Metric]:
         """The metrics of the task, by name."""
         found = dict(self.type.metrics)
-        is_of_two = found.get("f1") is split_metrics.f1
+        is_of_two = found.get("f1") is metrics.f1
         if is_of_two and len(self.task.labels or ()) != 2:
             del found["f1"]
         return found
 
     @functools.cached_property
-    def own_metrics(self) -> dict[str, split_metrics.Metric]:
+    def own_metrics(self) -> dict[str, Metric]:
         """The functions of `Task.own_metrics`, loaded once: a file may be edited in a run."""
         found = {}
         for name, each in self.task.own_metrics.items():
-            found[name] = split_metrics.own(each)
+            found[name] = metrics.own(each)
         return found
 
     @property
@@ -318,7 +293,7 @@ class Scorer(_TaskComponent):
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
         takes_own = type(self).evaluate is Scorer.evaluate
-        if takes_own and split_metrics.is_own(name):
+        if takes_own and metrics.is_own(name):
             return
         if name not in (*self.metrics, *self.task.metrics):
             own = ", or FILE.py:FUNCTION of your own" if takes_own else ""
@@ -326,8 +301,9 @@ class Scorer(_TaskComponent):
             raise wrong(f"metric of task {self.task.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
-        """The gold labels of rows."""
-        return self.task.reader.label_array(rows)
+        """The gold labels of rows: as numbers [n, ...], int32 or float32, 0 where a row has
+        none."""
+        return self.type.targets(self.task, rows)
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """The predicted labels, in the form of `gold_labels`. threshold: minimum probability of a
@@ -342,24 +318,18 @@ class Scorer(_TaskComponent):
         gold_labels = np.asarray(gold_labels)
         values = checked(self, values, len(gold_labels))
         decisions = self.decide(values, threshold)
-        metrics = {**self.metrics, **self.own_metrics}
+        functions = {**self.metrics, **self.own_metrics}
         found = {}
         for name in self.task.metrics:
-            found[name] = float(metrics[name](gold_labels, decisions, values))
+            found[name] = float(functions[name](gold_labels, decisions, values))
         return found
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
-        """A table of the errors, such as a confusion matrix, as text; None for a type without
-        one."""
+        """A table of metrics by label, as text; None for a type without one."""
         names = self.task.labels
         if not names or tuple(self.probabilities) != names:
             return None
-        decisions = self.decide(values, threshold)
-        table = split_metrics.class_table(names, decisions, gold_labels)
-        if self.label_shape or len(names) > _LABELS_OF_A_MATRIX:
-            return table
-        confusions = split_metrics.confusion_table(names, decisions, gold_labels)
-        return table + "\n\n" + confusions
+        return metrics.report(names, self.decide(values, threshold), gold_labels)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of the train file, for the banner of a training. A label of the
@@ -373,30 +343,22 @@ class Scorer(_TaskComponent):
             counts.append(f"{label}: {count_of[label]:,}")
         return ", ".join(counts)
 
-    def labels_of(self, values: Any, threshold: float) -> Iterator[Any]:
-        """Yields the predicted label of each row, as `Reader.parse_label` returns it."""
-        for decision in self.decide(values, threshold):
-            yield self.type.label_of(self.task, decision)
-
-    def texts(self, values: Any, threshold: float) -> Iterator[str]:
-        """Yields the predicted label of each row as text."""
-        for label in self.labels_of(values, threshold):
-            yield self.text_of(label)
+    def labels(self, values: Any, threshold: float) -> list:
+        """The predicted label of each row, as `Reader.parse_label` returns it."""
+        decisions = self.decide(values, threshold)
+        return [self.type.label_of(self.task, each) for each in decisions]
 
     def text_of(self, label: Any) -> str:
-        """A label as text. Several have commas between, or are a list in JSON if some name of the
-        task has a comma."""
-        if isinstance(label, str):
-            return label
+        """A label as text, "" if it is not known. Several have commas between, or are a list in
+        JSON if some name of the task has a comma."""
+        if label is None or isinstance(label, str):
+            return label or ""
         if not isinstance(label, tuple):
             return f"{label:.9g}"
         texts = [self.text_of(each) for each in label]
         if any("," in name for name in self.task.labels or ()):
             return json.dumps(texts, ensure_ascii=False)
         return ",".join(texts)
-
-    def _gold_text(self, row: Row) -> str:
-        return "" if row.label is None else self.text_of(row.label)
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -410,26 +372,26 @@ class Scorer(_TaskComponent):
         if self.task.columns.query:
             columns["query"] = (row.query for row in rows)
         columns["id"] = (row.id for row in rows)
-        columns[self.type.column] = self.texts(values, threshold)
+        columns[self.type.column] = map(self.text_of, self.labels(values, threshold))
         for name, column in zip(self.probabilities, values.T):
             columns["p_" + name] = map("%.9g".__mod__, column)
         if any(row.label is not None for row in rows):
-            columns["gold"] = map(self._gold_text, rows)
-        lines = tsv(list(columns), zip(*columns.values()))
-        return [PredictionFile("tsv", None, lines)]
+            columns["gold"] = (self.text_of(row.label) for row in rows)
+        cells = itertools.chain([list(columns)], zip(*columns.values()))
+        return [PredictionFile("tsv", None, cells)]
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
-        values, or tuples of `tasks.output.results`. A UserError where `prediction_files` has
+        values, or tuples of `tasks.results`. A UserError where `prediction_files` has
         one."""
         values = checked(self, values, len(rows))
         names = tuple(self.probabilities)
         if not names:
-            return list(self.labels_of(values, threshold))
+            return self.labels(values, threshold)
         found: list[Any] = []
-        for label, row in zip(self.labels_of(values, threshold), values.tolist()):
+        for label, row in zip(self.labels(values, threshold), values.tolist()):
             of_all = dict(zip(names, row))
             if self.label_shape:
                 found.append(results.Labels(label, of_all))
@@ -457,20 +419,14 @@ class TaskType:
       decide: (values, threshold) to the predicted labels, in the form of `targets`.
       label_of: (task, one of these) to the label, in the form of `parse`.
       metrics: functions of (labels, decisions, values) to a float, by name.
-      default_metrics: those of own data; the first selects checkpoints.
-      lower_is_better: the names of those of which a lower value is the better one.
-      loss_options: the fields of `LossOptions` that the loss uses.
+      default_metrics: those of own data; the first selects checkpoints. Higher is better.
+      loss_options: whether the loss uses its `LossOptions`.
       column: what predictions are called in their file.
       has_labels: whether a task has a list of labels.
       scope: what the output layer is called; "": after the type.
       verb: the method of a loaded model that calls it.
       program: the program that trains it.
-      selecting_flag: the setting that chooses the type if it is not empty; the first such type of
-        the registry is used. Each program has one with "task_name", which always has a value.
-      options: a frozen dataclass, the options of a `Task`.
-      own_columns: settings (`FineTuningSettings`) to a dict of the fields of a `Task` that name
-        columns of own files; None: those of a table.
-      with_settings: (task, settings) to the task with the options of the settings.
+      options: a frozen dataclass, the options of a `Task`; a setting of the same name changes one.
       reader, head, scorer: the classes of its objects.
     """
 
@@ -481,37 +437,18 @@ class TaskType:
     activation: str = ""
     decide: Any = None
     label_of: Any = None
-    metrics: Mapping[str, split_metrics.Metric] = dataclasses.field(
-        default_factory=dict
-    )
+    metrics: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
     default_metrics: tuple[str, ...] = ()
-    lower_is_better: frozenset[str] = frozenset()
-    loss_options: tuple[str, ...] = ()
+    loss_options: bool = False
     column: str = "label"
     has_labels: bool = False
     scope: str = ""
     verb: str = "classify"
     program: str = "xlnet classify"
-    selecting_flag: Optional[str] = None
     options: Any = NoOptions()
-    own_columns: Optional[Callable[[Any], dict]] = None
-    with_settings: Optional[Callable[[Task, Any], Task]] = None
     reader: type[Reader] = Reader
     head: type[Head] = Head
     scorer: type[Scorer] = Scorer
-
-    @property
-    def own_modules(self) -> list[str]:
-        """The names of the modules of a user that have its code; []: it is the library's."""
-        names = set()
-        for field in dataclasses.fields(self):
-            part = getattr(self, field.name)
-            parts = part.values() if isinstance(part, Mapping) else (part,)
-            for each in parts:
-                for code in getattr(each, "__mro__", (each,)):
-                    names.add(getattr(code, "__module__", None) or "xlnet")
-        library = ("xlnet", "builtins", "numpy", "collections", "functools")
-        return sorted(name for name in names if name.split(".")[0] not in library)
 
 
 # ---- for the methods of all types
@@ -579,7 +516,7 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
         with it weigh as much as the others), or "label:weight,...", 1 for other labels.
       rows: those of the train file.
     """
-    if "class_weights" not in task.type.loss_options:
+    if not task.type.loss_options:
         raise wrong("class_weights", f"task {task.name}", "a classification")
     names = task.class_names
     if text == "balanced":

@@ -26,12 +26,12 @@ import numpy as np
 from xlnet.corpus.tokenizer import is_text
 from xlnet.support import encodings
 from xlnet.support.errors import wrong
+from xlnet.tasks import metrics
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.forms import parsed
 from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
-from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output.results import Choice
+from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import LABELS_SHOWN, THRESHOLD, LossOptions
@@ -270,11 +270,6 @@ class ChoiceReader(contract.Reader):
             raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
         return dataclasses.replace(self.task, labels=names)
 
-    def from_model(self, stored: dict) -> Task:
-        # A converted model has options of another type.
-        fills_gaps = stored.get("kind_options", {}).get("fills_gaps", False)
-        return super().from_model(stored).with_options(fills_gaps=fills_gaps)
-
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         answers, columns = _answers(choices), " ".join(self.task.columns.choices)
         if len(answers) < 2 or not all(answer.strip() for answer in answers):
@@ -283,15 +278,15 @@ class ChoiceReader(contract.Reader):
         most = len(self.task.labels or answers)
         if len(answers) > most:
             raise ValueError(f"{len(answers)} answers, expected at most {most}")
-        return tuple((text_a, self._answered(text_b, each)) for each in answers)
-
-    def _answered(self, question: Optional[str], answer: str) -> str:
-        """The question with the answer in its gap, or after it."""
-        if question is None:
-            return answer
-        if self.options.fills_gaps and "_" in question:
-            return re.sub("_+", lambda gap: answer, question)
-        return f"{question} {answer}"
+        pairs = []
+        for answer in answers:
+            second = answer
+            if text_b and self.options.fills_gaps and "_" in text_b:
+                second = answer.join(re.split("_+", text_b))
+            elif text_b is not None:
+                second = f"{text_b} {answer}"
+            pairs.append((text_a, second))
+        return tuple(pairs)
 
     def examples(self, rows: Sequence[Row]) -> Collection[encoding.Example]:
         """Examples of C answers, with empty texts for those that a row does not have."""
@@ -335,33 +330,12 @@ class ChoiceHead(contract.Head):
         summary = nn.summary()
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
-        scores = tf.reshape(scores, [-1, len(self.task.class_names)])
-        absent = tf.constant(_ABSENT, scores.dtype)
-        return tf.where_v2(self._is_there(features), scores, absent)
-
-    def loss(
-        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
-    ) -> Any:
-        """Labels are smoothed over the answers that a row has."""
-        import tensorflow.compat.v1 as tf
-
-        smoothing = options.label_smoothing if options else 0.0
-        loss = super().loss(nn, logits, features, None)
-        if smoothing:
-            is_there = self._is_there(features)
-            log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.0)
-            counts = tf.reduce_sum(tf.cast(is_there, tf.float32), 1)
-            mean = tf.reduce_sum(log_probs, 1) / counts
-            loss = (1 - smoothing) * loss - smoothing * mean
-        return loss
-
-    def _is_there(self, features: dict) -> Any:
-        """Whether each answer exists, and is not padding: bool [B,C]."""
-        import tensorflow.compat.v1 as tf
-
-        padding, count = features["input_mask"], len(self.task.class_names)  # [B,C*T]
+        count = len(self.task.class_names)
+        scores = tf.reshape(scores, [-1, count])
+        padding = features["input_mask"]  # [B,C*T]
         padding = tf.reshape(padding, [tf.shape(padding)[0], count, -1])
-        return tf.reduce_min(padding, axis=2) < 1
+        is_there = tf.reduce_min(padding, axis=2) < 1
+        return tf.where_v2(is_there, scores, tf.constant(_ABSENT, scores.dtype))
 
 
 class ChoiceScorer(contract.Scorer):
@@ -395,21 +369,20 @@ CLASSIFICATION = contract.TaskType(
     parse=parse_name,
     targets=ids,
     loss=softmax_loss,
-    loss_options=("label_smoothing", "class_weights"),
+    loss_options=True,
     activation="softmax",
     decide=most_probable,
     label_of=name_of,
     metrics={
-        "accuracy": split_metrics.accuracy,
-        "macro_f1": split_metrics.macro_f1,
-        "auc": split_metrics.auc,
-        "matthews": split_metrics.matthews,
-        "micro_f1": split_metrics.micro_f1,
-        "f1": split_metrics.f1,
+        "accuracy": metrics.accuracy,
+        "macro_f1": metrics.macro_f1,
+        "auc": metrics.auc,
+        "matthews": metrics.matthews,
+        "micro_f1": metrics.micro_f1,
+        "f1": metrics.f1,
     },
     default_metrics=("accuracy", "macro_f1", "auc"),
     has_labels=True,
-    selecting_flag="task_name",
 )
 
 MULTI_LABEL = contract.TaskType(
@@ -417,21 +390,20 @@ MULTI_LABEL = contract.TaskType(
     parse=parse_names,
     targets=indicators,
     loss=logistic_loss,
-    loss_options=("label_smoothing", "class_weights"),
+    loss_options=True,
     activation="sigmoid",
     decide=above_threshold,
     label_of=names_of,
     metrics={
-        "micro_f1": split_metrics.micro_f1,
-        "macro_f1": split_metrics.macro_f1,
-        "accuracy": split_metrics.accuracy,
-        "auc": split_metrics.auc,
+        "micro_f1": metrics.micro_f1,
+        "macro_f1": metrics.macro_f1,
+        "accuracy": metrics.accuracy,
+        "auc": metrics.auc,
     },
     default_metrics=("micro_f1", "macro_f1", "accuracy", "auc"),
     column="labels",
     has_labels=True,
     scope="classification",
-    selecting_flag="multi_label",
 )
 
 REGRESSION = contract.TaskType(
@@ -442,28 +414,23 @@ REGRESSION = contract.TaskType(
     decide=as_it_is,
     label_of=number_of,
     metrics={
-        "pearson": split_metrics.pearson,
-        "spearman": split_metrics.spearman,
-        "mse": split_metrics.mse,
-        "mae": split_metrics.mae,
+        "pearson": metrics.pearson,
+        "spearman": metrics.spearman,
     },
-    default_metrics=("pearson", "spearman", "mse", "mae"),
-    lower_is_better=frozenset({"mse", "mae"}),
+    default_metrics=("pearson", "spearman"),
     column="score",
     scope="regression",
     verb="score",
-    selecting_flag="is_regression",
 )
 
 MULTIPLE_CHOICE = dataclasses.replace(
     CLASSIFICATION,
     name="multiple_choice",
     parse=parse_answer,
-    loss_options=("label_smoothing",),
-    metrics={"accuracy": split_metrics.accuracy},
+    loss_options=False,
+    metrics={"accuracy": metrics.accuracy},
     default_metrics=("accuracy",),
     verb="choose",
-    selecting_flag="choice_columns",
     options=ChoiceOptions(),
     reader=ChoiceReader,
     head=ChoiceHead,

@@ -1,9 +1,36 @@
-"""Predictions for a text as Python objects: the return values of `xlnet.load`'s objects."""
+"""Predictions: Python objects, which `xlnet.load`'s methods return, and lines of files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
+
+# extension: of the file's name. what: the words before its path in the log, None for the main file.
+# lines: the lines with their ends; of "tsv" the cells of each row, in `str`.
+PredictionFile = collections.namedtuple("PredictionFile", "extension what lines")
+
+
+def separated(rows: Iterable[Iterable[str]], delimiter: str = "\t") -> Iterator[str]:
+    """Yields the lines of a table. Cells with a delimiter, a line end or a quotation mark are
+    between quotation marks."""
+    for cells in rows:
+        # A cell with a character of the end of a line is quoted, also with a carriage return alone.
+        text = io.StringIO()
+        csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
+        yield text.getvalue().removesuffix("\r\n") + "\n"
+
+
+def json_lines(values: Iterable[dict]) -> Iterator[str]:
+    """Yields a JSON object a line."""
+    for value in values:
+        yield json.dumps(value, ensure_ascii=False) + "\n"
+
+
+# ---- the predictions for a text
 
 
 class Label(NamedTuple):
@@ -12,11 +39,6 @@ class Label(NamedTuple):
     label: str
     probability: float
     probabilities: dict[str, float]  # of all labels
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The label alone, as of `Labels`."""
-        return (self.label,)
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
         """As of an exported model; names: of all labels."""
@@ -29,16 +51,6 @@ class Labels(NamedTuple):
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]  # of all labels, independent of each other
-
-    @property
-    def label(self) -> str:
-        """The most probable label, whether it is one of `labels` or not."""
-        return max(self.probabilities, key=lambda name: self.probabilities[name])
-
-    @property
-    def probability(self) -> float:
-        """That of `label`."""
-        return self.probabilities[self.label]
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
         """As of an exported model; names: of all labels."""

@@ -1,8 +1,7 @@
-"""Metrics of labels and scores over a split, by scikit-learn and scipy.
+"""Metrics of labels and scores over a split, by scikit-learn and scipy, and those of a user.
 
 Each task type lists its own. A metric that is undefined for its rows, such as a correlation with a
-constant, is NaN, as in scikit-learn and scipy; `why_undefined` says why. Shape letters: n rows, L
-labels.
+constant, is NaN, as in scikit-learn and scipy. Shape letters: n rows, L labels.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from xlnet.support.errors import UserError, wrong
 # 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
 Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
+POSITIVE = 1  # the id of the positive label of two: the second
+
 
 def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """The fraction of the rows whose label, or set of labels, is right."""
@@ -30,14 +31,10 @@ def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
 
 
-POSITIVE = 1  # the id of the positive label of two: the second
-
-
 def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of the second label; undefined if it is neither true nor predicted."""
     from sklearn import metrics
 
-    # np.nan itself here and below: scikit-learn 1.3 refuses other objects that are not a number.
     return metrics.f1_score(
         np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), zero_division=np.nan
     )
@@ -45,35 +42,16 @@ def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
 
 def macro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """The mean of the labels' F1, of those that are true or predicted somewhere."""
-    return _averaged_f1(labels, decisions, "macro")
+    from sklearn import metrics
+
+    return metrics.f1_score(labels, decisions, average="macro", zero_division=np.nan)
 
 
 def micro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of all labels' counts together."""
-    return _averaged_f1(labels, decisions, "micro")
-
-
-def _averaged_f1(labels: np.ndarray, decisions: np.ndarray, average: str) -> float:
     from sklearn import metrics
 
-    labels, decisions, ids = _occurring(labels, decisions)
-    return metrics.f1_score(
-        labels, decisions, labels=ids, average=average, zero_division=np.nan
-    )
-
-
-def _occurring(
-    labels: np.ndarray, decisions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, Any]:
-    """(labels, decisions, the ids of the labels in either), over which scikit-learn averages by
-    default. The only label of a multi-label task is class 1 of two; class 0 is not a label."""
-    labels, decisions = np.asarray(labels), np.asarray(decisions)
-    if labels.ndim > 1 and labels.shape[1] == 1:
-        return labels[:, 0], decisions[:, 0], [1]
-    if labels.ndim > 1:
-        ids = np.flatnonzero((labels > 0).any(axis=0) | (decisions > 0).any(axis=0))
-        return labels, decisions, ids if len(ids) else [0]
-    return labels, decisions, np.union1d(labels, decisions)
+    return metrics.f1_score(labels, decisions, average="micro", zero_division=np.nan)
 
 
 def matthews(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
@@ -90,16 +68,15 @@ def auc(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """
     from sklearn import metrics
 
-    labels, count = np.asarray(labels), values.shape[1]
-    has_several = labels.ndim > 1  # whether a row may have several labels, [n,L]
-    ids: Sequence[int] = range(count)
-    if count == 2 and not has_several:  # the curve of the other label would be the same
-        ids = [POSITIVE]
+    has_several = labels.ndim > 1  # a row may have several labels, [n,L]
+    count = values.shape[1]
+    first = 0
+    if count == 2 and not has_several:  # the curve of the other label is the same
+        first = POSITIVE
     areas = []
-    for id in ids:
+    for id in range(first, count):
         has_label = labels[:, id] > 0 if has_several else labels == id  # [n]
-        num_with_label = np.count_nonzero(has_label)
-        if 0 < num_with_label < len(has_label):
+        if has_label.any() and not has_label.all():
             areas.append(metrics.roc_auc_score(has_label, values[:, id]))
     return np.mean(areas) if areas else math.nan
 
@@ -128,84 +105,21 @@ def _correlation(
     return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
 
-def mse(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """Mean squared error of scores."""
-    return np.mean(np.square(np.subtract(decisions, labels, dtype=np.float64)))
-
-
-def mae(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """Mean absolute error of scores."""
-    return np.mean(np.abs(np.subtract(decisions, labels, dtype=np.float64)))
-
-
-def class_table(
-    label_names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
-) -> str:
-    """Precision, recall, F1 and support of each label, and their averages over the labels that are
-    true or predicted somewhere, as text; ids [n], or 0 and 1 [n,L].
-
-    An undefined ratio is shown as 0 and averaged as 0, as in scikit-learn's reports.
-    """
+def report(names: Sequence[str], decisions: np.ndarray, labels: np.ndarray) -> str:
+    """scikit-learn's table of precision, recall, F1 and support of each label, as text. names: of
+    the labels; decisions, labels: ids [n], or 0 and 1 [n,L]."""
     from sklearn import metrics
+    from sklearn.utils import multiclass
 
-    width = max(map(len, label_names))
-    names = np.array([name.rjust(width) for name in label_names], object)
-    is_one = np.ndim(labels) > 1 and len(names) == 1
-    labels, predictions, occurring = _occurring(labels, predictions)
-    # scikit-learn averages over the labels that it shows.
-    parts = []
-    for ids in (occurring if is_one else np.arange(len(names)), occurring):
-        report = metrics.classification_report(
-            labels,
-            predictions,
-            labels=ids,
-            target_names=names if is_one else names[ids],
-            digits=4,
-            zero_division=0,
-        )
-        parts.append(report.rstrip().rpartition("\n\n"))
-    return "\n\n".join([parts[0][0], parts[1][2]])
-
-
-def confusion_table(
-    names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
-) -> str:
-    """The number of rows of each true and predicted label, with a line for each true one.
-
-    Args:
-      names: of the labels.
-      predictions: predicted ids, int [n].
-      labels: true ids, int [n].
-    """
-    from sklearn.metrics import confusion_matrix
-
-    matrix = confusion_matrix(labels, predictions, labels=range(len(names)))
-    width = max(*map(len, names), len(str(matrix.max())), len("true"))
-    lines = []
-    for cells in (("true", *names), *zip(names, *matrix.T)):
-        lines.append("  ".join(str(cell).rjust(width) for cell in cells))
-    lines[0] += "   <- predicted"
-    return "\n".join(lines)
-
-
-_CONSTANT = "the predicted or the gold scores are all the same"
-_NEITHER = "nothing that it counts is true or predicted"
-_WHY_UNDEFINED = {
-    "auc": "the gold labels are all the same",
-    "matthews": "the gold labels are all the same",
-    "pearson": _CONSTANT,
-    "spearman": _CONSTANT,
-    "f1": _NEITHER,
-    "macro_f1": _NEITHER,
-    "micro_f1": _NEITHER,
-    "precision": "nothing is predicted",
-    "recall": "nothing is true",
-}
-
-
-def why_undefined(name: str) -> str:
-    """Why the metric `name` is NaN, in words."""
-    return _WHY_UNDEFINED.get(name, "it is NaN")
+    ids = multiclass.unique_labels(labels, decisions)  # that are true or predicted
+    return metrics.classification_report(
+        labels,
+        decisions,
+        labels=ids,
+        target_names=np.array(names, object)[ids],
+        digits=4,
+        zero_division=0,
+    )
 
 
 # ---- a user's own metric
@@ -247,15 +161,14 @@ def own(name: str) -> Metric:
         needed += is_positional and parameter.default is parameter.empty
 
     def metric(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
+        arguments = (labels, decisions, values) if needed > 2 else (labels, decisions)
         try:
-            if needed > 2:
-                return float(function(labels, decisions, values))
-            return float(function(labels, decisions))
+            return float(function(*arguments))
         except Exception as e:
             frame = traceback.extract_tb(e.__traceback__)[-1]
+            where = f"{frame.filename}, line {frame.lineno or 0}"
             raise UserError(
-                f"metric: '{name}': {type(e).__name__}: {e} ({frame.filename}, line "
-                f"{frame.lineno or 0})"
+                f"metric: '{name}': {type(e).__name__}: {e} ({where})"
             ) from e
 
     return metric

@@ -1,1 +1,0 @@
-"""From scores to predictions: texts, tables of metrics, prediction files."""
