@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from xlnet.plots import figure
 
 if TYPE_CHECKING:
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
 _CELL = 0.14  # size of a token in a panel [inches]; smaller where there are more than:
 _MOST_NAMES = 40  # next to a panel; of more tokens each second, third, ... one is named
 _TITLE = 0.42  # height of a panel's title, with the space above it [inches]
-_LINES = "#c9c9c9"
 _COLORS = {"content": "Blues", "query": "Oranges"}
 
 
@@ -23,56 +20,47 @@ def draw_attention(path: str, attention: Attention) -> None:
     from matplotlib.figure import Figure
 
     names = list(attention.pieces)
+    title = "Attention weights"
     if attention.places is not None:
+        title += "\nnumbers: positions in the factorization order"
         for number, place in enumerate(attention.places):
             names[number] += f" {place}"
+    step = -(-len(names) // _MOST_NAMES)
+    named, shown = range(0, len(names), step), names[::step]
+    panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
     heads = next(iter(attention.streams.values())).shape[1]
     rows = len(attention.streams) * len(attention.layers)
-    margin = 0.35 + 0.05 * figure.longest(names)
-    panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
-    width = margin + heads * (panel + 0.12) + 0.5
-    height = 0.6 + rows * (panel + _TITLE) + margin
-    drawn = Figure(figsize=(width, height), dpi=130)
-    centered: Any = dict(ha="center", va="top")
+    size = (heads * (panel + 0.12), rows * (panel + _TITLE))
+    drawn = Figure(figsize=size, dpi=130)
+    drawn.subplots_adjust(left=0, right=1, bottom=0, top=1)
+    space = {"wspace": 0.12 / panel, "hspace": _TITLE / panel}
+    panels = drawn.subplots(rows, heads, squeeze=False, gridspec_kw=space)
     small: Any = dict(fontsize=6, color=figure.NOTES)
-    top = 1 - 0.12 / height
-    drawn.text(0.5, top, "Attention weights", fontsize=10, weight="bold", **centered)
-    if attention.places is not None:
-        note = "numbers: positions in the factorization order"
-        drawn.text(0.5, 1 - 0.32 / height, note, **centered, **small)
-
-    named = range(0, len(names), -(-len(names) // _MOST_NAMES))
-    shown = names[:: named.step]
     ticks: Any = dict(fontsize=6, parse_math=False)
-    lefts = (margin + np.arange(heads + 1) * (panel + 0.12)) / width
     row = 0
     for stream, weights in attention.streams.items():
         for layer, values in zip(attention.layers, weights):
-            bottom = 1 - (0.84 + row * (panel + _TITLE) + panel) / height
-            row += 1
-            is_last = row == rows
-            for head in range(heads):
-                axes = drawn.add_axes(
-                    (lefts[head], bottom, panel / width, panel / height)
-                )
+            for head, axes in enumerate(panels[row]):
                 image = axes.imshow(
                     values[head],
                     cmap=_COLORS[stream],
                     vmin=0,
-                    aspect="auto",
                     vmax=max(values.max(), 1e-9),
                     interpolation="nearest",
                 )
-                title = f"{stream} stream\nlayer {layer}, head {head + 1}"
-                axes.set_title(title, fontsize=7, pad=3)
-                axes.set_yticks(named, [] if head else shown, **ticks)
-                axes.set_xticks(named, shown if is_last else [], rotation=90, **ticks)
-                axes.set_ylabel("" if head else "query", **small)
-                axes.set_xlabel("key" if is_last else "", **small)
-                axes.tick_params(length=0, pad=1)
-                axes.spines[:].set_color(_LINES)
-            place = drawn.add_axes((lefts[-1], bottom, 0.08 / width, panel / height))
+                name = f"{stream} stream\nlayer {layer}, head {head + 1}"
+                axes.set_title(name, fontsize=7, pad=3)
+                axes.set_xticks([])
+                axes.set_yticks([])
+            panels[row, 0].set_yticks(named, shown, **ticks)
+            panels[row, 0].set_ylabel("query", **small)
+            place = axes.inset_axes((1.05, 0, 0.08, 1))
             scale = drawn.colorbar(image, cax=place)
-            scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
-            scale.outline.set_visible(False)
+            scale.ax.tick_params(labelsize=5.5)
+            row += 1
+    for axes in panels[-1]:
+        axes.set_xticks(named, shown, rotation=90, **ticks)
+        axes.set_xlabel("key", **small)
+    top = 1 + _TITLE / size[1]
+    drawn.text(0.5, top, title, fontsize=9, ha="center", va="bottom")
     figure.save(drawn, path)

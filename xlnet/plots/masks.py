@@ -19,8 +19,9 @@ from xlnet.support.errors import wrong
 
 _CONTENT, _QUERY = "#4c78a8", "#e0812b"  # colors of the streams
 _MEMORY, _MASKED = "#9aa5ad", "#ececec"
-_CONTEXT, _FADED = "#8a8a8a", "#c4c4c4"
+_CONTEXT = "#8a8a8a"
 _CELL = 0.32  # [inches]
+_MARGIN = 2.0  # for names and titles [inches]
 _CAPTION = 11  # readable at half of the size, too [points]
 _TICKS = 10.5  # [points]
 _CAPTION_TEXT = (
@@ -130,9 +131,8 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     labels = []
     for piece, position in zip(excerpt.pieces, positions):
         labels.append(f"{piece}  {position or '–'}")
-    margin = 1.1 + 0.1 * figure.longest(excerpt.pieces)  # for names, titles [inches]
-    width = max((memory_length + count) * _CELL + margin, 4.6)
-    height = count * _CELL + margin
+    width = max((memory_length + count) * _CELL, 3) + _MARGIN
+    height = count * _CELL + _MARGIN
     drawn: Any = Figure(
         figsize=(2 * width, 2 * height + 2.3), dpi=110, layout="constrained"
     )
@@ -142,21 +142,21 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     # A.7). In factorization order they are the lower triangle with and without its diagonal.
     grid = drawn.add_gridspec(3, 2, height_ratios=(height, height, 0.8))
     content, query = visibility(excerpt.rank, excerpt.is_target, memory_length)
+    streams = (
+        ("Content", content, _CONTENT, np.ones(count, bool)),
+        ("Query", query, _QUERY, excerpt.is_target),
+    )
     orders = (
         ("as the model reads", np.arange(count)),
         ("in factorization order", np.argsort(positions, kind="stable")),
     )
-    for row, (name, order) in enumerate(orders):
-        shown = [labels[i] for i in order]
-        is_target = excerpt.is_target[order]
-        axes = drawn.add_subplot(grid[row, 0])
-        axes.set_title(f"Content stream, {name}", fontsize=11, weight="bold", pad=12)
-        _panel(axes, content[order], order, _CONTENT, np.ones(count, bool))
-        _label(axes, shown, is_target, memory_length, _CONTEXT)
-        axes = drawn.add_subplot(grid[row, 1])
-        axes.set_title(f"Query stream, {name}", fontsize=11, weight="bold", pad=12)
-        _panel(axes, query[order], order, _QUERY, is_target)
-        _label(axes, shown, is_target, memory_length, _FADED)
+    for row, (order_name, order) in enumerate(orders):
+        for column, (stream, seen, color, has_query) in enumerate(streams):
+            axes = drawn.add_subplot(grid[row, column])
+            title = f"{stream} stream, {order_name}"
+            axes.set_title(title, fontsize=11, weight="bold", pad=12)
+            _panel(axes, seen[order], order, color, has_query[order])
+            _label(axes, labels, order, excerpt.is_target, memory_length)
     _legend(drawn.add_subplot(grid[2, :]), memory_length)
     drawn.supxlabel(_CAPTION_TEXT, fontsize=_CAPTION, color=NOTES)
     figure.save(drawn, path)
@@ -189,15 +189,8 @@ def _panel(
         linewidth=1,
     )
     itself = np.flatnonzero(has_query) + 0.5
-    axes.scatter(
-        memory_length + itself,
-        itself,
-        marker="s",
-        s=160,
-        facecolors="none",
-        edgecolors="black",
-        linewidths=0.8,
-    )
+    outline: Any = dict(facecolors="none", edgecolors="black", linewidths=0.8)
+    axes.scatter(memory_length + itself, itself, marker="s", s=160, **outline)
     axes.set_aspect("equal")
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
@@ -206,33 +199,23 @@ def _panel(
 def _label(
     axes: Any,
     labels: list[str],
+    order: np.ndarray,
     is_target: np.ndarray,
     memory_length: int,
-    color_of_context: str,
 ) -> None:
     """Writes the pieces and their positions in the order above the columns and left of the rows;
-    rows that are only context have the color `color_of_context`."""
-    names: Any = dict(fontsize=_TICKS, parse_math=False)
+    those that are only context are grey."""
     ticks = 0.5 + np.arange(len(labels))
-    axes.set_yticks(ticks, labels, **names)
-    axes.set_xticks(memory_length + ticks, labels, rotation=90, **names)
+    shown = [labels[i] for i in order]
+    names: Any = dict(fontsize=_TICKS, parse_math=False)
+    axes.set_yticks(ticks, shown, **names)
+    axes.set_xticks(memory_length + ticks, shown, rotation=90, **names)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     of_columns, of_rows = axes.get_xticklabels(), axes.get_yticklabels()
-    for i in np.flatnonzero(~is_target):
+    for i in np.flatnonzero(~is_target[order]):
         of_columns[i].set_color(_CONTEXT)
-        of_rows[i].set_color(color_of_context)
-    if memory_length:
-        axes.text(
-            memory_length / 2,
-            -0.3,
-            "memory",
-            ha="center",
-            va="bottom",
-            fontsize=_TICKS,
-            color=NOTES,
-            rotation=90 if memory_length < 3 else 0,
-        )
+        of_rows[i].set_color(_CONTEXT)
 
 
 def _legend(axes: Any, memory_length: int) -> None:
