@@ -28,9 +28,11 @@ class Place:
     text: str
 
     def inspect(self, *arguments, run=command.succeed, directory="records"):
-        plots = any(each.startswith("--output") for each in arguments)
-        program = "xlnet plot masks" if plots else SCRIPT
-        return run(program, "--input=" + self.path(directory), *DRAWN, *arguments)
+        return run(SCRIPT, "--input=" + self.path(directory), *DRAWN, *arguments)
+
+    def plot(self, *arguments, run=command.succeed):
+        vocabulary = "--spiece_model_file=" + self.path("sp.model")
+        return run("xlnet plot masks", vocabulary, "--text=ka lo mi", *arguments)
 
     def path(self, name):
         return os.path.join(self.directory, name)
@@ -216,14 +218,14 @@ def test_masks_of_an_order_made_by_hand():
 
 def test_everything_from_the_command_line(place, tmp_path):
     image = tmp_path / "masks.png"
-    plotted = place.inspect(f"--output={image}")
+    plotted = place.plot(f"--output={image}")
     done = place.inspect()
     last = place.manifest.windows_per_stream - 1
     assert f"Sequences 0 to {last} of all 4 streams\n  {4 * last + 4} s" in done.stdout
     assert " targets, 18.75 % of the tokens" in done.stdout
     assert [len(parts) for parts in parts_of(done.stdout)] == [3, 3]
     assert image.read_bytes().startswith(b"\x89PNG")
-    assert plotted.stdout == f"masks: {image}\n"
+    assert plotted.stdout == f"written: {image}\n"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_everything_from_the_command_line(place, tmp_path):
             "num_predict is 62, expected at most 61 for sequences of 64 tokens",
         ),
         (
-            ["--text=ka", "--output=m.png", "--mask_mode=legacy"],
+            ["--output=m.png", "--mask_mode=legacy"],
             "mask_mode: found legacy, a rule for complete sequences",
         ),
         (
@@ -254,7 +256,9 @@ def test_bad_requests_are_refused_in_one_line(
     place, tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
-    done = place.inspect(*arguments, run=command.run)
+    plots = any(each.startswith("--output") for each in arguments)
+    show = place.plot if plots else place.inspect
+    done = show(*arguments, run=command.run)
     assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
     assert (
         re.search(message, done.stderr) and not done.stdout and not os.listdir(tmp_path)

@@ -168,7 +168,7 @@ def test_outputs_that_are_not_regular_files_stay(tmp_path, capfd):
 # Flags that name an output file: program and flags without it, and the flag.
 OUTPUT_FLAGS = {
     "data vocabulary": ("--input_glob=none.txt", "sp_path"),
-    "plot masks": ("--input=none", "output"),
+    "plot masks": ("--text=x --spiece_model_file=none", "output"),
     "plot curves": ("--model_dir=none", "output"),
     "plot attention": ("--model_dir=none --text=x", "output"),
     "fill": ("--model_dir=none --text=x", "output"),

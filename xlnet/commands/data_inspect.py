@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional, cast
 from xlnet.commands import cli
 from xlnet.commands.data import OF_PRETRAINING
 from xlnet.commands.plot import check_png
-from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.fields import Settings, required, same_as
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support import own_modules, quiet
 from xlnet.support.errors import wrong
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xlnet.plots import inspection
 
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
-_PLOTTED_TOKENS, _PLOTTED_MEMORY = 20, 4  # of a sequence
+_PLOTTED_MEMORY = 4
 _SHOWN = 2  # sequences as text, of the first streams: of both directions
 _COUNTED = 2000  # sequences for the counts, the first ones of every text stream
 
@@ -50,23 +50,12 @@ class MaskSettings(TargetSettings):
     """xlnet plot masks: of what, to which file."""
 
     output: str = required("image to write, .png")
-    input: Optional[str] = setting(None, "directory of records")
-    text: Optional[str] = setting(
-        None,
-        "text of the plot, all of it predicted unless num_predict is smaller; the first tokens of "
-        "the records if not given",
-    )
-    spiece_model_file: Optional[str] = same_as(
-        PretrainingSettings,
-        "spiece_model_file",
-        help="vocabulary of a text without records",
-    )
+    text: str = required("text of the plot, all of it predicted by default")
+    spiece_model_file: str = required("SentencePiece model")
 
     def check(self) -> None:
         super().check()
         check_png(self.output)
-        if not self.input and not (self.text and self.spiece_model_file):
-            raise wrong("input", "no records", "them, or text and spiece_model_file")
         if self.objective != "permutation":
             raise wrong("objective", self.objective, "permutation")
 
@@ -119,10 +108,9 @@ def inspect(settings: InspectionSettings) -> None:
 
 
 def masks(settings: MaskSettings) -> None:
-    """Plots the attention masks of both streams for the first sequence of records or for a text.
+    """Plots the attention masks of both streams for a text.
 
     Examples:
-      xlnet plot masks --input=records --num_predict=85 --output=masks.png
       xlnet plot masks --spiece_model_file=spiece.model --text='A name is bound in a block.' \\
           --output=masks.png
     """
@@ -131,31 +119,23 @@ def masks(settings: MaskSettings) -> None:
     from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.plots import masks as plots
 
-    records = _records(settings.input, settings) if settings.input else None
-    if settings.text is not None:
-        if records:
-            tokenizer, permutation = records.tokenizer, records.permutation
-        else:
-            tokenizer = Tokenizer(settings.spiece_model_file or "")
-            permutation = Permutation(
-                reuse_len=0,
-                num_predict=settings.num_predict or _MOST_TOKENS,
-                perm_size=settings.perm_size or _MOST_TOKENS,
-                mask_alpha=settings.mask_alpha,
-                mask_beta=settings.mask_beta,
-                mask_mode=settings.mask_mode,
-                max_ngram=settings.max_ngram,
-                factorization_order=settings.factorization_order,
-            )
-            permutation.check(2 * _MOST_TOKENS)
-        excerpt = plots.of_text(
-            settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
-        )
-    elif records:
-        title = "The first tokens of a sequence"
-        excerpt = plots.of_records(records, _PLOTTED_TOKENS, title)
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    permutation = Permutation(
+        reuse_len=0,
+        num_predict=settings.num_predict or _MOST_TOKENS,
+        perm_size=settings.perm_size or _MOST_TOKENS,
+        mask_alpha=settings.mask_alpha,
+        mask_beta=settings.mask_beta,
+        mask_mode=settings.mask_mode,
+        max_ngram=settings.max_ngram,
+        factorization_order=settings.factorization_order,
+    )
+    permutation.check(2 * _MOST_TOKENS)
+    excerpt = plots.of_text(
+        settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
+    )
     plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
-    print(f"masks: {settings.output}")
+    print(f"written: {settings.output}")
 
 
 def _prepare(settings: TargetSettings) -> None:

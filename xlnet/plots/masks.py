@@ -14,7 +14,7 @@ from xlnet.corpus import permutation as permutations
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.plots import figure
 from xlnet.plots.figure import NOTES
-from xlnet.plots.inspection import Records, positions_in_order, shown_piece
+from xlnet.plots.inspection import positions_in_order, shown_piece
 from xlnet.support.errors import wrong
 
 _CONTENT, _QUERY = "#4c78a8", "#e0812b"  # colors of the streams
@@ -40,19 +40,6 @@ class Excerpt(NamedTuple):
     rank: np.ndarray  # int32 [Q]
     is_target: np.ndarray  # bool [Q]
     is_special: np.ndarray  # bool [Q]
-
-
-def of_records(records: Records, count: int, title: str) -> Excerpt:
-    """The first `count` tokens of the first sequence, as the model reads them."""
-    sequences = records.read(stream=0, count=1)
-    ids = sequences.input_ids[0, :count]
-    return Excerpt(
-        title,
-        [shown_piece(records.tokenizer, id) for id in ids],
-        sequences.rank[0, :count],
-        sequences.is_target[0, :count],
-        sequences.is_special[0, :count],
-    )
 
 
 def of_text(
