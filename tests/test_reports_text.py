@@ -95,47 +95,14 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
             )
 
 
-def test_texts_to_be_asked_of_another_encoding(tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_bytes("für\nschön\n".encode("cp1252"))
-    settings = query.TextInputs(input=str(path))
-    with pytest.raises(errors.UserError, match="texts.txt, line 1: found .*--encoding"):
-        list(query.texts(settings))
-    settings = dataclasses.replace(settings, encoding="cp1252")
-    assert [text for _, text in query.texts(settings)] == ["für", "schön"]
-
-
-@pytest.mark.parametrize(
-    "encoding, given",
-    [
-        ("utf-16", "utf-16"),
-        ("utf-16-be", "utf-16-be"),
-        ("utf-8-sig", None),
-        ("cp037", "cp037"),
-    ],
-)
 @pytest.mark.parametrize("is_input", [False, True])
-def test_texts_to_be_asked_are_decoded_as_those_of_tables(
-    tmp_path, monkeypatch, encoding, given, is_input
+def test_texts_to_be_asked_are_lines_of_a_file_or_of_the_standard_input(
+    tmp_path, monkeypatch, is_input
 ):
-    """\u010a has the byte of a line feed in UTF-16, and cp037 another one for it."""
-    lines = ["f\u010ar" if "16" in encoding else "f\xfcr", "", "sch\xf6n"]
-    content = "\n".join(lines).encode(encoding)
-    path = tmp_path / "texts.txt"
-    path.write_bytes(content)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    name = "-" if is_input else str(path)
-    assert list(query.texts(query.TextInputs(input=name, encoding=given))) == [
-        (f"input {name}, line {number}", lines[number - 1]) for number in (1, 3)
-    ]
-
-
-def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
+    """Also of a compressed one; a line that is not UTF-8 is refused by the model."""
+    content = "\ufeffa\n\nf\xfcr\n".encode()
     path = tmp_path / "texts.txt.gz"
-    path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
-    texts = query.texts(query.TextInputs(input=str(path)))
-    assert [next(texts)[1], next(texts)[1]] == ["a", "f\xfcr"]
-    with pytest.raises(
-        errors.UserError, match="texts.txt.gz, line 3: found .*expected UTF-8"
-    ):
-        next(texts)
+    path.write_bytes(gzip.compress(content))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    settings = query.TextInputs(input="-" if is_input else str(path))
+    assert list(query.texts(settings)) == ["a", "f\xfcr"]

@@ -2,21 +2,15 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from typing import Any, Optional, get_args
 
-from xlnet.commands import cli, fine_tuning, query
+from xlnet.commands import cli, fine_tuning
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import RUN_NAME, OptimizationSettings
 from xlnet.support.errors import wrong
-
-
-def _column(group: type, name: str) -> Any:
-    """The setting of a column, which is that of the training data where it is not given."""
-    return same_as(group, name, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,18 +29,14 @@ class FileSettings(Settings):
         "word a line",
     )
     # Columns of the file that are not called as in training.
-    text_a_column: Optional[str] = _column(
-        finetuning.ClassifierSettings, "text_a_column"
+    text_a_column: Optional[str] = same_as(
+        finetuning.ClassifierSettings, "text_a_column", default=None
     )
-    text_b_column: Optional[str] = _column(
-        finetuning.ClassifierSettings, "text_b_column"
+    text_b_column: Optional[str] = same_as(
+        finetuning.ClassifierSettings, "text_b_column", default=None
     )
-    label_column: Optional[str] = _column(finetuning.ClassifierSettings, "label_column")
-    choice_columns: Optional[str] = _column(
-        finetuning.ClassifierSettings, "choice_columns"
-    )
-    query_id_column: Optional[str] = _column(
-        finetuning.ClassifierSettings, "query_id_column"
+    label_column: Optional[str] = same_as(
+        finetuning.ClassifierSettings, "label_column", default=None
     )
     id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
@@ -94,20 +84,16 @@ def predict(settings: PredictionSettings) -> None:
       xlnet predict --model_dir=model --input=new.csv --output=predictions.tsv
       xlnet predict --model_dir=model --input='new/*.csv' --output=predictions/
     """
-    from xlnet.tasks.files import readers
+    from xlnet.tasks.files.readers import each_path
 
-    # Check where predictions go before anything is computed.
-    path = settings.input
-    if not os.path.isdir(path):
-        path = query.input_of(path)
-    is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
-    check_outputs(readers.each_path(path), settings.output, is_directory)
-    run(
-        settings,
-        do_predict=True,
-        predict_file=path,
-        **{"predict_dir" if is_directory else "output": settings.output},
-    )
+    path = input_of(settings.input)
+    to = "output"
+    if settings.output.endswith(os.sep) or os.path.isdir(settings.output):
+        to = "predict_dir"
+    elif len(each_path(path)) > 1:
+        expected = "a directory (a name that ends in /) for several files"
+        raise wrong("output", f"'{settings.output}'", expected)
+    run(settings, do_predict=True, predict_file=path, **{to: settings.output})
 
 
 def evaluate(settings: EvaluationSettings) -> None:
@@ -119,7 +105,7 @@ def evaluate(settings: EvaluationSettings) -> None:
       xlnet evaluate --model_dir=model labelled.csv
     """
     if settings.input:
-        run(settings, do_eval=True, dev_file=query.input_of(settings.input))
+        run(settings, do_eval=True, dev_file=input_of(settings.input))
     else:
         run(settings, do_eval=True)
 
@@ -171,27 +157,12 @@ def run(settings: Any, **todo: Any) -> None:
     )
 
 
-def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:
-    """Raises UserError where predictions of a file would replace it, or those of another."""
-    from xlnet.support import files
-    from xlnet.tasks.files import readers
+def input_of(patterns: str) -> str:
+    """The input that --input names: "-", the standard input, or files: paths and glob patterns with
+    commas between, in this order."""
+    from xlnet.tasks.files.readers import expanded
 
-    if len(paths) > 1 and not is_directory:
-        expected = f"a directory (a name that ends in /) for {len(paths)} files"
-        raise wrong("output", f"'{output}'", expected)
-    if not is_directory:
-        files.check_output(output, paths)
-    elif os.path.isfile(output.rstrip(os.sep)):
-        raise wrong("output", f"the file {output}", "a directory")
-    else:
-        files.require_writable(output, "output")
-    # Predictions are named after their files.
-    seen: dict[str, str] = {}
-    for path in paths:
-        name = readers.stem(os.path.basename(path))
-        if seen.setdefault(name, path) != path:
-            found = f"{seen[name]} and {path}, whose predictions have the same name"
-            raise wrong("input", found, "one of them at a time")
+    return patterns if patterns == "-" else expanded(patterns, "input")
 
 
 def run_predict() -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -14,10 +13,9 @@ from xlnet.inference.settings import (
     GenerationSettings,
     LoadSettings,
 )
-from xlnet.settings.data import InputSettings
-from xlnet.settings.fields import Settings, required, same_as, setting
-from xlnet.support import encodings, errors, files
-from xlnet.support.errors import UserError, wrong
+from xlnet.settings.fields import Settings, required, setting
+from xlnet.support import errors, files
+from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
     from xlnet.inference.model import Model
@@ -29,10 +27,8 @@ class TextInputs(Settings):
 
     text: Optional[str] = setting(None, "the text")
     input: Optional[str] = setting(
-        None,
-        "files of texts, one a line: paths and patterns with commas between; -: standard input",
+        None, "file of texts in UTF-8, one a line; -: standard input"
     )
-    encoding: Optional[str] = same_as(InputSettings, "encoding")
     output: Optional[str] = setting(
         None,
         "file of JSON lines to write instead of showing the outputs; -: standard output",
@@ -42,8 +38,6 @@ class TextInputs(Settings):
         super().check()
         if (self.text is None) == (self.input is None):
             raise wrong("text, input", "both or none", "one of them")
-        if self.encoding is not None:
-            encodings.check(self.encoding)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,40 +48,24 @@ class PairSettings(Settings):
     text_b: Optional[str] = setting(None, "the second text of a pair")
 
 
-def input_of(patterns: str) -> str:
-    """The input that --input names: "-", the standard input; a file; or several paths and glob
-    patterns with commas between, in this order."""
-    from xlnet.tasks.files.readers import expanded
-
-    if patterns == "-" or os.path.isfile(patterns):
-        return patterns
-    return expanded(patterns, "input")
-
-
 def check_files(settings: TextInputs) -> None:
-    """As `files.check_output`; raises UserError if an input does not exist, too."""
-    from xlnet.tasks.files.readers import each_path
+    """Checks the files before a model is loaded."""
+    inputs = [settings.input] if settings.input else []
+    if inputs and inputs != ["-"]:
+        files.require_file(inputs[0], "input")
+    files.check_output(settings.output, inputs)
 
-    paths = each_path(input_of(settings.input)) if settings.input else ()
-    files.check_output(settings.output, paths)
 
-
-def texts(settings: TextInputs) -> Iterator[tuple[str, str]]:
-    """Yields (place, text) of each text: the one that is given, or each line that is not blank."""
-    from xlnet.corpus.tokenizer import is_text
-    from xlnet.tasks.files import forms, readers
+def texts(settings: TextInputs) -> Iterator[str]:
+    """Yields the text that is given, or each line that is not blank."""
+    from xlnet.tasks.files import forms
 
     if settings.input is None:
-        yield "text", settings.text or ""
+        yield settings.text or ""
         return
-    for path in readers.each_path(input_of(settings.input)):
-        lines = forms.lines(path, "input", settings.encoding)
-        for number, line in enumerate(lines, 1):
-            place = f"input {path}, line {number}"
-            if not is_text(line):  # bytes that are not UTF-8 are half surrogates
-                raise wrong(place, repr(line[:80]), "UTF-8", "--encoding")
-            if line.strip():
-                yield place, line.strip()
+    for line in forms.lines(settings.input, "input"):
+        if line.strip():
+            yield line.strip()
 
 
 def load(settings: LoadSettings) -> "Model":
@@ -99,24 +77,17 @@ def load(settings: LoadSettings) -> "Model":
 def results(
     settings: TextInputs, model: "Model", verb: str, how: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yields each text with its result by a method of a model, computed in batches. A bad text ends
-    the program."""
-    inputs, queried = itertools.tee(texts(settings))
-    found = model.pipe((text for _, text in queried), verb, errors="return", **how)
-    for (place, text), result in zip(inputs, found):
-        if isinstance(result, UserError):
-            raise UserError(f"{place}: {result}")
-        yield text, result
+    """Yields each text with its result by a method of a model, computed in batches."""
+    asked, shown = itertools.tee(texts(settings))
+    return zip(shown, model.pipe(asked, verb, **how))
 
 
-def write(settings: TextInputs, objects: Iterable[dict[str, Any]]) -> None:
+def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
     """Writes JSON lines to the output."""
-    files.write_lines(
-        settings.output or "-",
-        (json.dumps(each, ensure_ascii=False) + "\n" for each in objects),
-    )
-    if not files.is_standard_output(settings.output):
-        print(f"written: {settings.output}")
+    lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
+    files.write_lines(output, lines)
+    if not files.is_standard_output(output):
+        print(f"written: {output}")
 
 
 def fill(
@@ -135,14 +106,13 @@ def fill(
     with load(model_settings) as model:
         filled = results(settings, model, "fill", vars(how))
         if settings.output:
-            write(settings, map(_filled_object, filled))
+            write(settings.output, map(_filled_object, filled))
             return
         for text, found in filled:
             print(text)
             for filling in found:
-                print(
-                    f"{100 * filling.probability:10.4f} %  {filling.text}", flush=True
-                )
+                percent = 100 * filling.probability
+                print(f"{percent:10.4f} %  {filling.text}", flush=True)
 
 
 def _filled_object(filled: tuple[str, Any]) -> dict[str, Any]:
@@ -168,15 +138,12 @@ def generate(
         if settings.output:
             generated = results(settings, model, "generate", chosen)
             objects = (dict(prompt=text, **one._asdict()) for text, one in generated)
-            write(settings, objects)
+            write(settings.output, objects)
             return
-        for place, text in texts(settings):
+        for text in texts(settings):
             print(text, end="", flush=True)
-            try:
-                for part in model.stream(text, **chosen):
-                    print(part.text, end="", flush=True)
-            except UserError as e:
-                raise UserError(f"{place}: {e}") from None
+            for part in model.stream(text, **chosen):
+                print(part.text, end="", flush=True)
             print(flush=True)
 
 

@@ -11,13 +11,11 @@ Examples:
 
 import dataclasses
 import os
-import pathlib
 import zipfile
 
 from xlnet.commands import cli
 from xlnet.settings.fields import required
 from xlnet.support import files
-from xlnet.support.errors import wrong
 
 SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 
@@ -31,16 +29,9 @@ class SampleSettings:
 
 def main(settings: SampleSettings) -> None:
     with zipfile.ZipFile(SAMPLE) as archive:
-        texts = {}
         for name in archive.namelist():
             path = os.path.join(settings.output, name)
-            content = archive.read(name)
-            texts[path] = content.decode("utf-8")
-            if os.path.exists(path) and pathlib.Path(path).read_bytes() != content:
-                found = f"{path}, which is not the sample's"
-                raise wrong("output", found, "another directory")
-        for path, text in texts.items():
-            files.write_text(path, text)
+            files.write_text(path, archive.read(name).decode("utf-8"))
             print(f"written: {path}")
 
 

@@ -48,10 +48,6 @@ class ServingSettings(Settings):
 
     def check(self) -> None:
         super().check()
-        if not self.host.strip():  # it would be every address of this machine
-            raise wrong(
-                "host", repr(self.host), "an address such as 127.0.0.1", "--host"
-            )
         if self.name and "/" in self.name:
             raise wrong("name", f"'{self.name}'", "a name without /", "--name")
 
