@@ -268,7 +268,7 @@ def test_bad_requests_are_refused_in_one_line(
 def test_masks_are_plotted_in_an_order_of_ones_own(place, tmp_path):
     output = tmp_path / "masks.png"
     example = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
-    place.inspect(
+    place.plot(
         "--factorization_order=left_to_right",
         f"--own_module={example}",
         f"--output={output}",

@@ -58,6 +58,9 @@ class MaskSettings(TargetSettings):
         check_png(self.output)
         if self.objective != "permutation":
             raise wrong("objective", self.objective, "permutation")
+        if self.mask_mode == "legacy":
+            found = "legacy, a rule for complete sequences"
+            raise wrong("mask_mode", found, "another")
 
 
 def _records(directory: str, settings: TargetSettings) -> "inspection.Records":

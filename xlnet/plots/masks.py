@@ -59,12 +59,8 @@ def of_text(
       most: the largest number of pieces.
 
     Raises:
-      UserError: it has no token or more than `most`, or `mask_mode` is legacy.
+      UserError: it has no token or more than `most`.
     """
-    if permutation.mask_mode == "legacy":
-        raise wrong(
-            "mask_mode", "legacy, a rule for complete sequences", "another", "--text"
-        )
     ids = np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
         raise wrong("text", f"{len(ids)} pieces", f"1 to {most}", "--text")
