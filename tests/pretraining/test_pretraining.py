@@ -198,7 +198,7 @@ def reported(place):
 def board(folder):
     """Scalars {tag: {step: value}} of TensorBoard's files."""
     scalars = {}
-    for path in glob.glob(str(folder / "events*")):
+    for path in glob.glob(str(folder / "cache" / "events*")):
         for event in tf.train.summary_iterator(path):
             for value in event.summary.value:
                 scalars.setdefault(value.tag, {})[event.step] = value.simple_value

@@ -14,7 +14,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
-from xlnet.settings.training import JOURNAL_NAME, RunSettings
+from xlnet.settings.training import CACHE, JOURNAL_NAME, RunSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
 
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 
 def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
-    """Adds a step's numbers, by name of the curve, to TensorBoard's files in `model_dir`."""
+    """Adds a step's numbers, by name of the curve, to TensorBoard's files of the run."""
     summary = tf.Summary()
     for tag, value in scalars.items():
         summary.value.add(tag=tag, simple_value=value)
@@ -44,7 +44,7 @@ def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
 
 def _board(model_dir: str) -> tf.summary.FileWriter:
     with tf.Graph().as_default():  # the writer requires a graph, but adds nothing to it
-        return tf.summary.FileWriterCache.get(model_dir)
+        return tf.summary.FileWriterCache.get(os.path.join(model_dir, CACHE))
 
 
 class Progress:

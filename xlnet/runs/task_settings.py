@@ -18,7 +18,7 @@ from xlnet.runs.run_document import RunDocument
 from xlnet.settings.fields import HelpGroup, check_value, field_of
 from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
-from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
+from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import MissingFlag, wrong
 from xlnet.tasks import custom, known
@@ -226,7 +226,7 @@ def resolve(
         require(settings, "data_dir")
     if settings.do_train and not settings.output_dir:
         settings = dataclasses.replace(
-            settings, output_dir=os.path.join(settings.model_dir, "records")
+            settings, output_dir=os.path.join(settings.model_dir, CACHE, "records")
         )
     return settings, network, optimization
 

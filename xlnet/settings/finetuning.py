@@ -54,8 +54,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     output_dir: str = setting(
         "",
-        "directory that keeps tokenized records; if not given, records in model_dir to train, else "
-        "a temporary one",
+        "directory that keeps tokenized records; if not given, model_dir/cache/records",
         help_group=HelpGroup.RECORDS,
         belongs_to=None,
     )

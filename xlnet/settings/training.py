@@ -13,6 +13,8 @@ EVALUATIONS_NAME = "evaluations.json"
 RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 BEST = "best"  # the directory of the best checkpoint in a model directory
 RESULTS = "results"  # there: of evaluations, and predictions
+# there: what may be deleted, TensorBoard's files and the records of fine-tuning
+CACHE = "cache"
 RUN_NAME = "run.json"  # there: the document of the run, and of `best/`
 
 
