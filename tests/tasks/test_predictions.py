@@ -6,7 +6,7 @@ import pytest
 from xlnet.support.errors import UserError
 from xlnet.tasks.evaluation import write_predictions
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.questions.answers import BestSpans
+from xlnet.tasks.questions.spans import BestSpans
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Row, Task

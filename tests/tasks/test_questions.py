@@ -24,8 +24,7 @@ from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers, squad
-from xlnet.tasks.questions.answers import BestSpans
-from xlnet.tasks.questions.spans import SpanOptions
+from xlnet.tasks.questions.spans import BestSpans, SpanOptions
 from xlnet.tasks.questions.squad import GoldAnswer, Question, position_of
 from xlnet.tasks.task import Columns, Row, Task
 
@@ -117,8 +116,8 @@ def test_squad_s_files(tmp_path):
             "found 'y' as answer_start, expec",
         ),
         (
-            [article(question(answers=((5, 0),)))],
-            "found 5 as an answer, expected a text",
+            [article(question(answers=((" ", 0),)))],
+            "found an empty answer, expected a text",
         ),
         ([article(question(answers=None))], "no answers"),
         ([article(question(answers=(), is_impossible=False))], "no answers"),
@@ -202,13 +201,14 @@ def test_places_of_answers(caplog):
         row(answers=(("cow", 3),), id="lost"),
     ]
     assert SQUAD.reader.training_rows(rows, 0, "") == rows[:2]
-    assert "the train file in : 1 of 3 questions: no answer with" in caplog.text
+    assert "train: without 1 of 3 questions with an answer that has" in caplog.text
     assert [example[2:] for example in SQUAD.reader.examples(rows[:2])] == [
         (17, 20),
         (-1, -1),
     ]
     with pytest.raises(
-        UserError, match="train file in d: found no answer with a known pos"
+        UserError,
+        match="train: found 1 of 1 questions with an answer that has no known",
     ):
         SQUAD.reader.training_rows(rows[2:], 0, "d")
 
@@ -426,11 +426,8 @@ def test_official_files():
         "cat sat",
     ]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
-    assert list(n_best["q1"][0])[1:] == [
-        "probability",
-        "start_log_prob",
-        "end_log_prob",
-    ]
+    spans = [CONTEXT[entry["start"] : entry["end"]] for entry in n_best["q1"]]
+    assert spans == [entry["text"] for entry in n_best["q1"]]
     assert n_best["q1"][0]["start_log_prob"] == pytest.approx(math.log(0.6))
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
     assert written(rows, values, threshold=0.7)[0]["q2"] == "cat"

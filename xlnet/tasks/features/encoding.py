@@ -25,7 +25,7 @@ from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
+SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD = 0, 1, 2, 3, 4
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
 
 # `A <sep> B <sep> <cls>` and one token of text.
@@ -194,33 +194,43 @@ def windows_of(count: int, room: int, stride: int) -> list[Window]:
 
 
 def lay_out(
-    pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int
-) -> dict:
-    """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
+    pairs: Sequence[tuple],
+    max_seq_length: int,
+    cls_id: int,
+    sep_id: int,
+    pads: str = "left",
+) -> dict[str, np.ndarray]:
+    """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`.
 
-    With the ids 21 and 22 of A, 31 of B and a length of 8:
+    With the ids 21 and 22 of A, 31 of B and a length of 8, padded on the left:
 
         input_ids     0   0  21  22  <sep>  31  <sep>  <cls>
         input_mask    1   1   0   0      0   0      0      0
         segment_ids   4   4   0   0      0   1      1      2
 
-    pairs: n tuples of lists of ids (A, B or None) that fit. Returns a dict of `input_ids` int32,
-    `input_mask` float32 and `segment_ids` int32, each [n,T].
+    Args:
+      pairs: n tuples of lists of ids (A, B or None) that fit.
+      max_seq_length: T.
+      cls_id: of the vocabulary, like the next one.
+      sep_id: the id of <sep>.
+      pads: the side of the padding, "left" or "right".
+
+    Returns:
+      a dict of `input_ids` int32, `input_mask` float32 and `segment_ids` int32, each [n,T].
     """
     end = [sep_id, cls_id]
     joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
     sizes = np.array([len(ids) for ids in joined])[:, None]
     end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
-    # In the text; below 0: padding.
-    index = np.arange(max_seq_length) - (max_seq_length - sizes)
-    is_padding = index < 0  # [n,T]
+    begin = max_seq_length - sizes if pads == "left" else 0 * sizes
+    index = np.arange(max_seq_length) - begin  # in the text, [n,T]
+    is_padding = (index < 0) | (index >= sizes)
     input_ids = np.zeros(index.shape, np.int32)
-    input_ids[~is_padding] = np.fromiter(
-        itertools.chain.from_iterable(joined), np.int32
-    )
+    all_ids = itertools.chain.from_iterable(joined)
+    input_ids[~is_padding] = np.fromiter(all_ids, np.int32)
     segment_ids = np.where(index < end_of_a, SEG_A, SEG_B).astype(np.int32)
-    segment_ids[is_padding] = SEG_PAD
-    segment_ids[:, -1] = SEG_CLS
+    segment_ids[index == sizes - 1] = SEG_CLS
+    segment_ids[is_padding] = SEG_PAD if pads == "left" else SEG_PAD_RIGHT
     return dict(
         input_ids=input_ids,
         input_mask=is_padding.astype(np.float32),

@@ -1,117 +1,21 @@
-"""Answers: the best spans over all windows of a paragraph as texts, in the official forms; exact
-match and F1, a function for each official script: SQuAD 1.1, 2.0 and CMRC 2018.
+"""Scores of answers: exact match and F1, a function for each official script: SQuAD 1.1, 2.0 and
+CMRC 2018.
 
-Shape letters: n questions, m windows, S starts, E ends of each start.
+`squad` and `cmrc` give (exact match, F1) of a predicted text with a gold answer, from 0 to 1. Shape
+letter: n questions.
 """
 
 from __future__ import annotations
 
 import collections
 import difflib
-import json
 import re
 import string
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
-from xlnet.tasks import results
-from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Row
-
-
-class BestSpans(NamedTuple):
-    """The predictions for a question."""
-
-    # [start, end, log probability of the start, of the end] each, in characters, best first.
-    spans: list[list[float]]
-    null_probability: float  # of no answer, the lowest one of its windows
-
-
-def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]:
-    """The spans of n questions from the network's outputs for their m windows.
-
-    Args:
-      outputs: `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed`
-        [m,S,E], `null_score` [m].
-      windows: int [n], how many windows each question has, in order.
-    """
-    joined, first = [], 0
-    for count in windows.tolist():
-        # The spans of all windows of a question compete by the sum of both log probabilities, each
-        # normalized over its own window, as in the original.
-        own = {name: array[first : first + count] for name, array in outputs.items()}
-        window, start, end = np.nonzero(own["is_allowed"])
-        columns = (
-            own["char_start"][window, start],
-            own["char_end"][window, start, end],
-            own["start_log_prob"][window, start],
-            own["end_log_prob"][window, start, end],
-        )
-        spans = np.stack(columns, axis=1).astype(np.float64)
-        best_first = np.argsort(-spans[:, 2:].sum(axis=1), kind="stable")
-        null = special.expit(float(own["null_score"].min()))
-        joined.append(BestSpans(spans[best_first].tolist(), float(null)))
-        first += count
-    return joined
-
-
-def answers(
-    rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int, threshold: float
-) -> list[results.Answer]:
-    """The answer to each question: none where the probability of no answer is above `threshold`, or
-    no span is allowed; with the `n_best_size` best texts, whether there is an answer or not."""
-    made = []
-    for row, found in zip(rows, values):
-        context = row.pairs[0][0]
-        texts: dict[str, list] = {}  # the best span of each text
-        for span in found.spans:
-            text = context[int(span[0]) : int(span[1])].strip()
-            if text and len(texts) < n_best_size:
-                texts.setdefault(text, span)
-        scores = [sum(span[2:]) for span in texts.values()]
-        ratios = special.softmax(scores) if scores else []
-        best = []
-        for (text, span), ratio in zip(texts.items(), ratios):
-            start = context.index(text, int(span[0]))  # a span may begin with spaces
-            end = start + len(text)
-            best.append(results.Span(text, start, end, float(ratio), *span[2:]))
-        null = found.null_probability
-        answer = results.Answer("", None, None, tuple(best), null)
-        if best and null <= threshold:
-            text, start, end = best[0][:3]
-            answer = answer._replace(text=text, start=start, end=end)
-        made.append(answer)
-    return made
-
-
-def official_files(
-    rows: Sequence[Row], found: Sequence[results.Answer]
-) -> list[PredictionFile]:
-    """By question: the answer, "" for none; the n best answers with probabilities whose sum is 1;
-    the probability of no answer."""
-    contents: dict[str, dict] = {"json": {}, "nbest.json": {}, "na_prob.json": {}}
-    for row, answer in zip(rows, found):
-        entries = []
-        for span in answer.best:
-            entry = span._asdict()
-            del entry["start"], entry["end"]
-            entries.append(entry)
-        contents["json"][row.id] = answer.text
-        contents["nbest.json"][row.id] = entries
-        contents["na_prob.json"][row.id] = answer.null_probability
-    files = []
-    for extension, content in contents.items():
-        what = None if extension == "json" else extension
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        files.append(PredictionFile(extension, what, [text, "\n"]))
-    return files
-
-
-# ---- scores: (exact match, F1) of a predicted text with a gold answer, from 0 to 1
-
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -187,10 +91,8 @@ def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.nda
         if not texts:
             found[i] = not _words(prediction)
         for text in texts:
-            one = squad(prediction, text)
-            if rule == "characters":
-                one = cmrc(prediction, text)
-            found[i] = np.maximum(found[i], one)
+            score = cmrc if rule == "characters" else squad
+            found[i] = np.maximum(found[i], score(prediction, text))
     return found
 
 
@@ -216,11 +118,7 @@ def metrics(
     of_none = scores(rule, [""] * len(rows), rows)
     written = np.where(null[:, None] > threshold, of_none, values)
     has_answer = np.array([bool(row.label) for row in rows])
-    parts = {
-        "": np.ones(len(rows), bool),
-        "HasAns_": has_answer,
-        "NoAns_": ~has_answer,
-    }
+    parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
     found = {}
     for name, chosen in parts.items():
         if chosen.any():

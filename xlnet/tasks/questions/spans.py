@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
+from scipy import special
 
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
 from xlnet.tasks.questions import answers, squad
+from xlnet.tasks.results import Answer, PredictionFile, Span
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -35,6 +38,14 @@ class SpanOptions:
     scoring: str = "squad2.0"  # rule of `answers.scores`
 
 
+class BestSpans(NamedTuple):
+    """The predictions for a question."""
+
+    # [start, end, log probability of the start, of the end] each, in characters, best first.
+    spans: list[list[float]]
+    null_probability: float  # of no answer, the lowest one of its windows
+
+
 class SpanReader(contract.Reader):
     """A row's pair is (context, question), its label the answers, `squad.GoldAnswer`s, () where
     there is none."""
@@ -46,7 +57,7 @@ class SpanReader(contract.Reader):
     def table(self, path: str) -> forms.Records:
         form = readers.declared_form(self.task, path)
         if form.name == "json":
-            return squad.read_json(self.task, path, form)
+            return squad.read_json(self.task.columns, path, form)
         return super().table(path)
 
     def parse_label(self, cells: list) -> tuple:
@@ -66,19 +77,16 @@ class SpanReader(contract.Reader):
         for row in rows:
             if not row.label or squad.position_of(row)[0] >= 0:
                 kept.append(row)
-        where = f"the train file in {data_dir}"
-        lost = "no answer with a known position in its context"
+        lost = f"{len(rows) - len(kept)} of {len(rows)} questions with an answer that has no known "
+        lost += "position in its context"
         if not kept:
-            raise wrong(where, lost, "some to train on", "--train_file")
+            raise wrong("train", lost, "some to train on", "--train_file")
         if len(kept) < len(rows):
-            count = len(rows) - len(kept)
-            _log.warning(
-                "note: %s: %d of %d questions: %s", where, count, len(rows), lost
-            )
+            _log.warning("note: train: without %s", lost)
         return kept
 
     def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
-        return list(map(squad.question_of, rows))
+        return [squad.Question(*row.pairs[0], *squad.position_of(row)) for row in rows]
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return squad.encode(examples, tokenizer, layout.max_seq_length, self.options)
@@ -217,12 +225,27 @@ class SpanHead(contract.Head):
     def join(
         self, outputs: dict, windows: Optional[np.ndarray]
     ) -> contract.Predictions:
-        """values: n `answers.BestSpans`, over all windows of each question."""
+        """values: n `BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
-        return contract.Predictions(
-            answers.join(outputs, windows),
-            contract.mean_over_windows(outputs["loss"], windows),
-        )
+        joined = []
+        ends = np.cumsum(windows).tolist()
+        for first, end in zip([0, *ends], ends):
+            # The spans of all windows of a question compete by the sum of both log probabilities,
+            # each normalized over its own window, as in the original.
+            own = {name: array[first:end] for name, array in outputs.items()}
+            window, start, end = np.nonzero(own["is_allowed"])
+            columns = (
+                own["char_start"][window, start],
+                own["char_end"][window, start, end],
+                own["start_log_prob"][window, start],
+                own["end_log_prob"][window, start, end],
+            )
+            spans = np.stack(columns, axis=1).astype(np.float64)
+            best_first = np.argsort(-spans[:, 2:].sum(axis=1), kind="stable")
+            null = special.expit(float(own["null_score"].min()))
+            joined.append(BestSpans(spans[best_first].tolist(), float(null)))
+        loss = contract.mean_over_windows(outputs["loss"], windows)
+        return contract.Predictions(joined, loss)
 
 
 class SpanScorer(contract.Scorer):
@@ -250,18 +273,55 @@ class SpanScorer(contract.Scorer):
             names += found
         return {name: found[name] for name in names}
 
-    def prediction_files(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
-        """The official forms: answers, n best answers, and probabilities of no answer."""
-        return answers.official_files(rows, self.results(rows, values, threshold))
-
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
+        """The answer to each question: none where the probability of no answer is above
+        `threshold`, or no span is allowed; with the best texts, whether there is an answer or
+        not."""
         null = np.array([found.null_probability for found in values])
         contract.refuse_nan(self.task, null)
-        return answers.answers(rows, values, self.options.n_best_size, threshold)
+        made = []
+        for row, found in zip(rows, values):
+            context = row.pairs[0][0]
+            texts: dict[str, list] = {}  # the best span of each text
+            for span in found.spans:
+                text = context[int(span[0]) : int(span[1])].strip()
+                if text and len(texts) < self.options.n_best_size:
+                    texts.setdefault(text, span)
+            scores = [sum(span[2:]) for span in texts.values()]
+            ratios = special.softmax(scores) if scores else []
+            best = []
+            for (text, span), ratio in zip(texts.items(), ratios):
+                start = context.index(
+                    text, int(span[0])
+                )  # a span may begin with spaces
+                end = start + len(text)
+                best.append(Span(text, start, end, float(ratio), *span[2:]))
+            answer = Answer("", None, None, tuple(best), found.null_probability)
+            if best and answer.null_probability <= threshold:
+                text, start, end = best[0][:3]
+                answer = answer._replace(text=text, start=start, end=end)
+            made.append(answer)
+        return made
+
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
+        """The official forms, by question: the answer, "" for none; the n best answers with
+        probabilities whose sum is 1; the probability of no answer."""
+        texts, n_best, null = {}, {}, {}
+        for row, answer in zip(rows, self.results(rows, values, threshold)):
+            texts[row.id] = answer.text
+            null[row.id] = answer.null_probability
+            n_best[row.id] = [span._asdict() for span in answer.best]
+        files = []
+        contents = {"json": texts, "nbest.json": n_best, "na_prob.json": null}
+        for extension, content in contents.items():
+            what = None if extension == "json" else extension
+            text = json.dumps(content, indent=2, ensure_ascii=False)
+            files.append(PredictionFile(extension, what, [text, "\n"]))
+        return files
 
 
 SPANS = contract.TaskType(

@@ -14,21 +14,20 @@ Shape letters: n questions, m windows, T tokens of a window, P pieces of a parag
 
 from __future__ import annotations
 
+import collections
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus.feature_spec import Feature, finetuning_features
+from xlnet.corpus.feature_spec import Feature
 from xlnet.corpus.offsets import Aligner, piece_span
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms, readers
-from xlnet.tasks.task import Form, Row, Task
-
-SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD = 0, 1, 2, 3
+from xlnet.tasks.task import Columns, Form, Row
 
 # Of a token: its characters in the context.
 TOKEN_FEATURES = ("char_start", "char_end")
@@ -53,7 +52,7 @@ class Question(NamedTuple):
 # ---- SQuAD's JSON
 
 
-def read_json(task: Task, path: str, form: Form) -> Iterator[tuple[str, Any]]:
+def read_json(columns: Columns, path: str, form: Form) -> forms.Records:
     """Yields (place, cells or error) of the questions of SQuAD's articles, or of the rows of a JSON
     list."""
     for place, value in forms.read(path, form, "questions"):
@@ -61,17 +60,14 @@ def read_json(task: Task, path: str, form: Form) -> Iterator[tuple[str, Any]]:
             yield place, forms.flattened(value)
             continue
         try:
-            yield from _of_article(task, place, value)
+            yield from _of_article(columns, place, value)
         except (KeyError, TypeError, AttributeError) as e:
             yield place, f"not an article as in SQuAD ({type(e).__name__}: {e})"
 
 
-def _of_article(
-    task: Task, place: str, article: dict[str, Any]
-) -> Iterator[tuple[str, Any]]:
+def _of_article(columns: Columns, place: str, article: dict) -> forms.Records:
     """Yields (place, cells by the task's columns) of every question of an article:
     {"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]}."""
-    columns = task.columns
     for p, paragraph in enumerate(article["paragraphs"], 1):
         for q, question in enumerate(paragraph["qas"], 1):
             answers = question.get("answers")
@@ -79,11 +75,15 @@ def _of_article(
                 answers = []
             elif answers == [] and question.get("is_impossible") is False:
                 answers = None  # withheld, as in test sets
-            cells: dict[Any, Any] = dict(zip(columns.label, (answers, None)))
-            cells[columns.text_a[0]] = paragraph["context"]
-            cells[columns.text_b[0]] = question["question"]
-            cells[columns.id] = question["id"]
-            yield f"{place}, paragraph {p}, question {q}", cells
+            yield (
+                f"{place}, paragraph {p}, question {q}",
+                {
+                    columns.text_a[0]: paragraph["context"],
+                    columns.text_b[0]: question["question"],
+                    columns.label[0]: answers,
+                    columns.id: question["id"],
+                },
+            )
 
 
 # ---- answers
@@ -98,33 +98,23 @@ def parse_answers(cells: list) -> tuple[GoldAnswer, ...]:
     """
     if not cells or cells[0] is None:
         raise ValueError("no answers")
-    answers: Any = cells[0]
-    start: Any = None
+    answers = cells[0]
     if not isinstance(answers, list):
-        start = cells[1] if len(cells) > 1 else None
-        only = readers.to_text(answers)
-        answers = [only] if only.strip() else []
+        only = {"text": answers, "answer_start": cells[-1] if len(cells) > 1 else None}
+        answers = [only] if readers.to_text(answers).strip() else []
     found = []
     for answer in answers:
-        text = answer
-        if isinstance(answer, dict):
-            text, start = answer.get("text"), answer.get("answer_start")
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"found {text!r} as an answer, expected a text")
-        number = readers.to_number(readers.to_text(start))
-        is_place = number.is_integer()  # pandas writes 9.0 where rows have gaps
-        if start not in (None, "") and not is_place:
+        if not isinstance(answer, dict):
+            answer = {"text": answer}
+        text = readers.to_text(answer.get("text"))
+        start = readers.to_text(answer.get("answer_start"))
+        number = readers.to_number(start)
+        if not text.strip():
+            raise ValueError("found an empty answer, expected a text")
+        if start and not number.is_integer():  # pandas writes 9.0 where rows have gaps
             raise ValueError(f"found {start!r} as answer_start, expected an integer")
-        found.append(GoldAnswer(text, int(number) if is_place else None))
+        found.append(GoldAnswer(text, int(number) if start else None))
     return tuple(found)
-
-
-def question_of(row: Row) -> Question:
-    """The question of a row, and where the first of its answers is, without the spaces around
-    it."""
-    context, question = row.pairs[0]
-    start, end = position_of(row)
-    return Question(context, question, start, end)
 
 
 def position_of(row: Row) -> tuple[int, int]:
@@ -132,17 +122,16 @@ def position_of(row: Row) -> tuple[int, int]:
     spaces around it; (-1, -1): there is none, or where it is is not known."""
     if not row.label:
         return -1, -1
-    context = row.pairs[0][0]
-    text, given = row.label[0]
-    occurrences = re.finditer(f"(?={re.escape(text)})", context)
+    text, given = row.label[0].text.strip(), row.label[0].start
+    occurrences = re.finditer(f"(?={re.escape(text)})", row.pairs[0][0])
     starts = [match.start() for match in occurrences]
-    is_given = given is not None and given >= 0  # CMRC has -1 where it is not known
-    if not starts or (len(starts) > 1 and not is_given):
+    if given is None or given < 0:  # CMRC has -1 where it is not known
+        given = 0
+        starts = starts if len(starts) == 1 else []
+    if not starts:
         return -1, -1
-    start = min(starts, key=lambda each: abs(each - (given or 0)))
-    blanks = len(text) - len(text.lstrip())
-    end = start + len(text.rstrip())
-    return start + blanks, end
+    start = min(starts, key=lambda each: abs(each - given))
+    return start, start + len(text)
 
 
 # ---- windows
@@ -182,8 +171,9 @@ def encode(
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
     queries = tokenizer.encode_lines([question.question for question in questions])
-    sep_id, cls_id = tokenizer.sep_id, tokenizer.cls_id
-    rows, counts, tokens_read, tokens = [], [], [], []
+    pairs: list[tuple] = []
+    counts, tokens_read, tokens = [], [], []
+    found: dict[str, list] = collections.defaultdict(list)  # by feature, of windows
     for question, query in zip(questions, queries):
         paragraph = paragraphs[question.context]
         pieces = len(paragraph.ids)
@@ -197,33 +187,27 @@ def encode(
         windows = encoding.windows_of(pieces, room, options.doc_stride)
         counts.append(len(windows))
         for start, end, widest_start, widest_end in windows:
-            size = end - start
-            ids = [*paragraph.ids[start:end], sep_id, *query, sep_id, cls_id]
-            cls, padding = len(ids) - 1, length - len(ids)
-            segments = (SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD)
-            lengths = (size + 1, len(query) + 1, 1, padding)
-            starts = paragraph.starts[widest_start:widest_end]
-            around = (widest_start - start, length - (widest_end - start))
+            pairs.append((paragraph.ids[start:end].tolist(), query))
+            cls = end - start + len(query) + QUESTION_SPECIAL_TOKENS - 1
             # The answer's position is that of <cls> unless the window has all of the answer.
             is_inside = start <= first <= last < end
-            row = {
-                "input_ids": np.pad(ids, (0, padding)),
-                "input_mask": np.arange(length) > cls,
-                "segment_ids": np.repeat(segments, lengths),
-                "is_real_example": 1,
-                "start_positions": first - start if is_inside else cls,
-                "end_positions": last - start if is_inside else cls,
-                "is_impossible": not is_inside,
-                "cls_index": cls,
-                "paragraph_len": size,
-                "char_start": np.pad(starts, around, constant_values=-1),
-                "char_end": np.pad(paragraph.ends[start:end], (0, length - size)),
-            }
-            rows.append(row)
-    arrays = {}
-    for feature in finetuning_features(length, window_features(length)):
+            found["start_positions"].append(first - start if is_inside else cls)
+            found["end_positions"].append(last - start if is_inside else cls)
+            found["is_impossible"].append(not is_inside)
+            found["cls_index"].append(cls)
+            found["paragraph_len"].append(end - start)
+            starts = paragraph.starts[widest_start:widest_end]
+            around = (widest_start - start, length - (widest_end - start))
+            found["char_start"].append(np.pad(starts, around, constant_values=-1))
+            ends = paragraph.ends[start:end]
+            found["char_end"].append(np.pad(ends, (0, length - (end - start))))
+    arrays = encoding.lay_out(
+        pairs, length, tokenizer.cls_id, tokenizer.sep_id, pads="right"
+    )
+    for feature in window_features(length):
         dtype = np.int32 if feature.dtype == "int" else np.float32
-        arrays[feature.name] = np.array([row[feature.name] for row in rows], dtype)
+        arrays[feature.name] = np.array(found[feature.name], dtype)
+    arrays["is_real_example"] = np.ones(len(pairs), np.int32)
     arrays[encoding.TOKENS_READ] = np.repeat(tokens_read, counts)
     arrays[encoding.TOKENS] = np.repeat(tokens, counts)
     return arrays, np.array(counts)
