@@ -86,7 +86,12 @@ class SpanReader(contract.Reader):
         return kept
 
     def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
-        return [squad.Question(*row.pairs[0], *squad.position_of(row)) for row in rows]
+        found = []
+        for row in rows:
+            context, question = row.pairs[0]
+            start, end = squad.position_of(row)
+            found.append(squad.Question(context, question, start, end))
+        return found
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return squad.encode(examples, tokenizer, layout.max_seq_length, self.options)
