@@ -143,11 +143,10 @@ def directions_of(rows, cores):
 def word_starts(rows, direction, tokenizer):
     """The positions at which words begin, in reading order, in sequences [W,Q] of one direction:
     bool [W,Q]."""
-    vocabulary = sequences.Vocabulary.of(tokenizer)
     words = []
     for row in rows.astype(np.uint32):
         in_order = row[::-1] if direction else row
-        words.append(sequences.read(in_order, direction, vocabulary).words)
+        words.append(sequences.read(in_order, direction, tokenizer).words)
     return np.stack(words)
 
 

@@ -44,7 +44,7 @@ def made(workspace):
         "note: not used: --mask_alpha, --num_core_per_host, --num_predict"
         in done.stderr
     )
-    assert "documents 12," in done.stdout and "tokens/s" in done.stdout
+    assert "documents 12," in done.stdout
     manifest = Manifest.read(workspace.path("out"))
     sequences = {}
     for stream, path in enumerate(manifest.stream_paths(workspace.path("out"))):
@@ -134,7 +134,7 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
     "arguments, places, message",
     [
         ([], {"input_glob": "none*.txt"}, "input_glob: no file"),
-        ([], {"input_glob": "blank.txt"}, "input_glob: no text in"),
+        ([], {"input_glob": "blank.txt"}, "input_glob: found no text in"),
         ([], {"sp_path": "none.model"}, "no such file"),
         ([], {"save_dir": "text.txt"}, "save_dir:"),
         (

@@ -42,7 +42,7 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
         place / "hedlout"
     ) in refused(eval_record_info_dir=place / "hedlout")
     assert "n_token: found 5, expected " in refused(n_token=5)
-    assert f"record_info_dir: no manifest.json in {place}; make" in refused(
+    assert f"record_info_dir: found no manifest.json in {place}, expected" in refused(
         record_info_dir=place
     )
     other = shutil.copytree(place / "heldout", place / "other")

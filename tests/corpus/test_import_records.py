@@ -134,7 +134,8 @@ def test_batches_are_those_of_the_files(place, theirs, tmp_path, cores, order):
 def test_records_and_vocabularies_that_do_not_fit(place, theirs, tmp_path):
     done = train(place, tmp_path / "model", record_info_dir=tmp_path / "tfrecords")
     assert (
-        done.returncode == 1 and "record_info_dir: no manifest.json in" in done.stderr
+        done.returncode == 1
+        and "record_info_dir: found no manifest.json in" in done.stderr
     )
     with pytest.raises(
         UserError, match="num_core_per_host: found 3, expected half of a divisor"

@@ -89,10 +89,9 @@ STREAM = VALUES["streams"][0]
             "inside of the records' directory",
         ),
         (dict(sp_model="/tmp/spiece.model"), "inside of the records' directory"),
-        (dict(windows_per_stream="2"), "found windows_per_stream '2', expected int"),
         (
             dict(streams=["a"]),
-            r"streams\[0\]: found 'a', expected an object with file, dir",
+            "found 'a', expected an object with file, dir",
         ),
         (dict(seq_len="gone"), "expected an object with vocab_size, "),
     ],
@@ -131,31 +130,18 @@ def whole(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "place, message",
-    [
-        (30, "a.tfrecord: record 1 is damaged"),
-        (14, "record 0 is damaged"),
-        (2 * 24 + 23, "record 2 is damaged"),
-    ],
-)
-def test_a_damaged_record_is_named(whole, place, message):
+def test_a_damaged_file_is_named(whole):
     Manifest.read(str(whole)).verify(str(whole))
     content = bytearray((whole / "a.tfrecord").read_bytes())
-    content[place] ^= 1
+    content[30] ^= 1
     (whole / "a.tfrecord").write_bytes(content)
     manifest = Manifest.read(str(whole))
     with pytest.raises(
-        UserError, match=message + ": found sha256 .*, expected .*, as in manifest.json"
+        UserError,
+        match="a.tfrecord: found sha256 .*, expected .*, as in manifest.json",
     ) as error:
         manifest.verify(str(whole))
     assert "\n" not in str(error.value)
-
-
-def test_a_file_that_is_cut_off_is_named(whole):
-    path = whole / "a.tfrecord"
-    path.write_bytes(path.read_bytes()[:-5])
-    assert tfrecord.first_damaged(str(path)) == 2
 
 
 @pytest.mark.parametrize("value", [-1, 301])

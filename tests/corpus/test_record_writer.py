@@ -1,8 +1,10 @@
 """record_writer: the bytes of sequences, checked by TensorFlow's own readers."""
 
+import types
+
 import numpy as np
 import pytest
-from helpers.sequences import CLS, SEP, VOCABULARY, all_segments, readings, small_text
+from helpers.sequences import CLS, SEP, TOKENIZER, all_segments, readings, small_text
 
 from xlnet.corpus import feature_spec, record_writer, sequences
 
@@ -34,7 +36,7 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
     found = written(
         tmp_path,
         sequences.Cell(reading, begins, drawn),
-        VOCABULARY,
+        TOKENIZER,
         seq_len,
         reuse_len,
         direction,
@@ -67,8 +69,12 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
 
 @pytest.mark.parametrize("vocab_size", [10, 129, 250000])
 def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
-    vocabulary = sequences.Vocabulary(
-        np.ones(vocab_size, bool), np.zeros(vocab_size, bool), SEP, CLS
+    vocabulary = types.SimpleNamespace(
+        vocab_size=vocab_size,
+        is_word_start=np.ones(vocab_size, bool),
+        stands_alone=np.zeros(vocab_size, bool),
+        sep_id=SEP,
+        cls_id=CLS,
     )
     ids = np.random.default_rng(0).integers(5, vocab_size, 4000).astype(np.uint32)
     ids[:2] = [5, vocab_size - 1]

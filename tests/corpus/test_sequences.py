@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from helpers.sequences import (
     BOTH,
-    CLS,
     EOD,
     EOP,
     REUSE_LEN,
-    SEP,
     SEQ_LEN,
-    VOCABULARY,
+    TOKENIZER,
     all_segments,
     make_tokens,
     readings,
@@ -28,11 +26,13 @@ from xlnet.support.errors import UserError
 @pytest.mark.parametrize("seq_len, reuse_len", [(32, 12), (9, 1), (64, 32), (16, 11)])
 def test_count_sequences_is_the_most_that_fit(seq_len, reuse_len):
     for part_len in range(200):
-        count = sequences.count_sequences(part_len, seq_len, reuse_len)
-        assert count == sum(
+        expected = sum(
             begin + seq_len - 3 <= part_len
             for begin in range(0, part_len + 1, reuse_len)
         )
+        if expected:
+            plan = sequences.plan_streams(part_len, seq_len, reuse_len, 1, False)
+            assert plan.sequences == expected
 
 
 def test_streams_are_pairs_that_share_a_part():
@@ -68,7 +68,7 @@ def test_the_number_of_streams_is_chosen_by_size(tokens, bi_data, expected):
 
 def test_streams_without_a_sequence_are_refused():
     with pytest.raises(
-        UserError, match="100 tokens.*num_streams=8.*at least 116 are needed"
+        UserError, match="found 100 tokens, expected at least 116 for num_streams=8"
     ):
         sequences.plan_streams(100, SEQ_LEN, REUSE_LEN, num_streams=8)
     assert sequences.plan_streams(116, SEQ_LEN, REUSE_LEN, num_streams=8).sequences == 1
@@ -80,6 +80,65 @@ def test_words_backward_begin_at_their_last_piece():
     assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
     assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
     assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
+
+
+# Blocks and passes.
+
+
+def marked_documents(count, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, count)
+    tokens = np.arange(lengths.sum(), dtype=np.uint32)
+    tokens[np.cumsum(lengths) - lengths] |= sequences.SENTENCE | sequences.DOCUMENT
+    return tokens
+
+
+def documents(tokens):
+    return [
+        tuple(part.tolist())
+        for part in np.split(tokens, np.flatnonzero(tokens & sequences.DOCUMENT)[1:])
+    ]
+
+
+def test_shuffling_keeps_documents_whole():
+    tokens = marked_documents(40)
+    other = sequences.shuffle_documents(tokens, np.random.default_rng(1))
+    assert documents(other) != documents(tokens)
+    assert sorted(documents(other)) == sorted(documents(tokens))
+    beginless = tokens[1:]  # a block that begins within a document
+    assert sorted(
+        sequences.shuffle_documents(beginless, np.random.default_rng(1))
+    ) == sorted(beginless)
+
+
+def text_of(chunks, number):
+    def read_chunk(chunk, begin, end):
+        return chunks[chunk][begin:end]
+
+    return sequences.TextOfPass(read_chunk, list(map(len, chunks)), 3, number)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_pass_reads_every_token_once(monkeypatch, number):
+    monkeypatch.setattr(sequences, "BLOCK_TOKENS", 16)
+    chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
+    size = sum(map(len, chunks))
+    text = text_of(chunks, number)
+    whole = text.read(0, size)
+    assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
+    assert (number == 0) == np.array_equal(whole, np.concatenate(chunks))
+    for low, high in ((0, 1), (5, 30), (15, 17), (16, 32), (size - 3, size)):
+        assert np.array_equal(text.read(low, high), whole[low:high])
+
+
+def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
+    monkeypatch.setattr(sequences, "BLOCK_TOKENS", 16)
+    text = marked_documents(40)
+    seen = []
+    for edges in ([], [3, 3, 50], [16, 32], range(1, len(text))):
+        chunks = np.split(text, list(edges))
+        seen.append(text_of(chunks, 1).read(0, len(text)).tolist())
+    assert seen[0] != text.tolist() and seen == seen[:1] * 4
 
 
 # Segments.
@@ -135,15 +194,15 @@ def test_text_too_small_for_elsewhere_still_gives_sequences():
 
 
 def all_cells(tokens, plan, stream, seed=0, pass_index=0):
-    first = plan.part(stream) * plan.part_len
     return list(
         sequences.cells(
-            lambda low, high: tokens[first + low : first + high],
+            types.SimpleNamespace(
+                number=pass_index, read=lambda low, high: tokens[low:high]
+            ),
             plan,
             stream,
             types.SimpleNamespace(seq_len=SEQ_LEN, reuse_len=REUSE_LEN, seed=seed),
-            VOCABULARY,
-            pass_index,
+            TOKENIZER,
         )
     )
 
@@ -204,7 +263,7 @@ def test_punctuation_and_special_tokens_are_words_of_their_own():
     ids = [9, 10, 12, 30, 12, EOD, 12]
     starts, alone = np.zeros(40, bool), np.zeros(40, bool)
     starts[[9, 10, 30, EOD]] = alone[[30, EOD]] = True
-    vocabulary = sequences.Vocabulary(starts, alone, SEP, CLS)
+    vocabulary = types.SimpleNamespace(is_word_start=starts, stands_alone=alone)
     tokens = make_tokens(ids, np.array([len(ids)]))
     forward, backward = (
         sequences.read(tokens, direction, vocabulary).words for direction in (0, 1)

@@ -276,7 +276,7 @@ def test_word_starts(tiny):
         piece = tiny.id_to_piece(id)
         special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
         assert tiny.is_word_start[id] == (
-            special or piece.startswith(tokenizer.WORD_START) or tiny.is_punctuation[id]
+            special or piece.startswith(tokenizer.WORD_START) or tiny.stands_alone[id]
         )
     assert tiny.is_word_start[
         [tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")

@@ -12,7 +12,6 @@ BOTH = SEQ_LEN - REUSE_LEN - 3
 IS_WORD_START = np.arange(1000) % 3 != 0  # ids divisible by 3 continue a word
 IS_WORD_START[:9] = True
 STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
-VOCABULARY = sequences.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
 
 
 def _encode(lines):
@@ -35,6 +34,8 @@ TOKENIZER = types.SimpleNamespace(
     uncased=False,
     keep_accents=False,
     ids_without_mark=np.arange(1000),
+    is_word_start=IS_WORD_START,
+    stands_alone=STANDS_ALONE,
 )
 
 
@@ -51,11 +52,11 @@ def small_text(num_sentences=120, seed=0):
 
 
 def readings(tokens):
-    return [sequences.read(tokens, direction, VOCABULARY) for direction in (0, 1)]
+    return [sequences.read(tokens, direction, TOKENIZER) for direction in (0, 1)]
 
 
 def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):
-    count = sequences.count_sequences(len(reading.ids), seq_len, reuse_len)
+    count = max(0, (len(reading.ids) - (seq_len - 3)) // reuse_len + 1)
     begins = reuse_len * np.arange(count)
     return begins, sequences.sample_segments(
         reading, begins, seq_len, reuse_len, np.random.default_rng(seed)

@@ -63,7 +63,7 @@ def best_words(made, table, count):
         if piece.startswith("▁")
         and len(piece) > 1
         and not made.tokenizer.is_special[id]
-        and not made.tokenizer.is_punctuation[id]
+        and not made.tokenizer.stands_alone[id]
     ]
     assert len(words) > 15
     pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[

@@ -151,10 +151,10 @@ def killed(workspace):
     """A pipeline of which a worker was killed while tokens were made."""
     with dask() as (_, workers, address):
         process = begin(workspace, "killed", address)
-        wait_for(workspace, "killed", "unfinished/tokens/*.json", process)
+        wait_for(workspace, "killed", "unfinished/tokens-*.json", process)
         workers[0].send_signal(signal.SIGKILL)
         status, stdout, last = end(process)
-        assert status == 0 and stdout.startswith("records: "), last
+        assert status == 0 and "records: " in stdout, last
 
         # On what is left: text that is bad is one line.
         pathlib.Path(workspace.path("bad.txt")).write_bytes(b"fine\n\xff\n")

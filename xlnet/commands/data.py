@@ -17,6 +17,8 @@ from xlnet.support.errors import wrong
 if TYPE_CHECKING:
     from collections import Counter
 
+    from xlnet.corpus import preparation
+
 OF_PRETRAINING = (  # groups of `xlnet pretrain`, whose presets say how long sequences are
     PretrainingSettings,
     ArchitectureSettings,
@@ -70,16 +72,21 @@ def make(settings: CorpusSettings) -> None:
           --save_dir=records
     """
     from xlnet.corpus import preparation
-    from xlnet.corpus.tokenized import REPEATED
 
-    summary = preparation.make_records(with_streams(settings))
+    show(preparation.make_records(with_streams(settings)))
+
+
+def show(summary: "preparation.Summary") -> None:
+    """Prints what was made."""
     made = summary.manifest
     print(
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
-    if summary.counts and summary.counts[REPEATED]:
-        _show_repetitions(summary.counts, made.sentences)
+    if summary.counts is None:
+        print("nothing to do: these records were made before")
+    else:
+        show_repetitions(summary.counts, made.sentences)
     for reason, count in made.skipped.items():
         print(f"left out, {reason}: {count}")
     print(
@@ -87,15 +94,10 @@ def make(settings: CorpusSettings) -> None:
         f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped from the ends of parts "
         "in each pass"
     )
-    if summary.seconds is None:
-        print("nothing to do: these records were made before")
-    else:
-        speed = made.tokens / max(summary.seconds, 1e-3)
-        print(f"{summary.seconds:.1f} s, {speed:.0f} tokens/s")
     print(f"records: {summary.directory}")
 
 
-def _show_repetitions(counts: "Counter[str]", sentences: int) -> None:
+def show_repetitions(counts: "Counter[str]", sentences: int) -> None:
     """Prints how many sentences repeat others of the same part of the text, and the most frequent
     one."""
     from xlnet.corpus.tokenized import FREQUENT, REPEATED
@@ -104,8 +106,9 @@ def _show_repetitions(counts: "Counter[str]", sentences: int) -> None:
     for name, count in counts.items():
         if name.startswith(FREQUENT) and count > most:
             most, sentence = count, name[len(FREQUENT) :]
-    percent = 100 * counts[REPEATED] / sentences
-    print(f"repeated sentences: at least {percent:.1f} %, {most} are {sentence!r}")
+    if most:
+        percent = 100 * counts[REPEATED] / sentences
+        print(f"repeated sentences: at least {percent:.1f} %, {most} are {sentence!r}")
 
 
 def with_streams(settings: CorpusSettings) -> CorpusSettings:
@@ -151,9 +154,7 @@ def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
             options.append("--dask_partition_size=1")  # 128 would keep workers idle
     for name in silenced:  # tracebacks of what is tried again, or is raised again below
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    made = pipeline.run(with_streams(settings), PipelineOptions(options))
-    what = "records" if made else "nothing to do: these records were made before"
-    print(f"{what}: {settings.save_dir}")
+    show(pipeline.make_records(with_streams(settings), PipelineOptions(options)))
 
 
 def merge(settings: MergeSettings) -> None:

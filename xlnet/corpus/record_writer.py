@@ -15,6 +15,7 @@ import numpy as np
 
 from xlnet.corpus import feature_spec, sequences, tfrecord
 from xlnet.corpus.tfrecord import BEFORE, BEHIND
+from xlnet.corpus.tokenizer import Tokenizer
 
 _BATCH_SEQUENCES = 128  # whose bytes fit the processor's cache
 
@@ -22,16 +23,14 @@ _BATCH_SEQUENCES = 128  # whose bytes fit the processor's cache
 class SequenceEncoder:
     """Serializes sequences as framed `tf.train.Example`s of `feature_spec.pretraining_features`."""
 
-    def __init__(
-        self, vocabulary: sequences.Vocabulary, seq_len: int, reuse_len: int
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, seq_len: int, reuse_len: int) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
         # One byte a token up to 128 pieces, two up to 16,384, three up to 2 million.
-        self._token_bytes = feature_spec.varint_table(  # [V,bytes]
-            len(vocabulary.is_word_start) - 1
-        )
-        sep = self._token_bytes[vocabulary.sep_id].tobytes()
-        self._ends = sep, sep + self._token_bytes[vocabulary.cls_id].tobytes()
+        self._token_bytes = feature_spec.varint_table(
+            tokenizer.vocab_size - 1
+        )  # [V,bytes]
+        sep = self._token_bytes[tokenizer.sep_id].tobytes()
+        self._ends = sep, sep + self._token_bytes[tokenizer.cls_id].tobytes()
         width = self._token_bytes.shape[1]
         layout = feature_spec.pretraining_features(seq_len)
         sizes = {}  # [bytes] of the values of each feature

@@ -24,19 +24,21 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Callable
 
 import numpy as np
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS, CorpusSettings
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 FORWARD, BACKWARD = 0, 1
 MOST_STREAMS = 32  # when the number is not given
 FEWEST_SEQUENCES = 8  # per stream and pass, when the number of streams is not given
 CELL_TOKENS = 1 << 21  # tokens that one cell of sequences moves over, at most
+
+BLOCK_TOKENS = 1 << 20
 
 SENTENCE, DOCUMENT = 1 << 30, 1 << 31  # bits of a token that begins one
 ID_BITS = SENTENCE - 1
@@ -69,12 +71,6 @@ class StreamPlan:
         return stream % 2 if self.bi_data else FORWARD
 
 
-def count_sequences(part_len: int, seq_len: int, reuse_len: int) -> int:
-    """Sequences that fit into a part: each advances by `reuse_len` and reads Q - 3 tokens."""
-    # Example: in 10 tokens, with Q - 3 = 6 and a reuse_len of 2, sequences begin at 0, 2 and 4.
-    return max(0, (part_len - (seq_len - SEQUENCE_SPECIAL_TOKENS)) // reuse_len + 1)
-
-
 def plan_streams(
     num_tokens: int,
     seq_len: int,
@@ -82,57 +78,111 @@ def plan_streams(
     num_streams: int = 0,
     bi_data: bool = True,
 ) -> StreamPlan:
-    """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two."""
+    """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two: the largest
+    one of up to `MOST_STREAMS` that has `FEWEST_SEQUENCES` a stream."""
     directions = 1 + bi_data
-
-    def plan(streams: int) -> StreamPlan:
+    streams = num_streams or MOST_STREAMS
+    while True:
+        # Each sequence advances by `reuse_len` and reads Q - 3 tokens. Example: in 10 tokens, with
+        # Q - 3 = 6 and a reuse_len of 2, sequences begin at 0, 2 and 4.
         part_len = num_tokens // (streams // directions)
-        return StreamPlan(
-            streams, bi_data, part_len, count_sequences(part_len, seq_len, reuse_len)
+        spare = part_len - (seq_len - SEQUENCE_SPECIAL_TOKENS)
+        sequences = max(0, spare // reuse_len + 1)
+        if num_streams or sequences >= FEWEST_SEQUENCES or streams <= directions:
+            break
+        streams //= 2
+    plan = StreamPlan(streams, bi_data, part_len, sequences)
+    if not sequences:
+        least = plan.parts * (seq_len - SEQUENCE_SPECIAL_TOKENS)
+        raise wrong(
+            "the text",
+            f"{num_tokens} tokens",
+            f"at least {least} for num_streams={streams} with seq_len={seq_len}",
+            "more text, or lower --num_streams or --seq_len",
         )
+    return plan
 
-    if num_streams:
-        chosen = plan(num_streams)
-    else:  # the largest number of streams that have enough sequences each
-        sizes = [MOST_STREAMS >> i for i in range(6) if MOST_STREAMS >> i >= directions]
-        plans = [plan(size) for size in sizes]
-        chosen = next((p for p in plans if p.sequences >= FEWEST_SEQUENCES), plans[-1])
-    if not chosen.sequences:
-        raise UserError(
-            f"the text has {num_tokens} tokens, too few for num_streams={chosen.num_streams} with "
-            f"seq_len={seq_len}: at least {chosen.parts * (seq_len - SEQUENCE_SPECIAL_TOKENS)} are "
-            "needed; give more text or lower num_streams or seq_len"
-        )
-    return chosen
+
+# Blocks and passes.
+
+
+class TextOfPass:
+    """The tokens of the text in the order in which a pass reads them.
+
+    Pass 0 keeps the order of the text. Later ones shuffle its blocks, runs of `BLOCK_TOKENS`, and
+    the documents within each block, and so do not depend on where files are cut into chunks. Memory
+    is bounded by blocks, too.
+
+    Args:
+      read_chunk: tokens [begin, end) of a chunk, by (chunk, begin, end).
+      chunk_sizes: tokens of each chunk.
+      seed: of the order.
+      number: of the pass, from 0.
+    """
+
+    def __init__(
+        self,
+        read_chunk: Callable[[int, int, int], np.ndarray],
+        chunk_sizes: Sequence[int],
+        seed: int,
+        number: int,
+    ) -> None:
+        self._read_chunk = read_chunk
+        self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
+        self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
+        self._seed, self.number = seed, number
+        # The blocks, their order, and where each begins in that order: int64 [blocks].
+        total = int(self._chunk_ends[-1])
+        self._block_begins = np.arange(0, total, BLOCK_TOKENS)
+        self._block_sizes = np.diff(self._block_begins, append=total)
+        rng = np.random.default_rng([seed, number, 0])
+        self._order = rng.permutation(len(self._block_sizes))
+        sizes = self._block_sizes[self._order]
+        self._places = np.empty(len(sizes), np.int64)
+        self._places[self._order] = np.cumsum(sizes) - sizes
+
+    def read(self, low: int, high: int) -> np.ndarray:
+        """Tokens [low, high) in the order of the pass."""
+        if not self.number:
+            return self._load(low, high)
+        # All blocks that overlap [low, high) are loaded, then cut.
+        is_read = (self._places < high) & (self._places + self._block_sizes > low)
+        blocks = self._order[is_read[self._order]]
+        tokens = []
+        for block in blocks.tolist():
+            begin = self._block_begins[block]
+            rng = np.random.default_rng([self._seed, self.number, 0, 1 + block])
+            in_order = self._load(begin, begin + self._block_sizes[block])
+            tokens.append(shuffle_documents(in_order, rng))
+        shift = int(self._places[blocks[0]])
+        return np.concatenate(tokens)[low - shift : high - shift]
+
+    def _load(self, begin: int, end: int) -> np.ndarray:
+        """Tokens [begin, end) of the text, from the chunks that have some of them."""
+        first = np.searchsorted(self._chunk_ends, begin, "right")
+        last = np.searchsorted(self._chunk_ends, end, "left")
+        parts = []
+        for chunk in range(first, last + 1):
+            low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
+            if high > low:  # a chunk may have no tokens
+                part = self._read_chunk(
+                    chunk, max(begin - low, 0), min(end, high) - low
+                )
+                parts.append(part)
+        return np.concatenate(parts)
+
+
+def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns `tokens` with its documents in random order."""
+    # The first document may have begun before.
+    begins = np.flatnonzero(tokens >= DOCUMENT)
+    if not len(begins) or begins[0]:
+        begins = np.append(0, begins)
+    documents = np.split(tokens, begins[1:])
+    return np.concatenate([documents[i] for i in rng.permutation(len(documents))])
 
 
 # Reading in a direction.
-
-
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
-    """The properties of a vocabulary that are needed to cut sequences."""
-
-    is_word_start: np.ndarray  # bool [V], pieces that begin a word
-    stands_alone: (
-        np.ndarray
-    )  # bool [V], words by themselves: punctuation, special tokens
-    sep_id: int
-    cls_id: int
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Vocabulary:
-        stands_alone = tokenizer.is_punctuation.copy()
-        special = (
-            tokenizer.cls_id,
-            tokenizer.sep_id,
-            tokenizer.eod_id,
-            tokenizer.eop_id,
-        )
-        stands_alone[[id for id in special if id is not None]] = True
-        return cls(
-            tokenizer.is_word_start, stands_alone, tokenizer.sep_id, tokenizer.cls_id
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,14 +194,14 @@ class DirectedTokens:
     words: np.ndarray  # bool [T], true where words begin for this reader
 
 
-def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> DirectedTokens:
+def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTokens:
     """Returns the `DirectedTokens` of `tokens`, uint32 [T], in a direction."""
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
     # Words begin at pieces that carry the mark of a word, at the beginning of a sentence, at
     # punctuation, and behind punctuation.
-    words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
-    words[1:] |= vocabulary.stands_alone[ids[:-1]]
+    words = (tokenizer.is_word_start | tokenizer.stands_alone)[ids]
+    words[1:] |= tokenizer.stands_alone[ids[:-1]]
     words[sentences] = True
     if direction == FORWARD:
         return DirectedTokens(ids, sentences, words)
@@ -251,26 +301,21 @@ def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 # Cells: the sequences of a stream, some at a time.
 
-# A function of (low, high) that returns the tokens [low, high) of a part as uint32, in the order of
-# the text.
-ReadPart = Callable[[int, int], np.ndarray]
-
 Cell = collections.namedtuple("Cell", "reading begins segments")
 
 
 def cells(
-    read_part: ReadPart,
+    text: TextOfPass,
     plan: StreamPlan,
     stream: int,
     settings: CorpusSettings,
-    vocabulary: Vocabulary,
-    pass_index: int,
+    tokenizer: Tokenizer,
 ) -> Iterator[Cell]:
     """Yields the sequences of one stream in one pass, in order, as `Cell`s."""
     # Cells bound the memory. Segment B of a sequence is sampled from the sequence's cell, which is
     # the complete part unless that has more than `CELL_TOKENS` tokens.
     seq_len, reuse_len = settings.seq_len, settings.reuse_len
-    direction = plan.direction(stream)
+    direction, begin = plan.direction(stream), plan.part(stream) * plan.part_len
     # The cells are about equally long: a short last one would have little text to sample B from.
     count = -(-plan.sequences * reuse_len // CELL_TOKENS)
     edges = np.linspace(0, plan.sequences, count + 1).astype(np.int64)
@@ -282,10 +327,10 @@ def cells(
             high = plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
-        reading = read(read_part(low, high), direction, vocabulary)
+        tokens = text.read(begin + low, begin + high)
+        reading = read(tokens, direction, tokenizer)
         begins = reuse_len * np.arange(last - first)
         # The samples depend on these numbers alone, not on what was sampled before.
-        rng = np.random.default_rng([settings.seed, pass_index, 1 + stream, cell])
-        yield Cell(
-            reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng)
-        )
+        rng = np.random.default_rng([settings.seed, text.number, 1 + stream, cell])
+        segments = sample_segments(reading, begins, seq_len, reuse_len, rng)
+        yield Cell(reading, begins, segments)

@@ -1,28 +1,22 @@
-"""Text to tokens, the files that keep them, and the order in which a pass reads them.
-
-Tokens are uint32 whose upper bits say where sentences and documents begin (see `sequences`). Passes
-shuffle blocks, runs of `BLOCK_TOKENS` of the complete text, and so do not depend on where files are
-cut into chunks. Memory is bounded by blocks, too.
-"""
+"""Text to tokens: uint32 whose upper bits say where sentences and documents begin (`sequences`)."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Callable, Optional
+from typing import Optional
 
 import numpy as np
 
 from xlnet.corpus import reading
 from xlnet.corpus.reading import Chunk, CorpusSentence
 from xlnet.corpus.sentences import EOP
-from xlnet.corpus.sequences import DOCUMENT, SENTENCE, StreamPlan
+from xlnet.corpus.sequences import DOCUMENT, SENTENCE
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.data import CorpusSettings
 from xlnet.support import errors
 
-BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 # Of sentences that occurred before in their chunk; behind FREQUENT is the most frequent one of a
 # chunk, whose count is that of its occurrences.
@@ -157,87 +151,3 @@ def mark(
     )
     # Whether the document that is still open at the end has tokens; a new one has none.
     return tokens, bool(filled[document[-1] + ends[-1]])
-
-
-# Blocks and passes.
-
-
-class TokenLayout:
-    """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
-
-    Pass 0 keeps the order of the text; later ones shuffle the blocks, and the documents within each
-    block. `chunk_sizes`: tokens of each chunk.
-    """
-
-    def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
-        self.plan = plan
-        self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
-        self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
-        total = int(self._chunk_ends[-1])
-        self._block_begins = np.arange(0, total, BLOCK_TOKENS)
-        self._block_sizes = np.diff(self._block_begins, append=total)
-        self._seed = seed
-
-    def part_reader(
-        self,
-        read_chunk: Callable[[int, int, int], np.ndarray],
-        stream: int,
-        pass_index: int,
-    ) -> Callable[[int, int], np.ndarray]:
-        """Returns a function that reads tokens [low, high) of a stream's part in a pass, by
-        `read_chunk` of (chunk, begin, end)."""
-        first = self.plan.part(stream) * self.plan.part_len
-        # The blocks in the order of a later pass, and where each begins in it: int64 [blocks].
-        count = len(self._block_sizes)
-        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count)
-        begins = np.empty(count, np.int64)
-        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
-
-        def load(begin: int, end: int) -> np.ndarray:
-            """Tokens [begin, end) of the text, from the chunks that have some of them."""
-            first_chunk = np.searchsorted(self._chunk_ends, begin, "right")
-            last_chunk = np.searchsorted(self._chunk_ends, end, "left")
-            parts = []
-            for chunk in range(first_chunk, last_chunk + 1):
-                low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
-                if high > low:  # a chunk may have no tokens
-                    parts.append(
-                        read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
-                    )
-            return np.concatenate(parts)
-
-        def load_block(block: int) -> np.ndarray:
-            begin = self._block_begins[block]
-            rng = np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)])
-            return shuffle_documents(load(begin, begin + self._block_sizes[block]), rng)
-
-        def read(low: int, high: int) -> np.ndarray:
-            low, high = first + low, first + high
-            # in the order of the text, so no complete blocks are needed
-            if not pass_index:
-                return load(low, high)
-            # All blocks that overlap [low, high) in the order of the pass are loaded, then cut.
-            is_read = (begins < high) & (begins + self._block_sizes > low)
-            blocks = order[is_read[order]]
-            shift = int(begins[blocks[0]])
-            return np.concatenate(list(map(load_block, blocks)))[
-                low - shift : high - shift
-            ]
-
-        return read
-
-
-def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns `tokens` with its documents in random order."""
-    # The first document may have begun before.
-    begins = np.flatnonzero(tokens >= DOCUMENT)
-    if not len(begins) or begins[0]:
-        begins = np.append(0, begins)
-    lengths = np.diff(np.append(begins, len(tokens)))
-    # One gather moves all. Of a b | c | d e f in the order 1 2 0 the sources are 2, 3 4 5, 0 1: the
-    # position of each target plus the shift of its document.
-    order = rng.permutation(len(lengths))
-    lengths = lengths[order]
-    targets = np.cumsum(lengths) - lengths
-    source = np.repeat(begins[order] - targets, lengths) + np.arange(len(tokens))
-    return tokens[source]

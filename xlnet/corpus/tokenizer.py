@@ -106,7 +106,7 @@ class Tokenizer:
       byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
       is_special: bool [V], pieces that are not text: <unk>, <cls>, <sep>, <eod>, ...
       is_word_start: bool [V], pieces that begin a word (`begins_word`), and special pieces.
-      is_punctuation: bool [V], pieces that are words by themselves (`is_punctuation`).
+      stands_alone: bool [V], words by themselves: punctuation, <cls>, <sep>, <eod>, <eop>.
       is_legacy_word_start: bool [V], pieces that begin a word in the original implementation.
       split_pieces: the rule for commas after digits: a piece such as "▁2010," is replaced by the
         pieces "▁2010" and ",".
@@ -171,9 +171,9 @@ class Tokenizer:
         self.is_word_start = self.is_special | np.array(
             [begins_word(p) for p in self._pieces]
         )
-        self.is_punctuation = np.array(
-            [is_punctuation(piece) for piece in self._pieces]
-        )
+        self.stands_alone = np.array([is_punctuation(p) for p in self._pieces])
+        alone = (self.cls_id, self.sep_id, self.eod_id, self.eop_id)
+        self.stands_alone[[id for id in alone if id is not None]] = True
         self.is_legacy_word_start = np.array(
             [begins_legacy_word(p) for p in self._pieces]
         )

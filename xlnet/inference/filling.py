@@ -115,7 +115,7 @@ class BlankPieces:
         self.tokenizer = tokenizer
         ids = range(tokenizer.vocab_size)
         names = np.array([tokenizer.id_to_piece(id) for id in ids])
-        is_usable = ~tokenizer.is_special & ~tokenizer.is_punctuation
+        is_usable = ~tokenizer.is_special & ~tokenizer.stands_alone
         is_usable[list(tokenizer.byte_ids)] = False  # a byte alone is not a character
         is_marked = np.char.startswith(names, WORD_START)
         self.is_mark = names == WORD_START

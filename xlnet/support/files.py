@@ -7,6 +7,7 @@ import contextlib
 import errno
 import glob
 import hashlib
+import io
 import json
 import math
 import os
@@ -139,9 +140,10 @@ def write_lines(path: str, lines: Iterable[str]) -> None:
             print(line, end="")
         sys.stdout.flush()
         return
-    with replacing(path) as temporary:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as f:
-            f.writelines(lines)
+    with writing(path) as f:
+        text = io.TextIOWrapper(f, encoding="utf-8", newline="\n")
+        text.writelines(lines)
+        text.detach()
 
 
 def write_json(path: str, value: object) -> None:
@@ -203,11 +205,11 @@ def read_json(path: str, what: str) -> dict[str, Any]:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file, completely or not at all; copying a file onto itself does nothing."""
+    """Copies a local file, completely or not at all; copying a file onto itself does nothing."""
     if os.path.exists(target) and os.path.samefile(source, target):
         return
-    with replacing(target) as temporary:
-        shutil.copyfile(source, temporary)
+    with open(source, "rb") as read, writing(target) as f:
+        shutil.copyfileobj(read, f)
 
 
 def require_file(path: Optional[str], what: str) -> None:
